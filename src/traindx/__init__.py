@@ -1,0 +1,62 @@
+"""traindx: the doctor for neural-network training runs.
+
+    with traindx.watch(model, optimizer) as dx:
+        ...
+    print(dx.diagnosis)
+
+Importing this package loads the standard library and numpy only; every name below is fetched on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC: dict[str, str] = {
+    "watch": "traindx.api",
+    "diagnose": "traindx.api",
+    "check": "traindx.api",
+    "replay": "traindx.api",
+    "load": "traindx.api",
+    "Run": "traindx.run",
+    "Series": "traindx.run",
+    "Matrix": "traindx.run",
+    "Event": "traindx.run",
+    "Finding": "traindx.finding",
+    "Severity": "traindx.finding",
+    "Outcome": "traindx.finding",
+    "Diagnosis": "traindx.diagnosis",
+    "Task": "traindx.api",
+    "TraindxError": "traindx.errors",
+}
+
+__all__ = [
+    "Diagnosis",
+    "Event",
+    "Finding",
+    "Matrix",
+    "Outcome",
+    "Run",
+    "Series",
+    "Severity",
+    "Task",
+    "TraindxError",
+    "__version__",
+    "check",
+    "diagnose",
+    "load",
+    "replay",
+    "watch",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'traindx' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

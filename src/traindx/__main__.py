@@ -1,0 +1,5 @@
+"""`python -m traindx`."""
+
+from traindx.cli import main
+
+main()

@@ -1,0 +1,44 @@
+"""The shape of a cause: plain data about what would explain findings. It speaks of rules and trials only by name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What would explain findings, and what to do about it.
+
+    `likely` gives, for each rule code, how often that rule is *found* when this cause is at work; a code may carry a
+    variant (`LOSS011:softmax-floor`). Codes that are not named count with the rule's false-alarm rate.
+    """
+
+    name: str  # kebab-case
+    title: str  # completes "The likely cause is …" with a lower-case clause
+    likely: Mapping[str, float]
+    prior: float  # relative frequency among sick runs
+    verdict: str  # fix-and-resume, restart, fix-evaluation, stop-keep-best, wait
+    cure: str  # what to do; {named} values are filled from the findings' facts where they exist
+    refutes: tuple[str, ...] = ()  # codes whose presence speaks against it
+    settle: str = ""  # the trial that would settle it
+    cost_steps: int = 0  # what that trial costs
+    not_yet: tuple[str, ...] = ()  # contraindications
+    poisons: bool = False  # the damage is in the weights: resume only from before onset
+    regimes: tuple[str, ...] = field(default=())  # facts that must hold for it to be considered
+
+
+@cache
+def catalogue() -> dict[str, Cause]:
+    """Every cause by name, found by scanning the folder `traindx/causes`."""
+    package = importlib.import_module("traindx.causes")
+    found: dict[str, Cause] = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"traindx.causes.{info.name}")
+        for value in vars(module).values():
+            if isinstance(value, Cause):
+                found[value.name] = value
+    return dict(sorted(found.items()))

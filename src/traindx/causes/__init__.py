@@ -1,0 +1,1 @@
+"""One cause to a file, plain data; `cause.catalogue` scans this folder."""

@@ -1,0 +1,263 @@
+"""The shape of a rule: a generator from a run to evidence, in a file whose docstring is its manual page.
+
+    @rule("GRAD002", needs={"grad_norm": 200}, says="the gradient norm grew {growth:.0f}×")
+    def exploding_gradients(run: Run, *, limit: float = 10.0) -> Iterator[Evidence]: ...
+
+`needs` maps what the rule reads to the fewest records that make a verdict fair. A key is a signal name, `fact:KEY` or
+`event:KIND` (was it being watched?); `a | b` means either. Keyword-only arguments are the user's settings.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from traindx.errors import UsageError
+from traindx.finding import Blind, Confidence, Evidence, Finding, Muted, Outcome, Severity, Status, Unsure
+from traindx.run import Run
+
+Look = Callable[..., Iterator[Evidence]]
+
+FAMILIES: dict[str, str] = {
+    "WIRE": "model wiring and loop",
+    "DATA": "data",
+    "TUNE": "fine-tuning",
+    "NUMR": "numerics",
+    "OPTM": "updates, learning rate, optimizer",
+    "DIST": "distributed",
+    "REPR": "reproducibility",
+    "WGHT": "weights",
+    "ACTV": "activations",
+    "GRAD": "gradient flow",
+    "SPEC": "special regimes",
+    "LOSS": "loss curve",
+    "EVAL": "evaluation",
+    "PERF": "performance",
+}
+"""Families in the order root before consequence (CATALOGUE 1.6)."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition with a stable code."""
+
+    code: str
+    name: str
+    look: Look
+    needs: Mapping[str, int]
+    says: Mapping[str, str]  # variant → sentence; "" is the usual one
+    fix: Mapping[str, str]
+    severity: Severity
+    confidence: Confidence
+    explains: tuple[str, ...]  # codes this finding, when it is there, accounts for
+    unless: tuple[str, ...]  # regime facts that mute it
+    stable: bool
+    page: str  # the module's docstring
+
+    @property
+    def family(self) -> str:
+        return self.code[:4]
+
+    @property
+    def summary(self) -> str:
+        return self.page.strip().splitlines()[0] if self.page.strip() else ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The limits a user may set, with their defaults."""
+        return {
+            p.name: p.default
+            for p in inspect.signature(self.look).parameters.values()
+            if p.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+
+    def findings(self, run: Run, **limits: Any) -> Iterator[Finding]:
+        """What the rule says about this run."""
+        self._check_limits(limits)
+        for evidence in self.look(run, **limits):
+            yield self._in_words(evidence)
+
+    def outcome(self, run: Run, **limits: Any) -> Outcome:
+        """How the rule fares on this run; exactly one outcome, whatever happens."""
+        self._check_limits(limits)
+        muted = next((flag for flag in self.unless if run.fact(flag)), None)
+        if muted:
+            return Outcome(self.code, Status.MUTED, reason=f"does not apply: {muted}")
+        lacking = [need for need, least in self.needs.items() if not _has(run, need, least)]
+        if lacking:
+            return Outcome(self.code, *_lack(run, lacking[0], self.needs[lacking[0]]))
+        try:
+            found = tuple(self.findings(run, **limits))
+        except Unsure as doubt:
+            return Outcome(
+                self.code, Status.UNSURE, (), str(doubt), (), resolution=doubt.resolution, needs_steps=doubt.needs_steps
+            )
+        except Blind as lack:
+            return Outcome(self.code, Status.BLIND, (), str(lack), tuple(lack.lacks))
+        except Muted as why:
+            return Outcome(self.code, Status.MUTED, (), str(why))
+        except Exception:  # a broken rule must not take the others down; the traceback is the outcome
+            return Outcome(self.code, Status.BROKEN, reason=traceback.format_exc())
+        return Outcome(self.code, Status.FOUND if found else Status.CLEAR, found)
+
+    def _check_limits(self, limits: Mapping[str, Any]) -> None:
+        unknown = sorted(set(limits) - set(self.settings))
+        if unknown:
+            has = ", ".join(sorted(self.settings)) or "none"
+            raise UsageError(f"{self.code} has no limit '{unknown[0]}'; it has {has}")
+
+    def _in_words(self, e: Evidence) -> Finding:
+        severity = e.severity or self.severity
+        confidence = e.confidence or self.confidence
+        if confidence is Confidence.SUGGESTIVE:
+            severity = Severity.INFO
+        words = {"where": _listed(e.where), "first": e.steps[0] if e.steps else None, "last": e.steps[1] if e.steps else None}
+        words.update(e.facts)
+        return Finding(
+            self.code,
+            self.name,
+            severity,
+            confidence,
+            self.says[e.say].format(**words),
+            e.where,
+            e.steps,
+            dict(e.facts),
+            tuple(_signals_of(self.needs)),
+            (e.fix or self.fix.get(e.say, self.fix.get("", ""))).format(**words),
+            e.rank,
+            e.say,
+        )
+
+
+def rule(
+    code: str,
+    *,
+    needs: Mapping[str, int],
+    says: str | Mapping[str, str],
+    fix: str | Mapping[str, str] = "",
+    severity: Severity = Severity.WARNING,
+    confidence: Confidence = Confidence.STRONG,
+    explains: tuple[str, ...] = (),
+    unless: tuple[str, ...] = (),
+    stable: bool = False,
+    name: str = "",
+) -> Callable[[Look], Rule]:
+    """Make a rule of a generator function; its name in kebab-case is the function's unless given."""
+
+    def make(look: Look) -> Rule:
+        module = inspect.getmodule(look)
+        return Rule(
+            code,
+            name or look.__name__.replace("_", "-"),
+            look,
+            dict(needs),
+            {"": says} if isinstance(says, str) else dict(says),
+            {"": fix} if isinstance(fix, str) else dict(fix),
+            severity,
+            confidence,
+            explains,
+            unless,
+            stable,
+            inspect.cleandoc(module.__doc__ or "") if module else "",
+        )
+
+    return make
+
+
+@cache
+def catalogue() -> dict[str, Rule]:
+    """Every rule by code, found by scanning the folder `traindx/rules`; sorted root before consequence."""
+    package = importlib.import_module("traindx.rules")
+    found: dict[str, Rule] = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"traindx.rules.{info.name}")
+        for value in vars(module).values():
+            if isinstance(value, Rule):
+                if value.code in found and found[value.code] is not value:
+                    raise RuntimeError(f"two rules call themselves {value.code}")
+                found[value.code] = value
+    families = list(FAMILIES)
+    return dict(sorted(found.items(), key=lambda kv: (families.index(kv[0][:4]), kv[0])))
+
+
+def select(codes: Mapping[str, Rule], chosen: tuple[str, ...] = (), ignored: tuple[str, ...] = ()) -> dict[str, Rule]:
+    """The rules a user asked for; prefixes work (`GRAD`, `LOSS00`)."""
+    for wanted in (*chosen, *ignored):
+        if not any(code.startswith(wanted) for code in codes):
+            raise UsageError(f"no rule code starts with '{wanted}'; `traindx rules` lists them")
+    return {
+        code: r
+        for code, r in codes.items()
+        if (not chosen or code.startswith(chosen)) and not (ignored and code.startswith(ignored))
+    }
+
+
+def with_limits(rules: Mapping[str, Rule], limits: Mapping[str, Mapping[str, Any]]) -> dict[str, Rule]:
+    """The same rules with the user's limits in place of the defaults."""
+    out = dict(rules)
+    for code, values in limits.items():
+        if code not in catalogue():
+            raise UsageError(f"settings name the rule {code}, which does not exist; `traindx rules` lists them")
+        catalogue()[code]._check_limits(values)
+        if code in out:
+            out[code] = replace(out[code], look=_bound(out[code].look, dict(values)))
+    return out
+
+
+def _bound(look: Look, values: dict[str, Any]) -> Look:
+    def bound(run: Run, **limits: Any) -> Iterator[Evidence]:
+        return look(run, **{**values, **limits})
+
+    bound.__signature__ = inspect.signature(look)  # type: ignore[attr-defined]
+    return bound
+
+
+def _alternatives(need: str) -> list[str]:
+    return [part.strip() for part in need.split("|")]
+
+
+def _signals_of(needs: Mapping[str, int]) -> Iterator[str]:
+    for need in needs:
+        yield from (n for n in _alternatives(need) if not n.startswith(("fact:", "event:")))
+
+
+def _has(run: Run, need: str, least: int) -> bool:
+    return any(_has_one(run, n, least) for n in _alternatives(need))
+
+
+def _has_one(run: Run, need: str, least: int) -> bool:
+    if need.startswith("fact:"):
+        return need[5:] in run.facts
+    if need.startswith("event:"):
+        return need[6:] in (run.fact("watched") or ()) or bool(run.events_of(need[6:]))
+    if "*" in need:
+        return any(len(s) >= max(least, 1) for s in run.matching(need).values())
+    return need in run and len(run[need]) >= least
+
+
+def _lack(run: Run, need: str, least: int) -> tuple[Status, tuple[Finding, ...], str, tuple[str, ...]]:
+    names = _alternatives(need)
+    there = [n for n in names if n in run and len(run[n])]
+    if there:
+        have = max(len(run[n]) for n in there)
+        return (
+            Status.BLIND,
+            (),
+            f"has {have} records of '{there[0]}' and needs {least}",
+            (there[0],),
+        )
+    why = next((str(run.fact("blind", {})[n]) for n in names if n in (run.fact("blind") or {})), "")
+    label = " or ".join(f"'{n.removeprefix('fact:').removeprefix('event:')}'" for n in names)
+    reason = f"needs {label}, which this run did not record" + (f": {why}" if why else "")
+    return Status.BLIND, (), reason, tuple(n.removeprefix("fact:").removeprefix("event:") for n in names)
+
+
+def _listed(where: tuple[str, ...], most: int = 3) -> str:
+    shown = ", ".join(where[:most])
+    return f"{shown} and {len(where) - most} more" if len(where) > most else shown

@@ -1,0 +1,1 @@
+"""One condition to a file; `rule.catalogue` scans this folder."""

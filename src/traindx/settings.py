@@ -1,0 +1,103 @@
+"""What a user may set: `[tool.traindx]` in pyproject.toml or a `traindx.toml`; unknown keys are errors.
+
+[tool.traindx]
+ignore = ["PERF"]
+fail-on = "warning"
+[tool.traindx.rules.GRAD002]
+limit = 20.0
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from traindx.errors import UsageError
+
+FAIL_ON = ("critical", "warning", "never")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The user's choices; every field has a working default."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    fail_on: str | None = None  # None: the verb's own default
+    dir: str | None = None  # where records go
+    budget: float | None = 0.01  # share of step time spent on observing; None: everything every step
+    replay: bool = True
+    capture_batch: bool = False
+    rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    source: str = ""  # the file they came from
+
+    @property
+    def disabled(self) -> bool:
+        return os.environ.get("TRAINDX_DISABLE", "") not in ("", "0")
+
+
+def load(start: Path | None = None, file: Path | None = None) -> Settings:
+    """The settings in force: `file` if given, else the nearest traindx.toml or pyproject.toml above `start`."""
+    if file is not None:
+        return _read(file, required=True)
+    for folder in [here := (start or Path.cwd()).resolve(), *here.parents]:
+        for name in ("traindx.toml", "pyproject.toml"):
+            path = folder / name
+            if path.is_file():
+                found = _read(path, required=name == "traindx.toml")
+                if found.source:
+                    return found
+    return Settings()
+
+
+def _read(path: Path, *, required: bool) -> Settings:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as why:
+        if not required:
+            return Settings()  # somebody else's broken pyproject.toml is not ours to judge
+        raise UsageError(f"{path}: cannot read the settings: {why}") from None
+    tool = table.get("tool", {})
+    section = tool.get("traindx") if isinstance(tool, dict) else None
+    if section is None and path.name != "pyproject.toml":
+        section = table
+    if section is None:
+        return Settings()
+    return _settings(section, path)
+
+
+_KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "select": ("select", (list,)),
+    "ignore": ("ignore", (list,)),
+    "fail-on": ("fail_on", (str,)),
+    "dir": ("dir", (str,)),
+    "budget": ("budget", (int, float)),
+    "replay": ("replay", (bool,)),
+    "capture-batch": ("capture_batch", (bool,)),
+    "rules": ("rules", (dict,)),
+}
+
+
+def _settings(section: Any, path: Path) -> Settings:
+    if not isinstance(section, dict):
+        raise UsageError(f"{path}: [tool.traindx] must be a table")
+    values: dict[str, Any] = {"source": str(path)}
+    for key, value in section.items():
+        if key not in _KEYS:
+            raise UsageError(f"{path}: unknown setting '{key}'; there are {', '.join(sorted(_KEYS))}")
+        name, types = _KEYS[key]
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise UsageError(f"{path}: '{key}' must be {' or '.join(t.__name__ for t in types)}, not {value!r}")
+        values[name] = tuple(str(v) for v in value) if isinstance(value, list) else value
+    if values.get("fail_on", "never") not in FAIL_ON:
+        raise UsageError(f"{path}: 'fail-on' must be one of {', '.join(FAIL_ON)}, not {values['fail_on']!r}")
+    if not 0 <= float(values.get("budget") or 0) <= 1:
+        raise UsageError(f"{path}: 'budget' is a share of step time between 0 and 1, not {values['budget']!r}")
+    bad = [code for code, limits in values.get("rules", {}).items() if not isinstance(limits, dict)]
+    if bad:
+        raise UsageError(f"{path}: [tool.traindx.rules.{bad[0]}] must be a table of limits")
+    return Settings(**values)
