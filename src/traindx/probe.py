@@ -1,0 +1,232 @@
+"""The shape of a probe: it reads signals off a living step and hands back numbers that are still on their device.
+
+A probe overrides the moments it needs. Schedule, cost accounting, guarding, packing, transfer and names belong to the
+recorder (`probes/recorder.py`), the maths to `measures.py`. What every probe must keep to:
+
+- never `.item()`, `float(tensor)`, `.tolist()`, `.cpu()`, `bool(tensor)` or anything else that waits for a device
+  inside a moment; `facts` may (it is called off the step path), and `Later.result` gets floats already;
+- never call the model, never draw from a global random generator, never change a tensor of the user's;
+- keep no tensor of the user's after the moment ends (own reductions may be kept);
+- work under `torch.no_grad()`: the recorder has already switched it on, and off-mode for autocast;
+- raise freely: the recorder catches, counts, and switches a probe off after three errors.
+
+    class GradNorm(Probe):
+        def before_step(self, scene, optimizer):
+            if scene.full:
+                return {"grad_norm/param": Row(scene.names, norms([p.grad for p in scene.params]))}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+TRAIN, VAL, OTHER = "train", "val", "other"  # OTHER: teacher, target and metric passes, and whatever has not been placed yet
+
+
+class Row(NamedTuple):
+    """One value per name (parameter, module, class …): the reading of a matrix signal."""
+
+    names: tuple[str, ...]  # keep ONE tuple object per signal: the recorder compares by identity first
+    values: Tensor | list[float]  # (N,), any floating dtype, any device
+
+
+class Later(NamedTuple):
+    """A reading whose numbers need host work: `tensors` travel with the packed copy, `result` gets them as floats.
+
+    `result` is called when the copy has arrived (possibly steps later, never on a device thread) with one list of floats
+    per tensor, and returns what a moment would have returned: plain floats and `Row`s of lists.
+    """
+
+    tensors: tuple[Tensor, ...]
+    result: Callable[..., Mapping[str, Any]]
+
+
+# signal name -> a float, a one-element tensor, a Row, or a Later (under any name: its result has the real names)
+Reading = Mapping[str, "float | Tensor | Row | Later"]
+
+
+@dataclass(slots=True)
+class LossCall:
+    """One call of a loss function of torch (a loss module ends in the function, so each call is seen once)."""
+
+    serial: int
+    name: str  # the function's name: cross_entropy, mse_loss, binary_cross_entropy_with_logits, nll_loss …
+    args: tuple[Any, ...]  # as the function got them; valid during `on_loss` only, cleared afterwards
+    kwargs: dict[str, Any]
+    output: Any
+    phase: str  # train, val or other: the best guess at call time; `on_settled` brings the final word
+    site: str  # file:line of the user's call
+    forward: int  # serial of the outermost forward before it; 0 when none was seen
+    grad: bool  # a graph could be built
+    module: nn.Module | None = None  # the loss module, when the call came through one
+    producer: str | None = None  # name of the innermost module whose forward returned the first argument (full steps only)
+
+    def argument(self, position: int, name: str, default: Any = None) -> Any:
+        """The argument by position or keyword."""
+        return self.args[position] if len(self.args) > position else self.kwargs.get(name, default)
+
+
+@dataclass(slots=True)
+class Forward:
+    """One call of an outermost module."""
+
+    serial: int
+    model: nn.Module
+    args: tuple[Any, ...]  # valid during `on_forward` only
+    kwargs: dict[str, Any]
+    output: Any
+    phase: str  # best guess
+    grad: bool  # a graph could be built
+    training: bool  # model.training
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """One evaluation: the forwards without a backward between two updates."""
+
+    step: int
+    batches: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    train_mode: int = 0  # forwards with model.training True
+    grad_enabled: int = 0  # forwards that built a graph
+    forwards: int = 0
+    loader: Any = None  # the loader its batches came from, where one was seen
+
+
+class Scene:
+    """What a probe may look at: the models, the optimizers, the parameters with their names, and where the run is."""
+
+    def __init__(self) -> None:
+        self.models: list[nn.Module] = []  # outermost modules that led to a loss, the first one first
+        self.optimizers: list[Optimizer] = []  # in order of their first step
+        self.params: list[Tensor] = []  # every distinct parameter of models and optimizers, in model order
+        self.names: tuple[str, ...] = ()  # their names, wrappers' prefixes removed
+        self.version = 0  # grows when params, names or models change
+        self.step = 0  # the update on the way (0-based)
+        self.epoch = 0
+        self.phase = OTHER
+        self.full = True  # this step is one for everything: per-layer passes, contents of batches …
+        self.first = True  # one of the first 20 steps, which are always full
+        self.loss: Tensor | None = None  # detached loss of the latest backward of this step
+        self.loader: Any = None  # the loader that gave the latest batch
+        self.compiled = False  # torch.compile was seen: modules are left alone
+        self.facts: dict[str, Any] = {}  # facts so far
+        self._event: Callable[[str, dict[str, Any]], None] = lambda kind, data: None
+
+    @property
+    def model(self) -> nn.Module | None:
+        """The first model that led to a loss."""
+        return self.models[0] if self.models else None
+
+    @property
+    def optimizer(self) -> Optimizer | None:
+        """The primary optimizer: the first that stepped."""
+        return self.optimizers[0] if self.optimizers else None
+
+    def fact(self, key: str, value: Any) -> None:
+        """State a fact of the run (keys: `signals.FACTS`); the last word counts."""
+        self.facts[key] = value
+
+    def blind(self, signal: str, reason: str) -> None:
+        """Say that a signal cannot be seen, and why."""
+        self.facts.setdefault("blind", {}).setdefault(signal, reason)
+
+    def event(self, kind: str, **data: Any) -> None:
+        """Note an event at this step; the same kind again only raises its count."""
+        self._event(kind, data)
+
+
+class Probe:
+    """Base of all probes: every moment does nothing. `cadence` 'full' means: moments are called on full steps only."""
+
+    cadence: ClassVar[str] = "step"
+
+    def start(self, scene: Scene) -> Reading | None:
+        """Models, optimizers and parameters are known; called once, before the first update is made."""
+
+    def changed(self, scene: Scene) -> None:
+        """`scene.params` or `scene.models` changed (a new optimizer, layers added): drop cached lists."""
+
+    def on_loader(self, scene: Scene, loader: Any, phase: str) -> Reading | None:
+        """An iteration over a loader begins; the phase is a guess from what it was used for before."""
+
+    def on_loader_end(self, scene: Scene, loader: Any, complete: bool) -> Reading | None:
+        """The iteration is over: it ran dry (complete) or another one began."""
+
+    def on_batch(self, scene: Scene, batch: Any, phase: str) -> Reading | None:
+        """A batch came from a loader (or `dx.batches`): `scene.loader`."""
+
+    def on_forward(self, scene: Scene, forward: Forward) -> Reading | None:
+        """An outermost module returned."""
+
+    def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
+        """Any module below a known model returned (not the model itself): full training steps and the very first forwards only."""
+
+    def on_loss(self, scene: Scene, call: LossCall) -> Reading | None:
+        """A loss function returned. For validation calls, reduce to small own tensors and keep them by `call.serial`."""
+
+    def on_settled(self, scene: Scene, call: LossCall, phase: str) -> Reading | None:
+        """The final word on a loss call's phase (its tensors are gone): train when a backward went through it."""
+
+    def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
+        """A backward is about to begin from `loss`."""
+
+    def before_step(self, scene: Scene, optimizer: Optimizer | None) -> Reading | None:
+        """Gradients are final (clipped, unscaled), weights are still the old ones. None: a manual update."""
+
+    def after_step(self, scene: Scene, optimizer: Optimizer | None) -> Reading | None:
+        """The update was made; readings still belong to `scene.step`."""
+
+    def on_eval_begin(self, scene: Scene, evaluation: Evaluation) -> Reading | None:
+        """An evaluation began (its first loss call or forward follows or has just settled)."""
+
+    def on_eval_end(self, scene: Scene, evaluation: Evaluation) -> Reading | None:
+        """The evaluation is over; readings are recorded once, at `evaluation.step`."""
+
+    def on_mode(self, scene: Scene, module: nn.Module, training: bool) -> None:
+        """`module.train()` or `.eval()` was called on a known model."""
+
+    def on_save(self, scene: Scene, obj: Any, path: str) -> None:
+        """torch.save wrote `obj`."""
+
+    def on_load(self, scene: Scene, module: Any, keys: tuple[str, ...], missing: list[str], unexpected: list[str]) -> None:
+        """load_state_dict was called on a module or optimizer (`module`); `keys` are those of the state that was given."""
+
+    def on_seed(self, scene: Scene, what: str, value: Any) -> None:
+        """A seed was set: python, numpy, torch, cuda."""
+
+    def on_built(self, scene: Scene, kind: str, thing: Any) -> None:
+        """A 'scheduler', 'scaler', 'optimizer' or 'loader' was constructed; keep weak references only."""
+
+    def on_metric(self, scene: Scene, name: str, value: Any, phase: str) -> Reading | None:
+        """The user logged a metric (`dx.log`, tapped loggers)."""
+
+    def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
+        """Another part noted an event."""
+
+    def facts(self, scene: Scene) -> Mapping[str, Any] | None:
+        """Facts so far (keys of `signals.FACTS`); called now and then off the step path, and at the end. Reading own tensors is fine."""
+
+
+MOMENTS = (
+    "start", "changed", "on_loader", "on_loader_end", "on_batch", "on_forward", "on_module", "on_loss", "on_settled", "on_backward",
+    "before_step", "after_step", "on_eval_begin", "on_eval_end", "on_mode", "on_save", "on_load", "on_seed", "on_built", "on_metric",
+    "on_event", "facts",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error a probe made: kept in the record, never shown to the user's code."""
+
+    probe: str
+    moment: str
+    error: str
+    traceback: str = field(default="", repr=False)
