@@ -1,0 +1,314 @@
+"""In which regime a run was: warm-up, learning-rate jumps, seams, epochs, kinds of training (CATALOGUE 1.4).
+
+Small questions about a run that many rules ask. Each reads facts first and derives the rest from the signals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from traindx import stats
+from traindx.run import Floats, Run, Series
+
+TRAIN, VAL = "loss/train", "loss/val"
+
+
+@dataclass(frozen=True)
+class LrJump:
+    """The learning rate changed by a factor at once: a restart, a step decay, a resume with another rate."""
+
+    step: int
+    ratio: float  # new over old
+
+
+def curve(run: Run, name: str = TRAIN) -> Series:
+    """A signal as rules want it: finite, one value per step (the later record is believed), a running mean undone."""
+    series = run.series(name).finite()
+    if len(series) > 1:
+        last_of_step = np.append(np.diff(series.steps) > 0, True)
+        series = series.where(last_of_step)
+    if log_form(run, name) == "running-mean" and (per := records_per_epoch(run, name)):
+        return Series(series.steps, stats.undo_running_mean(series.values, per), series.times)
+    return series
+
+
+def log_form(run: Run, name: str = TRAIN) -> str:
+    """What the fact `log_form` says about a signal; "raw" when nothing is known."""
+    fact = run.fact("log_form")
+    if isinstance(fact, dict):
+        return str(fact.get(name, "raw"))
+    return str(fact) if isinstance(fact, str) else "raw"
+
+
+def interval(run: Run, name: str = TRAIN) -> float:
+    """Steps between two records of a signal."""
+    fact = run.fact("log_interval")
+    if name == TRAIN and isinstance(fact, int | float) and fact > 0:
+        return float(fact)
+    gaps = np.diff(run.series(name).steps)
+    gaps = gaps[gaps > 0]
+    return float(np.median(gaps)) if len(gaps) else 1.0
+
+
+def steps_per_epoch(run: Run) -> int | None:
+    """Optimizer steps in an epoch: the fact, the epoch events, or the `epoch` signal; None when nothing says so."""
+    fact = run.fact("data.steps_per_epoch")
+    if isinstance(fact, int | float) and fact >= 1:
+        return int(fact)
+    starts = sorted({e.step for e in run.events_of("epoch")})
+    if len(starts) >= 3:
+        return int(np.median(np.diff(starts))) or None
+    epoch = run.series("epoch").finite()
+    if len(epoch) < 2 or epoch.values[-1] <= epoch.values[0]:
+        return None
+    per = (epoch.steps[-1] - epoch.steps[0]) / (epoch.values[-1] - epoch.values[0])
+    return round(per) if per >= 1 else None
+
+
+def records_per_epoch(run: Run, name: str = TRAIN) -> int | None:
+    """Records of a signal in an epoch; None when unknown or less than two."""
+    per = steps_per_epoch(run)
+    if per is None:
+        return None
+    records = round(per / interval(run, name))
+    return records if records >= 2 else None
+
+
+def logged_by_epoch(run: Run, name: str = TRAIN) -> bool:
+    """Whether a signal has about one record per epoch, each a mean over many batches."""
+    if run.fact("step_unit") == "epoch":
+        return True
+    per = steps_per_epoch(run)
+    return per is not None and per > 1 and interval(run, name) >= 0.9 * per
+
+
+def lr(run: Run) -> Series:
+    """The learning rate, finite and not negative; empty when it was not recorded."""
+    series = run.series("lr").finite()
+    return series.where(series.values >= 0)
+
+
+def peak_lr(run: Run) -> float:
+    """The largest learning rate of the run; NaN when unknown."""
+    rate = lr(run)
+    return float(rate.values.max()) if len(rate) else math.nan
+
+
+def warmup_end(run: Run) -> int | None:
+    """The step at which a rising start of the learning rate ends; None without one (or without a recorded rate)."""
+    rate = lr(run)
+    if len(rate) < 3:
+        return None
+    falls = np.flatnonzero(np.diff(rate.values) < 0)
+    top = int(falls[0]) if len(falls) else len(rate) - 1
+    if rate.values[0] >= 0.9 * rate.values[top]:
+        return None
+    first = int(np.argmax(rate.values[: top + 1] >= 0.999 * rate.values[top]))
+    return int(rate.steps[first])
+
+
+def in_warmup(run: Run, at: int | None = None, look: int = 20) -> bool:
+    """Whether the learning rate was still rising over the last `look` records before `at` (default: the end)."""
+    rate = lr(run).between(hi=math.inf if at is None else at)
+    tail = rate.values[-look:]
+    return len(tail) >= 3 and tail[-1] > tail[0] * 1.001 and bool(np.all(np.diff(tail) >= 0))
+
+
+def start(run: Run) -> int:
+    """The first step that baselines may use: after warm-up where there was one."""
+    end = warmup_end(run)
+    if end is not None:
+        return end
+    return run.steps[0] if run.steps else 0
+
+
+def lr_jumps(run: Run, least: float = 0.4, within: int = 5) -> list[LrJump]:
+    """Where the learning rate changed by more than e^`least` within `within` steps or between two records (CATALOGUE 1.4).
+
+    The smooth climb of a warm-up is not a jump; neither is a decay that is only coarsely logged but monotone and even.
+    """
+    rate = lr(run)
+    keep = rate.values > 0
+    steps, logs = rate.steps[keep], np.log(rate.values[keep])
+    if len(logs) < 2:
+        return []
+    change = np.diff(logs)
+    usual = float(np.median(np.abs(change[change != 0]))) if np.any(change != 0) else 0.0
+    end = warmup_end(run)
+    out: list[LrJump] = []
+    for i in np.flatnonzero(np.abs(change) > least):
+        smooth = np.count_nonzero(np.abs(change) > 0.3 * least) > 0.2 * len(change) and abs(change[i]) < 4 * usual
+        rising = end is not None and steps[i + 1] <= end
+        near = out and steps[i + 1] - out[-1].step <= within
+        if not smooth and not rising and not near:
+            out.append(LrJump(int(steps[i + 1]), float(np.exp(change[i]))))
+    return out
+
+
+def seams(run: Run) -> list[int]:
+    """Steps at which the run was resumed."""
+    found = {e.step for e in run.events_of("resume", "incarnation") if e.step > 0}
+    fresh = run.fact("optimizer.fresh_at_step")
+    if isinstance(fresh, int) and fresh > 0:
+        found.add(fresh)
+    return sorted(found)
+
+
+def recovery(run: Run) -> int:
+    """Steps that a curve is given after a jump before it is judged: max(50, 1 % of the run)."""
+    span = run.steps
+    return max(50, (span[1] - span[0]) // 100) if span else 50
+
+
+def muted_after_jumps(run: Run, *, only_up: bool = False) -> list[tuple[int, int]]:
+    """Stretches after learning-rate jumps (upward ones only, if asked) and resumes, where the loss is expected to jump."""
+    length = recovery(run)
+    at = [j.step for j in lr_jumps(run) if j.ratio > 1 or not only_up] + seams(run)
+    return [(s - 1, s + length) for s in sorted(at)]
+
+
+def is_muted(step: int, stretches: list[tuple[int, int]]) -> bool:
+    return any(lo <= step <= hi for lo, hi in stretches)
+
+
+def segments(run: Run, name: str = TRAIN) -> list[Series]:
+    """A curve cut at learning-rate jumps and resume seams; every part has at least one record."""
+    whole = curve(run, name)
+    cuts = sorted({j.step for j in lr_jumps(run)} | set(seams(run)))
+    edges = np.searchsorted(whole.steps, cuts)
+    bounds = np.unique(np.concatenate([[0], edges, [len(whole)]]))
+    return [
+        Series(whole.steps[a:b], whole.values[a:b], None if whole.times is None else whole.times[a:b])
+        for a, b in pairwise(bounds)
+    ]
+
+
+def may_be_negative(run: Run) -> bool:
+    """Whether ratios and logarithms of the loss mean nothing: a negative loss was seen, or its kind allows one."""
+    if run.fact("loss.may_be_negative"):
+        return True
+    return any(bool(np.any(run.series(n).finite().values < 0)) for n in (TRAIN, VAL))
+
+
+def adversarial(run: Run) -> bool:
+    return bool(run.fact("adversarial") or run.fact("optimizer.disjoint"))
+
+
+def reinforcement(run: Run) -> bool:
+    return bool(run.fact("rl"))
+
+
+def curriculum(run: Run) -> bool:
+    return bool(run.fact("curriculum"))
+
+
+def finetune(run: Run) -> bool:
+    """Whether training began from trained weights: the fact, loaded weights, adapters, or a first loss far below ln C."""
+    if "finetune" in run.facts:
+        return bool(run.fact("finetune"))
+    if run.fact("model.loaded") or run.fact("model.adapters"):
+        return True
+    chance = chance_level(run)
+    first = curve(run).values[:5]
+    return chance is not None and len(first) > 0 and float(np.median(first)) < 0.5 * chance
+
+
+def adam_like(run: Run) -> bool | None:
+    """Whether the optimizer normalises its steps (Adam and kin); None when it is unknown."""
+    name = run.fact("optimizer.name")
+    if not isinstance(name, str) or not name:
+        return None
+    scaled = (
+        "adam",
+        "lion",
+        "lamb",
+        "radam",
+        "adafactor",
+        "adamax",
+        "sophia",
+        "rmsprop",
+        "adagrad",
+        "adadelta",
+        "shampoo",
+        "muon",
+    )
+    return any(word in name.lower() for word in scaled)
+
+
+def chance_level(run: Run) -> float | None:
+    """The loss of a model that knows nothing: ln C for cross-entropy, ln 2 for binary; None when the kind is unknown."""
+    kind = run.fact("loss.kind")
+    classes = run.fact("loss.classes")
+    if kind in ("ce", "nll") and isinstance(classes, int | float) and classes >= 2:
+        return math.log(classes)
+    return math.log(2) if kind in ("bce", "bce_logits") else None
+
+
+def floors(run: Run) -> dict[str, float]:
+    """The levels with a meaning for this run's loss, from its facts (CATALOGUE 2.9); empty when the loss is unknown."""
+    kind = run.fact("loss.kind")
+    if run.fact("loss.reduction") == "sum" or run.fact("loss.weighted"):
+        return {}
+    if kind in ("ce", "nll"):
+        classes = run.fact("loss.classes")
+        counts = class_counts(run)
+        return stats.known_floors(
+            classes=int(classes) if isinstance(classes, int | float) else None,
+            prior=None if counts is None else list(counts),
+            smoothing=float(run.fact("loss.smoothing") or 0.0),
+        )
+    if kind in ("bce", "bce_logits"):
+        return stats.known_floors(prior=_pair(class_counts(run)), binary=True)
+    if kind == "mse":
+        return stats.known_floors(target_var=_target_var(run))
+    if kind == "contrastive":
+        size = run.series("batch/size").finite().values
+        return stats.known_floors(batch=int(np.median(size)) if len(size) else None)
+    return {}
+
+
+def class_counts(run: Run) -> Floats | None:
+    """Targets per class over the run, from the facts or the batches; None when unknown."""
+    fact: Any = run.fact("data.class_counts")
+    if isinstance(fact, dict):
+        fact = list(fact.values())
+    if isinstance(fact, list | tuple) and len(fact) > 1:
+        return np.asarray(fact, dtype=np.float64)
+    table = run.matrix("batch/labels/class")
+    return np.nansum(table.values, axis=0) if len(table) >= 20 and len(table.names) > 1 else None
+
+
+def _pair(counts: Floats | None) -> list[float] | None:
+    return list(counts) if counts is not None and len(counts) == 2 else None
+
+
+def _target_var(run: Run) -> float | None:
+    """Variance of the regression target over the run: within batches plus between their means."""
+    spread, centre = run.series("batch/label_std").finite().values, run.series("batch/label_mean").finite().values
+    if len(spread) < 20 or len(centre) < 20:
+        return None
+    return float(np.mean(spread**2) + np.var(centre))
+
+
+def planned_steps(run: Run) -> int | None:
+    """Steps the run was meant to take, where that is known."""
+    fact = run.fact("budget.planned_steps")
+    return int(fact) if isinstance(fact, int | float) and fact > 0 else None
+
+
+def losses_at(run: Run, steps: Any, name: str = TRAIN, half: float = 0.5) -> Floats:
+    """The training loss near each of `steps`: the median of records within half a gap on both sides, else the latest known."""
+    series = curve(run, name)
+    wanted = np.asarray(steps, dtype=np.float64)
+    if not len(series) or not len(wanted):
+        return np.full(len(wanted), np.nan)
+    gap = float(np.median(np.diff(wanted))) if len(wanted) > 1 else 0.0
+    lo = np.searchsorted(series.steps, wanted - half * gap, side="left")
+    hi = np.searchsorted(series.steps, wanted + half * gap, side="right")
+    latest = series.at(wanted)
+    return np.array([np.median(series.values[a:b]) if b > a else v for a, b, v in zip(lo, hi, latest, strict=True)])

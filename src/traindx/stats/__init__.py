@@ -1,0 +1,77 @@
+"""Judging a series: arrays in, small frozen answers out. The numbers behind each rule of the house (CATALOGUE part 2)."""
+
+from traindx.stats.epochs import Boundary, Profile, boundary_jump, epoch_profile_corr, log_form, undo_running_mean
+from traindx.stats.evaluation import Overfit, overfit_na, prechelt_gl, prechelt_pq, rises, smooth3
+from traindx.stats.forecasts import Forecast, forecast
+from traindx.stats.levels import FloorMatch, NoiseScale, floor_match, gns, known_floors, smoothing_entropy
+from traindx.stats.robust import (
+    autocorrelation,
+    block_means,
+    kendall,
+    mad,
+    noise_sigma,
+    quantiles,
+    robust_z,
+    running_median,
+    share_above,
+)
+from traindx.stats.spikes import Spike, Spikes, evr, spike_events, spread_windows
+from traindx.stats.trend import (
+    Direction,
+    Slope,
+    Trend,
+    block_theil,
+    change_points,
+    cusum_shift,
+    drop_so_far,
+    noise_scale,
+    theil_sen,
+    trend_verdict,
+)
+
+__all__ = [
+    "Boundary",
+    "Direction",
+    "FloorMatch",
+    "Forecast",
+    "NoiseScale",
+    "Overfit",
+    "Profile",
+    "Slope",
+    "Spike",
+    "Spikes",
+    "Trend",
+    "autocorrelation",
+    "block_means",
+    "block_theil",
+    "boundary_jump",
+    "change_points",
+    "cusum_shift",
+    "drop_so_far",
+    "epoch_profile_corr",
+    "evr",
+    "floor_match",
+    "forecast",
+    "gns",
+    "kendall",
+    "known_floors",
+    "log_form",
+    "mad",
+    "noise_scale",
+    "noise_sigma",
+    "overfit_na",
+    "prechelt_gl",
+    "prechelt_pq",
+    "quantiles",
+    "rises",
+    "robust_z",
+    "running_median",
+    "share_above",
+    "smooth3",
+    "smoothing_entropy",
+    "spike_events",
+    "spread_windows",
+    "theil_sen",
+    "trend_verdict",
+    "undo_running_mean",
+]

@@ -1,0 +1,135 @@
+"""Where a falling loss will be: a power law, an exponential as its rival, and a back-test that may refuse."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from traindx.run import Floats
+from traindx.stats.robust import as_floats
+
+POWERS = np.geomspace(0.05, 2.0, 28)
+STARTS = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0])
+DECAYS = np.geomspace(0.02, 3.0, 40)  # time constants of the exponential, in lengths of the series
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The loss expected at `at` (in points from the start of the series); `refused` says why there is none."""
+
+    at: float
+    value: float
+    lo: float
+    hi: float
+    now: float
+    floor: float  # the level the fitted curve tends to
+    family: str
+    refused: str = ""
+
+    @property
+    def gain(self) -> float:
+        return self.now - self.value
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    at: Floats
+    mean: Floats
+    se: Floats
+
+
+@dataclass(frozen=True)
+class _Fit:
+    chi: Floats  # per grid point
+    level: Floats
+    height: Floats
+    value: Floats  # predicted at the target
+    family: str
+
+
+def forecast(y: ArrayLike, target: float, *, floor: float | None = None, least: int = 200, back_test: bool = True) -> Forecast:
+    """The loss at point `target`, with an interval, or a refusal (CATALOGUE 2.18).
+
+    L(t) = c + a(t+t0)^−b on about 30 log-spaced block means, all grid points within χ²min + 6·max(1, χ²/dof) kept;
+    c + a·exp(−t/τ) takes over when it fits better by more than 10. Fitted on the first 70 % it must meet the last 10 %.
+    """
+    values = as_floats(y)
+    n = len(values)
+    now = float(np.median(values[-max(1, n // 20) :])) if n else math.nan
+    if n < least:
+        return _refusal(target, now, f"has {n} points and needs {least}")
+    if not np.isfinite(values).all():
+        return _refusal(target, now, "the series holds non-finite values")
+    if back_test:
+        early = _fit_and_predict(values[: int(0.7 * n)], n * 0.95, floor)
+        tail = values[int(0.9 * n) :]
+        slack = 1.3 * float(np.std(tail)) / math.sqrt(len(tail))
+        if not early.lo - slack <= float(tail.mean()) <= early.hi + slack:
+            return _refusal(target, now, "a fit on the first 70 % of the run does not meet its last 10 %")
+    found = _fit_and_predict(values, target, floor)
+    return Forecast(target, found.value, found.lo, found.hi, now, found.floor, found.family)
+
+
+def _refusal(target: float, now: float, why: str) -> Forecast:
+    return Forecast(target, math.nan, math.nan, math.nan, now, math.nan, "", why)
+
+
+def _fit_and_predict(values: Floats, target: float, floor: float | None) -> Forecast:
+    blocks = _log_blocks(values)
+    power = _fit(blocks, _power_grid(blocks.at), _power_grid(np.array([target]), blocks.at[-1]), floor, "power law")
+    rival = _fit(
+        blocks, _decay_grid(blocks.at, len(values)), _decay_grid(np.array([target]), len(values)), floor, "exponential"
+    )
+    best = rival if rival.chi.min() < power.chi.min() - 10 else power
+    dof = max(1, len(blocks.at) - 4)
+    least = float(best.chi.min())
+    inflation = max(1.0, least / dof)
+    kept = best.chi <= least + 6.0 * inflation
+    pick = int(np.argmin(best.chi))
+    slack = 1.3 * math.sqrt(inflation) * float(np.median(blocks.se[-3:]))
+    lo, hi = float(best.value[kept].min()) - slack, float(best.value[kept].max()) + slack
+    return Forecast(target, float(best.value[pick]), lo, hi, math.nan, float(best.level[pick]), best.family)
+
+
+def _log_blocks(values: Floats, k: int = 30, burn: float = 0.02) -> _Blocks:
+    n = len(values)
+    edges = np.unique(np.round(np.geomspace(max(5, int(n * burn)) + 1, n + 1, k + 1)).astype(np.int64)) - 1
+    size = np.diff(edges)
+    at = np.array([np.exp(np.mean(np.log(np.arange(a, b) + 1.0))) for a, b in pairwise(edges)])
+    mean = np.array([values[a:b].mean() for a, b in pairwise(edges)])
+    spread = np.array([values[a:b].std(ddof=1) if b - a > 3 else np.nan for a, b in pairwise(edges)])
+    usual = float(np.nanmedian(spread)) if np.isfinite(spread).any() else float(np.std(values))
+    usual = max(usual, 1e-9 * float(np.max(np.abs(values))), np.finfo(np.float64).tiny)
+    spread = np.where(np.isfinite(spread) & (spread > 0), spread, usual)
+    return _Blocks(at, mean, np.maximum(spread, 0.5 * usual) / np.sqrt(size))
+
+
+def _power_grid(at: Floats, last: float | None = None) -> Floats:
+    starts = STARTS[0.3 * (at[-1] if last is None else last) >= STARTS]
+    return np.concatenate([(at + s)[None, :] ** -POWERS[:, None] for s in starts])
+
+
+def _decay_grid(at: Floats, length: int) -> Floats:
+    return np.asarray(np.exp(-at[None, :] / (DECAYS[:, None] * length)), dtype=np.float64)
+
+
+def _fit(blocks: _Blocks, basis: Floats, ahead: Floats, floor: float | None, family: str) -> _Fit:
+    """Weighted least squares for (c, a) at every grid point at once, with a ≥ 0 and c ≥ floor."""
+    w = 1.0 / blocks.se**2
+    total, mean_y = w.sum(), float((w * blocks.mean).sum() / w.sum())
+    mean_x = (basis * w).sum(1) / total
+    dx = basis - mean_x[:, None]
+    height = (dx * w * (blocks.mean - mean_y)).sum(1) / np.maximum((dx * dx * w).sum(1), 1e-300)
+    height = np.maximum(height, 0.0)
+    level = mean_y - height * mean_x
+    if floor is not None:
+        low = level < floor
+        level = np.where(low, floor, level)
+        held = np.maximum((w * basis * (blocks.mean - floor)).sum(1) / np.maximum((w * basis * basis).sum(1), 1e-300), 0.0)
+        height = np.where(low, held, height)
+    rest = (blocks.mean - level[:, None] - height[:, None] * basis) / blocks.se
+    return _Fit((rest**2).sum(1), level, height, level + height * ahead[:, 0], family)
