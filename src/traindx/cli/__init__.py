@@ -1,1 +1,134 @@
+"""The command line: `traindx VERB …`. Every verb is a file of this folder, loaded only when it is called."""
 
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from typing import Any
+
+import rich_click as click
+
+from traindx import __version__
+from traindx.errors import TraindxError
+
+VERBS: dict[str, str] = {
+    "run": "Observe an unmodified training script.",
+    "diagnose": "Say what ails a recorded or logged run.",
+    "check": "Pre-flight: verify model, data and loop before the long run.",
+    "trial": "One experiment on a twin of your task.",
+    "replay": "Find the first non-finite operation of a broken step.",
+    "report": "Write a self-contained HTML report.",
+    "serve": "Live dashboard in the browser.",
+    "top": "Live view in the terminal.",
+    "compare": "What differs between two runs, and from which step on.",
+    "bisect": "git bisect with run health as the oracle.",
+    "rules": "List the catalogue of conditions.",
+    "explain": "The manual page of one condition.",
+    "export": "Write a run as parquet, CSV or TensorBoard events.",
+    "mcp": "Serve runs and diagnoses to coding agents.",
+    "demo": "A small sick run and its healed twin, diagnosed.",
+    "doctor": "What this environment can see, and what would be blind.",
+}
+EXIT = {"ok": 0, "findings": 1, "usage": 2, "nothing": 3, "partly": 4, "environment": 5, "bug": 70, "interrupted": 130}
+
+click.rich_click.USE_MARKDOWN = False
+click.rich_click.SHOW_ARGUMENTS = True
+click.rich_click.COMMAND_GROUPS = {
+    "traindx": [
+        {"name": "Before", "commands": ["check", "trial", "demo", "doctor"]},
+        {"name": "During", "commands": ["run", "serve", "top"]},
+        {"name": "After", "commands": ["diagnose", "report", "compare", "bisect", "export"]},
+        {"name": "When it breaks", "commands": ["replay"]},
+        {"name": "To read", "commands": ["rules", "explain", "mcp"]},
+    ]
+}
+
+
+class Verbs(click.RichGroup):
+    """Sub-commands by name; a verb's module is imported when the verb is used, so `--help` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [v for v in VERBS if _exists(v)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS or not _exists(cmd_name):
+            return None
+        if ctx.params.get("_listing", False) or _only_listing():
+            return click.RichCommand(cmd_name, help=VERBS[cmd_name])
+        module = importlib.import_module(f"traindx.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        if name and name not in self.list_commands(ctx):
+            import difflib
+
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise click.UsageError(f"There is no verb '{name}'.{hint} `traindx --help` lists them.")
+        return super().resolve_command(ctx, args)
+
+
+def _exists(verb: str) -> bool:
+    return importlib.util.find_spec(f"traindx.cli.{verb}") is not None
+
+
+def _only_listing() -> bool:
+    """Help of the whole program needs names and one-liners, not the verbs themselves."""
+    words = [a for a in sys.argv[1:] if not a.startswith("-")]
+    return not words
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="traindx")
+def cli() -> None:
+    """The doctor for neural-network training runs.
+
+    Examples:  traindx run train.py --epochs 3   ·   traindx diagnose runs/exp1   ·   traindx demo
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point: runs the verb and turns every way to end into the exit code of the contract."""
+    debug = "--debug" in (sys.argv[1:] if argv is None else argv)
+    try:
+        code = cli.main(args=argv, prog_name="traindx", standalone_mode=False)
+        _leave(code if isinstance(code, int) else 0)
+    except click.exceptions.Exit as done:
+        _leave(done.exit_code)
+    except click.ClickException as wrong:
+        wrong.show()
+        _leave(EXIT["usage"])
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("\ntraindx: interrupted\n")
+        _leave(EXIT["interrupted"])
+    except BrokenPipeError:
+        # the reader of our output went away (| head): not an error of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave(EXIT["ok"])
+    except TraindxError as told:
+        if debug:
+            raise
+        sys.stderr.write(f"traindx: {told}\n")
+        _leave(told.exit_code)
+    except PermissionError as denied:
+        if debug:
+            raise
+        sys.stderr.write(f"traindx: no permission: {denied.filename or denied}\n")
+        _leave(EXIT["environment"])
+    except Exception as bug:
+        if debug:
+            raise
+        sys.stderr.write(
+            f"traindx: this is a bug of ours: {type(bug).__name__}: {bug}\n"
+            "Please report it with the output of the same command and --debug.\n"
+        )
+        _leave(EXIT["bug"])
+
+
+def _leave(code: int) -> None:
+    sys.stdout.flush()
+    sys.exit(code)

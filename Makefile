@@ -1,0 +1,65 @@
+# Two commands matter: `make demo` and `make test`. Both set up everything they need on a fresh machine.
+PY ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# one thread per test process: the tests share two cores, and thread counts change floating-point sums
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help demo test test-slow check docs bench clinic rule setup browser clean
+
+help:  ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	$(PY) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt torch==2.13.0 scikit-learn
+	$(BIN)/pip install -q -c constraints.txt -e .
+	@touch $@
+
+$(STAMP): $(VENV)/.core
+	$(BIN)/pip install -q -c constraints.txt pip
+	$(BIN)/pip install -q -c constraints.txt --group dev
+	@touch $@
+
+setup: $(STAMP)  ## the development environment in .venv
+
+demo: $(VENV)/.core  ## a sick run and its healed twin, recorded and diagnosed
+	$(BIN)/traindx demo
+
+browser:
+	@test -x /usr/bin/chromium || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null)
+
+test: $(STAMP) browser  ## every test but the slow ones
+	$(BIN)/python -m pytest -n 2 -m "not slow and not framework"
+	$(MAKE) --no-print-directory check
+
+test-slow: $(STAMP) browser  ## soak, kill and framework suites
+	$(BIN)/python -m pytest -m "slow or framework"
+
+check: $(STAMP)  ## format, lint, types, layers, fresh docs
+	$(BIN)/ruff format --check -q src tests bench
+	$(BIN)/ruff check -q src tests bench clinic examples
+	$(BIN)/mypy -p traindx
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tools.pages --check
+
+docs: $(STAMP)  ## generated pages, then the site
+	$(BIN)/python -m tools.pages
+	$(BIN)/pip install -q -c constraints.txt zensical
+	$(BIN)/zensical build
+
+bench: $(STAMP)  ## figures against the bare loop and against peers
+	$(BIN)/python bench/overhead.py
+	$(BIN)/python bench/record.py
+	$(BIN)/python bench/statistics.py
+
+clinic: $(STAMP)  ## score traindx on the clinic; sample=150 takes a stratified part
+	$(BIN)/python -m clinic score $(if $(sample),--sample $(sample))
+
+rule: $(STAMP)  ## scaffold: make rule code=GRAD008 name=shrinking-gradients
+	$(BIN)/python -m tools.new_rule "$(code)" "$(name)"
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache site

@@ -1,0 +1,62 @@
+"""The public verbs in Python: what `traindx.watch`, `traindx.diagnose`, `traindx.check` and `traindx.replay` are made of."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from traindx import diagnosis as _diagnosis
+from traindx import importers
+from traindx.diagnosis import Diagnosis
+from traindx.errors import NothingReadable
+from traindx.run import Run
+from traindx.settings import Settings
+
+
+def load(source: Any, *, columns: Mapping[str, str] | None = None) -> list[Run]:
+    """Every run found in `source`: a path, a frame, a dict of lists, or a Run."""
+    if isinstance(source, Run):
+        return [source]
+    return importers.read(source, map=columns)
+
+
+def diagnose(source: Any, *, columns: Mapping[str, str] | None = None, settings: Settings | None = None) -> Diagnosis:
+    """The diagnosis of the run in `source`; of the worst one when there are several."""
+    runs = load(source, columns=columns)
+    if not runs:
+        raise NothingReadable(f"{source!r}: no training run found in it")
+    return worst_first([_diagnosis.diagnose(run, settings) for run in runs])[0]
+
+
+def worst_first(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
+    """Diagnoses by severity of their worst finding, then by number of alarms, then by name."""
+
+    def key(d: Diagnosis) -> tuple[int, int, str]:
+        ranks = {"critical": 0, "warning": 1, "info": 2}
+        worst = ranks[d.worst.value] if d.worst else 3
+        return worst, -sum(f.severity.value != "info" for f in d.findings), d.run.source
+
+    return sorted(diagnoses, key=key)
+
+
+def watch(*models_and_optimizers: Any, **options: Any) -> Any:
+    """Observe a training loop; see `traindx.probes.recorder.watch`. Loaded by name because it needs torch."""
+    return importlib.import_module("traindx.probes.watch").watch(*models_and_optimizers, **options)
+
+
+def check(task: Any, **options: Any) -> Any:
+    """The pre-flight on a Task, a factory (`file.py:make_task`) or a script; see `traindx.trials.check`."""
+    return importlib.import_module("traindx.trials.check").check(task, **options)
+
+
+def replay(capsule: str | Path, **options: Any) -> Any:
+    """Re-execute the step a capsule holds and name the first non-finite operation; see `traindx.forensics.replay`."""
+    return importlib.import_module("traindx.forensics.replay").replay(capsule, **options)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Task":
+        return importlib.import_module("traindx.trials.task").Task
+    raise AttributeError(f"module 'traindx.api' has no attribute '{name}'")

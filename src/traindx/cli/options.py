@@ -1,0 +1,148 @@
+"""Options that verbs share, and the way results reach the user: stdout or a file, words on stderr."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import rich_click as click
+from rich.console import Console
+
+from traindx import settings as settings_
+from traindx.diagnosis import Diagnosis
+from traindx.errors import EnvironmentFault, UsageError
+from traindx.finding import Confidence, Severity
+
+FORMATS = ("rich", "json", "html", "sarif", "junit", "markdown", "github")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _codes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(code.strip().upper() for part in value for code in part.split(",") if code.strip())
+
+
+def judging(default_fail_on: str) -> Callable[[F], F]:
+    """The options of every verb that ends in a diagnosis."""
+    options = [
+        click.option(
+            "--format", "format_", type=click.Choice(FORMATS), default="rich", show_default=True, help="How to say it."
+        ),
+        click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to FILE."),
+        click.option(
+            "--select", multiple=True, callback=_codes, metavar="CODE[,…]", help="Only these conditions (prefixes work)."
+        ),
+        click.option("--ignore", multiple=True, callback=_codes, metavar="CODE[,…]", help="Not these conditions."),
+        click.option(
+            "--fail-on",
+            type=click.Choice(settings_.FAIL_ON),
+            default=None,
+            help=f"Exit 1 on findings of this severity or worse.  [default: {default_fail_on}]",
+        ),
+        click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings file."),
+        click.option("-v", "--verbose", is_flag=True, help="All findings, and why rules were blind or unsure."),
+        click.option("-q", "--quiet", is_flag=True, help="Print nothing unless there is a finding."),
+        click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR)."),
+        click.option("--debug", is_flag=True, help="Show tracebacks."),
+    ]
+
+    def add(f: F) -> F:
+        for option in reversed(options):
+            f = option(f)
+        return f
+
+    return add
+
+
+def settings(
+    config: Path | None, select: tuple[str, ...], ignore: tuple[str, ...], fail_on: str | None, default: str
+) -> settings_.Settings:
+    """The user's settings file with the command line on top."""
+    loaded = settings_.load(file=config)
+    return dataclasses.replace(
+        loaded,
+        select=select or tuple(c.upper() for c in loaded.select),
+        ignore=(*ignore, *(c.upper() for c in loaded.ignore)),
+        fail_on=fail_on or loaded.fail_on or default,
+    )
+
+
+def console(*, stderr: bool = False, no_color: bool = False, file: Any = None) -> Console:
+    """A console that respects NO_COLOR, dumb terminals and pipes."""
+    piped = not (sys.stderr if stderr else sys.stdout).isatty() and not os.environ.get("FORCE_COLOR")
+    width = 100 if piped and "COLUMNS" not in os.environ else None
+    return Console(stderr=stderr, no_color=no_color or None, highlight=False, width=width, file=file, soft_wrap=False)
+
+
+def unicode_ok(console_: Console) -> bool:
+    """Whether the terminal's encoding can show bars and icons."""
+    return "utf" in (console_.encoding or "").lower()
+
+
+def deliver(
+    diagnoses: Sequence[Diagnosis],
+    format_: str,
+    output: Path | None,
+    *,
+    verbose: bool = False,
+    no_color: bool = False,
+    quiet: bool = False,
+    to_stderr: bool = False,
+) -> None:
+    """Render the diagnoses and put them where the user asked."""
+    loud = any(d.worst is not None and d.worst > Severity.INFO for d in diagnoses)
+    if quiet and not loud and output is None:
+        return
+    if format_ == "rich" and output is None:
+        screen = console(stderr=to_stderr, no_color=no_color)
+        _print_pages(screen, diagnoses, verbose)
+        return
+    text = _text(diagnoses, format_, verbose)
+    if output is None:
+        (sys.stderr if to_stderr else sys.stdout).write(text + "\n")
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text + "\n", encoding="utf-8")
+    except OSError as why:
+        raise EnvironmentFault(f"cannot write {output}: {why.strerror or why}") from None
+    if not quiet:
+        sys.stderr.write(f"traindx: report written to {output}\n")
+
+
+def _print_pages(screen: Console, diagnoses: Sequence[Diagnosis], verbose: bool) -> None:
+    from traindx.report import text
+
+    if len(diagnoses) > 1:
+        screen.print(text.table_of_runs(diagnoses))
+        if not verbose:
+            screen.print("\n`traindx diagnose PATH` on one of them, or --verbose, gives its page.", style="dim")
+            return
+    for d in diagnoses:
+        screen.print(text.page(d, unicode=unicode_ok(screen), verbose=verbose))
+
+
+def _text(diagnoses: Sequence[Diagnosis], format_: str, verbose: bool) -> str:
+    import importlib
+
+    if format_ == "rich":
+        from traindx.report import text
+
+        return "\n".join(text.plain(d) for d in diagnoses)
+    try:
+        renderer = importlib.import_module(f"traindx.report.{format_}")
+    except ModuleNotFoundError as why:
+        raise UsageError(f"the format '{format_}' cannot be written here: {why}") from None
+    return str(renderer.render(diagnoses))
+
+
+def exit_code(diagnoses: Sequence[Diagnosis], fail_on: str | None) -> int:
+    """1 when a finding is at or above `fail_on`; suggestive findings never count."""
+    if fail_on in (None, "never"):
+        return 0
+    limit = Severity(fail_on)
+    counted = (f for d in diagnoses for f in d.findings if f.confidence is not Confidence.SUGGESTIVE)
+    return int(any(f.severity >= limit for f in counted))

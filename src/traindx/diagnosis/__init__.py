@@ -1,0 +1,89 @@
+"""From a run to outcomes, ranked causes and a verdict.
+
+>>> from traindx.run import Run
+>>> diagnose(Run.of({"loss/train": [1.0]})).verdict
+'cannot-tell'
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from traindx import rule as rules_
+from traindx.diagnosis.posterior import Suspect, rank
+from traindx.diagnosis.story import Story, tell
+from traindx.diagnosis.verdict import Verdict, judge
+from traindx.finding import Finding, Outcome, Severity, Status
+from traindx.rule import Rule
+from traindx.run import Run
+from traindx.settings import Settings
+
+__all__ = ["Diagnosis", "Suspect", "Verdict", "diagnose", "examine"]
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What ails the run, how sure we are, and what to do. Prints as a page in a terminal and in a notebook."""
+
+    run: Run
+    outcomes: tuple[Outcome, ...]
+    stories: tuple[Story, ...]  # a root finding with what it explains, worst first
+    causes: tuple[Suspect, ...]  # most probable first
+    verdict_: Verdict
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding, root cause first."""
+        return tuple(f for story in self.stories for f in (story.root, *story.more, *story.consequences))
+
+    @property
+    def verdict(self) -> str:
+        return self.verdict_.name
+
+    @property
+    def summary(self) -> str:
+        return self.verdict_.summary
+
+    @property
+    def worst(self) -> Severity | None:
+        return max((f.severity for f in self.findings), default=None)
+
+    def with_status(self, status: Status) -> tuple[Outcome, ...]:
+        return tuple(o for o in self.outcomes if o.status is status)
+
+    def __str__(self) -> str:
+        return str(_renderer("traindx.report.text").plain(self))
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis {self.verdict}: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        return str(_renderer("traindx.report.notebook").fragment(self))
+
+
+def examine(run: Run, settings: Settings | None = None) -> tuple[Outcome, ...]:
+    """How every rule fares on this run; rules the user did not select are muted."""
+    settings = settings or Settings()
+    every = rules_.catalogue()
+    chosen = rules_.with_limits(rules_.select(every, settings.select, settings.ignore), settings.rules)
+    return tuple(
+        chosen[code].outcome(run) if code in chosen else Outcome(code, Status.MUTED, reason="not selected") for code in every
+    )
+
+
+def diagnose(run: Run, settings: Settings | None = None) -> Diagnosis:
+    """The diagnosis of one run: outcomes, stories with the root first, causes, verdict."""
+    outcomes = examine(run, settings)
+    every: Mapping[str, Rule] = rules_.catalogue()
+    stories = tell(outcomes, every)
+    causes = rank(run, outcomes, every)
+    return Diagnosis(run, outcomes, stories, causes, judge(run, outcomes, stories, causes))
+
+
+def _renderer(module: str) -> Any:
+    # Loaded by name: reports stand above the diagnosis, and a diagnosis that is never shown needs none of them.
+    return importlib.import_module(module)

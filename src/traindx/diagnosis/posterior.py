@@ -1,0 +1,161 @@
+"""Ranking causes: a small, readable Bayesian sum over rule outcomes.
+
+Every cause is a rival explanation of the whole run, "nothing is wrong" among them. An outcome *found* multiplies a cause's odds
+by how often that rule is found under the cause, *clear* by how often it is not; blind, unsure, muted and broken say nothing.
+Findings that one cause produces together are correlated, so within a family only the first counts in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from traindx import cause as causes_
+from traindx.cause import Cause
+from traindx.finding import Confidence, Finding, Outcome, Severity, Status
+from traindx.rule import Rule
+from traindx.run import Run
+
+FALSE_ALARM = 0.02  # a rule found without its cause; replaced per rule by what the clinic measured (`false_alarms.json`)
+NOTHING_WRONG = 6.0  # prior weight of "no cause at all" against a cause of prior 1: most runs that are looked at are sound
+CLEAR_TRUST = 0.5  # a clear outcome speaks half as loudly as a found one: rules miss more than they invent
+SUGGESTIVE_TRUST = 0.4
+FAMILY_DISCOUNT = 0.35  # weight of the second, third … finding of one family for the same cause
+SHARPNESS = 0.75  # log-odds are flattened by this factor; set by the calibration on the clinic
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A cause with its probability and what speaks for and against it."""
+
+    cause: Cause
+    probability: float
+    supports: tuple[str, ...]  # codes found that it explains
+    against: tuple[str, ...]  # codes that refute it, or that it should have produced and that are clear
+    prescription: str
+    onset: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The probability in words."""
+        for limit, word in ((0.9, "very likely"), (0.66, "likely"), (0.33, "possible")):
+            if self.probability >= limit:
+                return word
+        return "not excluded"
+
+
+def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most: int = 5) -> tuple[Suspect, ...]:
+    """The causes that explain at least one finding worth acting on, most probable first."""
+    by_code = {o.code: o for o in outcomes}
+    candidates = [c for c in causes_.catalogue().values() if _considered(c, run, by_code)]
+    if not candidates:
+        return ()
+    scores = {c.name: _score(c, by_code) for c in candidates}
+    nothing = math.log(NOTHING_WRONG) + _nothing_wrong(by_code)
+    top = max(nothing, *scores.values())
+    weights = {name: math.exp(s - top) for name, s in scores.items()}
+    total = sum(weights.values()) + math.exp(nothing - top)
+    ranked = sorted(candidates, key=lambda c: (-weights[c.name], c.name))[:most]
+    return tuple(_suspect(c, weights[c.name] / total, by_code) for c in ranked)
+
+
+def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome]) -> bool:
+    if cause.regimes and not any(run.fact(flag) for flag in cause.regimes):
+        return False
+    return any(_found(by_code, key) for key in cause.likely)
+
+
+def _found(by_code: Mapping[str, Outcome], key: str) -> list[Finding]:
+    """The findings a `likely` key speaks of: CODE, or CODE:variant."""
+    code, _, variant = key.partition(":")
+    outcome = by_code.get(code)
+    if outcome is None or outcome.status is not Status.FOUND:
+        return []
+    return [f for f in outcome.findings if not variant or f.variant == variant]
+
+
+def _score(cause: Cause, by_code: Mapping[str, Outcome]) -> float:
+    gains: dict[str, list[float]] = {}
+    score = 0.0
+    for key, share in cause.likely.items():
+        share = min(max(share, 0.01), 0.99)
+        outcome = by_code.get(key.partition(":")[0])
+        if outcome is None:
+            continue
+        findings = _found(by_code, key)
+        if findings:
+            gains.setdefault(outcome.code[:4], []).append(_trust(findings) * math.log(share / FALSE_ALARM))
+        elif outcome.status is Status.CLEAR or (outcome.status is Status.FOUND and ":" in key):
+            score += CLEAR_TRUST * math.log((1 - share) / (1 - FALSE_ALARM))
+    for family in gains.values():
+        first, *rest = sorted(family, reverse=True)
+        score += first + FAMILY_DISCOUNT * sum(rest)
+    score += sum(math.log(0.05) for code in cause.refutes if _found(by_code, code))
+    score += _unexplained(cause, by_code)
+    return SHARPNESS * score + math.log(max(cause.prior, 1e-6))
+
+
+def _trust(findings: Sequence[Finding]) -> float:
+    best = min(findings, key=lambda f: list(Confidence).index(f.confidence))
+    if best.confidence is Confidence.SUGGESTIVE:
+        return SUGGESTIVE_TRUST
+    return 1.0 if max(f.severity for f in findings) > Severity.INFO else 0.7
+
+
+def _unexplained(cause: Cause, by_code: Mapping[str, Outcome]) -> float:
+    """What the run shows and this cause does not: every exact fact at warning or above that it leaves out counts against it."""
+    stated = {key.partition(":")[0] for key in cause.likely}
+    loose = [
+        o
+        for o in by_code.values()
+        if o.status is Status.FOUND
+        and o.code not in stated
+        and any(f.severity > Severity.INFO and f.confidence is Confidence.EXACT for f in o.findings)
+    ]
+    return -1.0 * min(len(loose), 3)
+
+
+def _nothing_wrong(by_code: Mapping[str, Outcome]) -> float:
+    """Log-weight of a sound run: every alarm would have to be a false one."""
+    alarms = [o for o in by_code.values() if any(f.severity > Severity.INFO for f in o.findings)]
+    exact = sum(any(f.confidence is Confidence.EXACT for f in o.findings) for o in alarms)
+    return SHARPNESS * (-2.0 * exact)
+
+
+def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome]) -> Suspect:
+    stated = sorted(cause.likely, key=lambda k: -cause.likely[k])
+    supports = dict.fromkeys(k.partition(":")[0] for k in stated if _found(by_code, k))
+    missing = [
+        k for k in stated if ":" not in k and cause.likely[k] >= 0.6 and k in by_code and by_code[k].status is Status.CLEAR
+    ]
+    against = dict.fromkeys([*(k for k in cause.refutes if _found(by_code, k)), *missing])
+    seen = [f for k in stated for f in _found(by_code, k)]
+    onsets = [f.steps[0] for f in seen if f.steps and f.severity > Severity.INFO]
+    return Suspect(cause, probability, tuple(supports), tuple(against), _filled(cause.cure, seen), min(onsets, default=None))
+
+
+class _Facts(dict[str, object]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def _filled(template: str, findings: Sequence[Finding]) -> str:
+    """The prescription with values of this run; a clause whose value is unknown is left out ({…} inside [[ ]])."""
+    facts: dict[str, object] = {}
+    for f in findings:
+        for key, value in f.facts.items():
+            facts.setdefault(key, _short(value))
+        if f.where:
+            facts.setdefault("where", ", ".join(f.where[:3]))
+    out, rest = "", template
+    while "[[" in rest:
+        head, _, tail = rest.partition("[[")
+        clause, _, rest = tail.partition("]]")
+        keys = [part.partition("}")[0].partition(":")[0] for part in clause.split("{")[1:]]
+        out += head + (clause if all(k in facts for k in keys) else "")
+    return (out + rest).format_map(_Facts(facts))
+
+
+def _short(value: object) -> object:
+    return f"{value:.3g}" if isinstance(value, float) else value

@@ -1,0 +1,124 @@
+"""The last word: healthy, wait, stop-keep-best, fix-and-resume, fix-evaluation, restart or cannot-tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from traindx.diagnosis.posterior import Suspect
+from traindx.diagnosis.story import Story
+from traindx.finding import Confidence, Finding, Outcome, Severity, Status
+from traindx.run import Run
+
+VERDICTS: dict[str, str] = {
+    "healthy": "Nothing is wrong with what was recorded.",
+    "wait": "Let it run.",
+    "stop-keep-best": "Stop and keep the best checkpoint.",
+    "fix-and-resume": "Fix it and resume.",
+    "fix-evaluation": "Training is fine; the evaluation is not.",
+    "restart": "Fix it and start again.",
+    "cannot-tell": "The record does not decide it.",
+}
+LEAST_POINTS = 30  # a loss curve shorter than this decides nothing (CATALOGUE part 6 asks for 100 for a trend)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do now, in a word and a sentence, and what would change our mind."""
+
+    name: str
+    summary: str
+    resume_from: int | None = None
+    forecast: Mapping[str, Any] | None = None
+    needs: tuple[str, ...] = field(default=())
+    would_change: str = ""
+
+
+def judge(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], causes: Sequence[Suspect]) -> Verdict:
+    """The verdict that follows from the worst story and the most probable cause."""
+    alarming = [s for s in stories if s.severity > Severity.INFO]
+    forecast = _forecast(outcomes)
+    if not alarming:
+        return _quiet(run, outcomes, forecast)
+    story = alarming[0]
+    suspect = causes[0] if causes and causes[0].supports else None
+    name = suspect.cause.verdict if suspect else _by_family(story.root)
+    return Verdict(
+        name,
+        _summary(story, suspect),
+        _resume_from(run, name, story, suspect),
+        forecast,
+        (),
+        _mind_changer(suspect),
+    )
+
+
+def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | None) -> Verdict:
+    curve = max((len(run.series(n).finite()) for n in ("loss/train", "loss/val")), default=0)
+    if curve < LEAST_POINTS:
+        need = f"at least {LEAST_POINTS} recorded losses (there are {curve})"
+        return Verdict("cannot-tell", f"Too little was recorded to judge: {need}.", None, None, (need,), "more steps")
+    span = run.steps or (0, 0)
+    unsure = [o for o in outcomes if o.status is Status.UNSURE]
+    if forecast is not None and _still_falling(outcomes):
+        text = f"Nothing is wrong; the loss is still falling at step {span[1]}."
+        return Verdict(
+            "wait", text, None, forecast, (), "a forecast that fails its back-test, or a validation loss that turns up"
+        )
+    clear = sum(o.status is Status.CLEAR for o in outcomes)
+    text = f"No sign of trouble in {clear} conditions that could be looked at."
+    if unsure:
+        text += f" {len(unsure)} could not be decided yet."
+    return Verdict("healthy", text, None, forecast, (), "any finding at warning or above")
+
+
+def _still_falling(outcomes: Sequence[Outcome]) -> bool:
+    return any(o.code == "LOSS004" and o.status is Status.FOUND for o in outcomes)
+
+
+def _forecast(outcomes: Sequence[Outcome]) -> Mapping[str, Any] | None:
+    for o in outcomes:
+        if o.code == "LOSS004":
+            for f in o.findings:
+                if "forecast" in f.facts:
+                    return dict(f.facts)
+    return None
+
+
+def _by_family(root: Finding) -> str:
+    if root.code.startswith("EVAL"):
+        return "fix-evaluation"
+    if root.code == "LOSS008":
+        return "stop-keep-best"
+    return "restart" if root.severity is Severity.CRITICAL else "fix-and-resume"
+
+
+def _summary(story: Story, suspect: Suspect | None) -> str:
+    message = story.root.message.rstrip(".")
+    if suspect is None or (story.root.confidence is Confidence.EXACT and suspect.probability < 0.33):
+        return f"{message[:1].upper()}{message[1:]}."
+    title = suspect.cause.title.rstrip(".")
+    lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly ", "not excluded": "Possibly "}[suspect.words]
+    head = f"{lead}{title}" if lead else f"{title[:1].upper()}{title[1:]}"
+    return f"{head}: {message}."
+
+
+def _resume_from(run: Run, name: str, story: Story, suspect: Suspect | None) -> int | None:
+    if name != "fix-and-resume":
+        return None
+    end = run.steps[1] if run.steps else None
+    onset = suspect.onset if suspect and suspect.onset is not None else (story.root.steps[0] if story.root.steps else None)
+    if suspect and suspect.cause.poisons and onset is not None:
+        return max(0, onset - 1)
+    return end
+
+
+def _mind_changer(suspect: Suspect | None) -> str:
+    if suspect is None:
+        return "a second run without this finding"
+    if suspect.cause.settle:
+        return f"`traindx trial {suspect.cause.settle}` that does not confirm it"
+    if suspect.against:
+        return f"{suspect.against[0]} speaks against it; a run in which that is found out"
+    return "the same run with the fix applied and the finding still there"

@@ -1,0 +1,180 @@
+"""The diagnosis as a page in the terminal: verdict first, then why, then what to do, then what nobody looked at."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule as Line
+from rich.table import Table
+from rich.text import Text
+
+from traindx.diagnosis import Diagnosis, Suspect
+from traindx.diagnosis.story import Story
+from traindx.finding import Finding, Severity, Status
+from traindx.report.words import ASCII_ICON, COLOUR, ICON, VERDICT_COLOUR, number, safe, span, sparkline, vital_curves
+
+MOST_STORIES = 6
+
+
+def page(diagnosis: Diagnosis, *, unicode: bool = True, verbose: bool = False) -> RenderableType:
+    """The whole page, for a rich console."""
+    parts: list[RenderableType] = [_title(diagnosis), _verdict(diagnosis)]
+    curves = _curves(diagnosis, unicode)
+    if curves is not None:
+        parts.append(curves)
+    parts.extend(_causes(diagnosis.causes))
+    parts.extend(_stories(diagnosis.stories, unicode, verbose))
+    parts.append(_rest(diagnosis, verbose))
+    return Group(*parts)
+
+
+def plain(diagnosis: Diagnosis, width: int = 100) -> str:
+    """The page as plain text."""
+    console = Console(file=io.StringIO(), width=width, no_color=True, highlight=False, legacy_windows=False)
+    console.print(page(diagnosis))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def table_of_runs(diagnoses: Sequence[Diagnosis]) -> RenderableType:
+    """Many runs, worst first, a line each."""
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    for heading in ("run", "kind", "steps", "verdict", "finding"):
+        table.add_column(heading, overflow="ellipsis", no_wrap=heading != "finding")
+    for d in diagnoses:
+        worst = d.stories[0].root if d.stories else None
+        name = Text(d.verdict, style=VERDICT_COLOUR.get(d.verdict, ""))
+        said = f"{worst.code} {safe(worst.message, 120)}" if worst and worst.severity > Severity.INFO else ""
+        table.add_row(safe(d.run.source, 80), d.run.kind, f"{d.run.steps[1]}" if d.run.steps else "–", name, said)
+    return table
+
+
+def _title(d: Diagnosis) -> RenderableType:
+    what = safe(d.run.source, 80) or "run"
+    return Line(
+        Text.assemble(("traindx", "bold"), f" · {what} · {d.run.kind}", f" · {span(d.run.steps)}" if d.run.steps else ""),
+        align="left",
+    )
+
+
+def _verdict(d: Diagnosis) -> RenderableType:
+    colour = VERDICT_COLOUR.get(d.verdict, "white")
+    head = Text.assemble(
+        (f" {d.verdict.upper().replace('-', ' ')} ", f"bold reverse {colour}"), "  ", (safe(d.summary), "bold")
+    )
+    lines = [head]
+    v = d.verdict_
+    if v.resume_from is not None:
+        lines.append(Text(f"Resume from step {v.resume_from} or the last checkpoint before it.", style="dim"))
+    if v.forecast and "forecast" in v.forecast:
+        f = v.forecast
+        at = f.get("at_step")
+        text = f"Forecast: {number(f['forecast'])} ({number(f.get('lo', float('nan')))}–{number(f.get('hi', float('nan')))})"
+        lines.append(Text(text + (f" at step {at}" if at is not None else "") + ", at the present learning rate.", style="dim"))
+    if v.needs:
+        lines.append(Text("Needs: " + "; ".join(v.needs), style="dim"))
+    return Padding(Group(*lines), (1, 0, 1, 0))
+
+
+def _curves(d: Diagnosis, unicode: bool) -> RenderableType | None:
+    curves = vital_curves(d.run)
+    if not curves:
+        return None
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim", no_wrap=True)
+    for name, series in curves:
+        first, last = series.values[0], series.values[-1]
+        table.add_row(name, sparkline(series.values, 40, not unicode), f"{number(first)} → {number(last)}")
+    return Padding(table, (0, 0, 1, 2))
+
+
+def _causes(causes: Sequence[Suspect]) -> list[RenderableType]:
+    shown = [c for c in causes if c.probability >= 0.1][:3]
+    if not shown:
+        return []
+    parts: list[RenderableType] = [Text("Likely cause" if len(shown) == 1 else "Likely causes", style="bold")]
+    for i, c in enumerate(shown):
+        lines = [Text.assemble((f"{safe(c.cause.title)}", "bold"), (f"  {c.words} ({c.probability:.0%})", "dim"))]
+        lines.append(Text.assemble(("for      ", "dim"), ", ".join(c.supports)))
+        if c.against:
+            lines.append(Text.assemble(("against  ", "dim"), ", ".join(c.against)))
+        if i == 0:
+            lines.append(Text.assemble(("do       ", "dim"), safe(c.prescription)))
+            for warning in c.cause.not_yet:
+                lines.append(Text.assemble(("not yet  ", "dim"), safe(warning)))
+        if c.cause.settle and c.probability < 0.95:
+            lines.append(
+                Text.assemble(
+                    ("settle   ", "dim"),
+                    f"traindx trial {c.cause.settle} TARGET",
+                    (f"  (about {c.cause.cost_steps} steps)" if c.cause.cost_steps else "", "dim"),
+                )
+            )
+        parts.append(Padding(Group(*lines), (0, 0, 1, 2)))
+    return parts
+
+
+def _stories(stories: Sequence[Story], unicode: bool, verbose: bool) -> list[RenderableType]:
+    if not stories:
+        return []
+    shown = stories if verbose else [s for s in stories if s.severity > Severity.INFO][:MOST_STORIES]
+    remarks = [] if verbose else [s for s in stories if s.severity is Severity.INFO][:3]
+    parts: list[RenderableType] = [Text("Findings", style="bold")]
+    for story in [*shown, *remarks]:
+        parts.append(Padding(_story(story, unicode), (0, 0, 1, 2)))
+    left = len(stories) - len(shown) - len(remarks)
+    if left > 0:
+        parts.append(Padding(Text(f"{left} more; --verbose shows them all.", style="dim"), (0, 0, 1, 2)))
+    return parts
+
+
+def _story(story: Story, unicode: bool) -> RenderableType:
+    lines = _finding(story.root, unicode)
+    if story.more:
+        lines.append(Text(f"and {len(story.more)} more of the same", style="dim"))
+    if story.consequences:
+        counts = Counter(f"{f.code} {f.name}" for f in story.consequences)
+        told = ", ".join(name + (f" ×{n}" if n > 1 else "") for name, n in counts.items())
+        lines.append(Text.assemble(("explains ", "dim"), (told, "dim")))
+    return Group(*lines)
+
+
+def _finding(f: Finding, unicode: bool) -> list[Text]:
+    icon = (ICON if unicode else ASCII_ICON)[f.severity]
+    sure = "" if f.confidence.value == "strong" else f" · {f.confidence.value}"
+    head = Text.assemble(
+        (f"{icon} {f.code} ", f"bold {COLOUR[f.severity]}"),
+        (f.name, "bold"),
+        (f"  {f.severity.value}{sure}" + (f" · {span(f.steps)}" if f.steps else ""), "dim"),
+    )
+    lines = [head, Text(safe(f.message))]
+    if f.fix:
+        lines.append(Text.assemble(("→ " if unicode else "> ", COLOUR[f.severity]), safe(f.fix)))
+    return lines
+
+
+def _rest(d: Diagnosis, verbose: bool) -> RenderableType:
+    counts = {s: len(d.with_status(s)) for s in Status}
+    words = [f"{counts[Status.CLEAR]} conditions clear"]
+    if counts[Status.UNSURE]:
+        words.append(f"{counts[Status.UNSURE]} unsure")
+    if counts[Status.BLIND]:
+        words.append(f"{counts[Status.BLIND]} not looked at (blind)")
+    if counts[Status.MUTED]:
+        words.append(f"{counts[Status.MUTED]} muted")
+    if counts[Status.BROKEN]:
+        words.append(f"{counts[Status.BROKEN]} broken (our fault: please report)")
+    lines: list[RenderableType] = [Text(" · ".join(words), style="dim")]
+    if verbose:
+        for status in (Status.UNSURE, Status.BLIND, Status.MUTED, Status.BROKEN):
+            lines.extend(Text(f"  {o.code} {status.value}: {safe(o.reason)}", style="dim") for o in d.with_status(status))
+    lines.extend(Text(f"note: {safe(note)}", style="dim") for note in d.run.notes[: None if verbose else 5])
+    if not verbose and counts[Status.BLIND]:
+        lines.append(Text("--verbose says why; `traindx explain CODE` is the manual page of a condition.", style="dim"))
+    return Group(*lines)

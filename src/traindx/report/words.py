@@ -1,0 +1,87 @@
+"""Small words and pictures that every report shares: sparklines, safe text, numbers, icons, colours."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+
+import numpy as np
+
+from traindx.finding import Severity
+from traindx.run import Run, Series
+
+BARS = "▁▂▃▄▅▆▇█"
+ASCII_BARS = "_.-=+*#@"
+ICON = {Severity.CRITICAL: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
+ASCII_ICON = {Severity.CRITICAL: "x", Severity.WARNING: "!", Severity.INFO: "-"}
+COLOUR = {Severity.CRITICAL: "red", Severity.WARNING: "yellow", Severity.INFO: "blue"}
+VERDICT_COLOUR = {
+    "healthy": "green",
+    "wait": "green",
+    "stop-keep-best": "yellow",
+    "fix-and-resume": "yellow",
+    "fix-evaluation": "yellow",
+    "restart": "red",
+    "cannot-tell": "blue",
+}
+
+# ANSI escapes (CSI, OSC, single characters) and everything that can reorder or hide text
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
+
+
+def safe(text: object, most: int = 2000) -> str:
+    """Text from a log as it may be shown: no escapes, no bidi or control characters, bounded length."""
+    cleaned = _ESCAPES.sub("", str(text))
+    cleaned = "".join(
+        c if c == "\n" or unicodedata.category(c) not in _HIDDEN else "\N{REPLACEMENT CHARACTER}" for c in cleaned
+    )
+    return cleaned if len(cleaned) <= most else cleaned[: most - 1] + "…"
+
+
+def number(value: float) -> str:
+    """A number a person reads at a glance."""
+    if value is None or not math.isfinite(value):
+        return "nan" if value is None or math.isnan(value) else ("inf" if value > 0 else "-inf")
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e5 or abs(value) < 1e-3:
+        return f"{value:.2e}"
+    return f"{value:.4g}"
+
+
+def sparkline(values: np.ndarray, width: int = 40, ascii_only: bool = False) -> str:
+    """A curve in one line of text; a bucket that holds a non-finite value shows as ×."""
+    bars = ASCII_BARS if ascii_only else BARS
+    cross = "x" if ascii_only else "×"
+    if not len(values):
+        return ""
+    buckets = np.array_split(np.asarray(values, float), min(width, len(values)))
+    finite = np.asarray(values, float)[np.isfinite(values)]
+    if not len(finite):
+        return cross * len(buckets)
+    # the outermost 0.5 % would flatten everything else
+    lo, hi = np.quantile(finite, [0.0, 0.995]) if len(finite) > 50 else (finite.min(), finite.max())
+    span = hi - lo or 1.0
+    out = []
+    for bucket in buckets:
+        if not np.isfinite(bucket).all():
+            out.append(cross)
+        else:
+            level = (float(np.mean(bucket)) - lo) / span
+            out.append(bars[int(min(max(level, 0.0), 1.0) * (len(bars) - 1) + 0.5)])
+    return "".join(out)
+
+
+def vital_curves(run: Run) -> list[tuple[str, Series]]:
+    """The few curves everybody wants to see first."""
+    wanted = ("loss/train", "loss/val", "accuracy/val", "lr", "grad_norm", "update_ratio")
+    return [(name, run.series(name)) for name in wanted if len(run.series(name)) > 1]
+
+
+def span(steps: tuple[int, int] | None) -> str:
+    """Steps as people write them."""
+    if steps is None:
+        return ""
+    return f"step {steps[0]}" if steps[0] == steps[1] else f"steps {steps[0]}–{steps[1]}"
