@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import rich_click as click
+from click.exceptions import Exit
 
 from traindx import __version__
 from traindx.errors import TraindxError
@@ -55,8 +56,8 @@ class Verbs(click.RichGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS or not _exists(cmd_name):
             return None
-        if ctx.params.get("_listing", False) or _only_listing():
-            return click.RichCommand(cmd_name, help=VERBS[cmd_name])
+        if _only_listing():
+            return click.RichCommand(name=cmd_name, help=VERBS[cmd_name])
         module = importlib.import_module(f"traindx.cli.{cmd_name}")
         command: click.Command = module.command
         return command
@@ -97,7 +98,7 @@ def main(argv: list[str] | None = None) -> None:
     try:
         code = cli.main(args=argv, prog_name="traindx", standalone_mode=False)
         _leave(code if isinstance(code, int) else 0)
-    except click.exceptions.Exit as done:
+    except Exit as done:
         _leave(done.exit_code)
     except click.ClickException as wrong:
         wrong.show()

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import rich_click as click
+from rich.markup import escape
 from rich.table import Table
 
 from traindx import __version__
@@ -66,9 +67,8 @@ def _accelerators() -> list[str]:
         return ["torch is missing: scripts cannot be observed; `diagnose` works on logs."]
     torch = importlib.import_module("torch")
     if torch.cuda.is_available():
-        return [
-            f"{torch.cuda.device_count()} CUDA device(s): non-finite values may be noticed one step late (no device sync of ours)."
-        ]
+        count = torch.cuda.device_count()
+        return [f"{count} CUDA device(s): non-finite values may be noticed one step late (we never sync the device)."]
     return ["No CUDA device: signals about accelerator memory and kernels would be blind."]
 
 
