@@ -1,0 +1,129 @@
+"""Reading facts and evaluations of a run without trusting their shape: a record may be old, foreign or cut short."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from traindx.run import Floats, Run, Series
+
+# What logs call the share of right answers; the last part of a metric's name, lower case (importers document them).
+ACCURACY_NAMES = (
+    "accuracy",
+    "acc",
+    "acc1",
+    "top1",
+    "top1_acc",
+    "top1_accuracy",
+    "categorical_accuracy",
+    "sparse_categorical_accuracy",
+)
+# Layers that do nothing to the scale of what passes through them.
+PASSIVE = ("Flatten", "Unflatten", "Identity", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout")
+
+
+def table(run: Run, key: str) -> Mapping[str, Any]:
+    """A fact that is a mapping; empty when it is absent or something else."""
+    value = run.fact(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def rows(run: Run, key: str) -> list[Mapping[str, Any]]:
+    """A fact that is a list of mappings; what is not a mapping is left out."""
+    value = run.fact(key)
+    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def strings(run: Run, key: str) -> tuple[str, ...]:
+    """A fact that is a list of names (or a mapping: its keys)."""
+    value = run.fact(key)
+    if isinstance(value, str):
+        return (value,)
+    return tuple(str(v) for v in value) if isinstance(value, list | tuple | set | Mapping) else ()
+
+
+def number(value: Any, default: float = math.nan) -> float:
+    """A finite number, or the default.
+
+    >>> number("x", 0.0), number(True), number(3)
+    (0.0, 1.0, 3.0)
+    """
+    if isinstance(value, bool | int | float | np.number):
+        found = float(value)
+        return found if math.isfinite(found) else default
+    return default
+
+
+def pair(value: Any) -> tuple[float, float]:
+    """Two numbers, NaN where they are missing: a range [lo, hi], or [reported, recomputed]."""
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2:
+        return number(value[0]), number(value[1])
+    return math.nan, math.nan
+
+
+def counts(value: Any) -> dict[str, float]:
+    """Counts by name from a mapping or a list; names of a list are its indexes.
+
+    >>> counts([3, 0, 5])
+    {'0': 3.0, '1': 0.0, '2': 5.0}
+    """
+    if isinstance(value, Mapping):
+        return {str(k): max(number(v, 0.0), 0.0) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return {str(i): max(number(v, 0.0), 0.0) for i, v in enumerate(value)}
+    return {}
+
+
+def numbers(value: Any) -> Floats:
+    """A list of numbers, NaN where an entry is none; empty for anything else."""
+    if isinstance(value, list | tuple | np.ndarray):
+        return np.array([number(v) for v in value], dtype=np.float64)
+    return np.empty(0)
+
+
+def accuracy(run: Run, part: str = "val") -> Series:
+    """Share of right answers over steps: our own where it was seen, else what the user logged under a usual name."""
+    own = run.series(f"accuracy/{part}").finite()
+    if len(own):
+        return own
+    for name, signal in run.matching(f"metric/{part}/*").items():
+        if name.rsplit("/", 1)[-1].lower() in ACCURACY_NAMES and isinstance(signal, Series):
+            found = signal.finite()
+            percent = len(found) and float(np.max(found.values)) > 1.5
+            return Series(found.steps, found.values / 100.0, found.times) if percent else found
+    return own
+
+
+def layers(run: Run) -> list[str]:
+    """Classes of the innermost modules in the order they are first called; empty when the model was not seen."""
+    outline = [r for r in rows(run, "model.outline") if r.get("name") and math.isfinite(number(r.get("order")))]
+    names = [str(r["name"]) for r in outline]
+    inner = [r for r in outline if not any(other.startswith(f"{r['name']}.") for other in names)]
+    return [str(r.get("class", "")) for r in sorted(inner, key=lambda r: number(r.get("order")))]
+
+
+def has_layer(run: Run, *kinds: str) -> bool:
+    """Whether a module of the model has a class name with one of these words in it."""
+    return any(kind in str(row.get("class", "")) for row in rows(run, "model.outline") for kind in kinds)
+
+
+def takes_tokens(run: Run) -> bool:
+    """Whether the model reads token ids: classes are then a vocabulary and inputs have no scale."""
+    return bool(table(run, "data.token")) or bool(strings(run, "model.embeddings"))
+
+
+def majority(run: Run, part: str = "val") -> tuple[str, float, float]:
+    """The most frequent class of the evaluated (or trained-on) data, its share and the number of targets; NaN if unknown."""
+    found = counts(run.fact("data.val_class_counts" if part == "val" else "data.class_counts"))
+    if part == "val" and not found:
+        support = run.matrix("eval/support/class")
+        if len(support):
+            found = {n: number(v, 0.0) for n, v in zip(support.names, support.values[-1], strict=True)}
+    total = sum(found.values())
+    if len(found) < 2 or total <= 0:
+        return "", math.nan, 0.0
+    name = max(found, key=lambda k: found[k])
+    return name, found[name] / total, total
