@@ -1,0 +1,120 @@
+"""The number behind a branch: short readings of a run, so that a hypothesis is refuted with a figure and not with a shrug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from traindx.run import Run
+
+Reading = Callable[[Run], str]
+
+
+def finite_inputs(run: Run) -> str:
+    bad = run.series("batch/input_nonfinite")
+    return f"{int(np.nansum(bad.values))} non-finite input values in {len(bad)} checked batches" if len(bad) else ""
+
+
+def finite_losses(run: Run) -> str:
+    loss = run.series("loss/train")
+    bad = np.flatnonzero(~np.isfinite(loss.values))
+    if not len(loss):
+        return ""
+    return f"first non-finite loss at step {loss.steps[bad[0]]}" if len(bad) else f"all {len(loss)} losses finite"
+
+
+def lr_over_peak(run: Run) -> str:
+    lr = run.series("lr").finite()
+    if not len(lr) or not lr.values.max() > 0:
+        return ""
+    return f"lr is {lr.last:.3g}, {lr.last / lr.values.max():.0%} of its peak"
+
+
+def update_size(run: Run) -> str:
+    ratio = run.series("update_ratio").finite()
+    if not len(ratio):
+        return ""
+    early, late = float(np.max(ratio.values[:10])), float(np.median(ratio.values[-50:]))
+    return f"updates move the weights by {late:.1e} of their size (largest early: {early:.1e})"
+
+
+def gradient_size(run: Run) -> str:
+    norm = run.series("grad_norm").finite()
+    if not len(norm):
+        return ""
+    return f"gradient norm {np.median(norm.values[-100:]):.3g}, was {np.median(norm.values[:100]):.3g}"
+
+
+def val_spread(run: Run) -> str:
+    val = run.series("loss/val").finite()
+    if len(val) < 2:
+        return f"{len(val)} evaluation(s)"
+    tail = val.values[-min(len(val), 10) :]
+    return f"last {len(tail)} validation losses {tail.min():.4g}…{tail.max():.4g}, {len(np.unique(tail))} distinct"
+
+
+def gap(run: Run) -> str:
+    train, val = run.series("loss/train").finite(), run.series("loss/val").finite()
+    if not len(train) or not len(val):
+        return ""
+    best = int(np.argmin(val.values))
+    return (
+        f"train {np.median(train.values[-50:]):.4g}, val {val.last:.4g} (best {val.values[best]:.4g} at step {val.steps[best]})"
+    )
+
+
+def scaler(run: Run) -> str:
+    scale, skipped = run.series("amp/scale"), run.series("amp/skipped")
+    if not len(scale):
+        return "no GradScaler seen" if run.fact("amp.scaler") is False else ""
+    return f"scale {scale.last:.3g}, {int(np.nansum(skipped.values))} updates skipped"
+
+
+def dead_units(run: Run) -> str:
+    dead = run.matrix("dead_fraction/module")
+    if not len(dead):
+        return ""
+    last = dead.values[-1]
+    if not np.isfinite(last).any():
+        return ""
+    i = int(np.nanargmax(last))
+    return f"at most {last[i]:.0%} dead units ({dead.names[i]})"
+
+
+def output_spread(run: Run) -> str:
+    spread = run.series("output_std").finite()
+    if len(spread) < 2 or not spread.values[0] > 0:
+        return ""
+    return f"outputs vary {spread.last / spread.values[0]:.2g} times as much over samples as at the start"
+
+
+def batch_mix(run: Run) -> str:
+    dispersion = run.fact("data.label_dispersion")
+    return f"label mix of batches {dispersion:.2f} (1 is shuffled)" if dispersion is not None else ""
+
+
+def shared_samples(run: Run) -> str:
+    shared, seen = run.fact("data.shared"), run.fact("data.seen")
+    return f"{shared} of {seen.get('val', '?')} validation samples also trained on" if shared is not None and seen else ""
+
+
+def evaluation_mode(run: Run) -> str:
+    mode = run.series("eval/train_mode")
+    return f"{np.nanmean(mode.values):.0%} of validation forwards in train mode" if len(mode) else ""
+
+
+def waiting(run: Run) -> str:
+    step, data = run.series("time/step").finite(), run.series("time/data").finite()
+    if not len(step) or not len(data):
+        return ""
+    return f"{np.median(data.values) / max(np.median(step.values), 1e-12):.0%} of a step is waiting for data"
+
+
+def memory(run: Run) -> str:
+    rss = run.series("mem/rss").finite()
+    return f"resident memory {rss.values[0] / 2**20:.0f} → {rss.last / 2**20:.0f} MiB" if len(rss) else ""
+
+
+def nothing(run: Run) -> str:
+    return ""
