@@ -13,7 +13,6 @@ import tempfile
 from pathlib import Path
 
 import rich_click as click
-from rich.markup import escape
 from rich.table import Table
 
 from traindx import __version__

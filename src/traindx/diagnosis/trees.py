@@ -1,7 +1,8 @@
 """The differential trees: for every complaint, the hypotheses in order, with what confirms or refutes each.
 
-A tree is walked from the top: exact facts first, then by prior and cheapness. A branch whose rules are *found* is confirmed, one
-whose rules are all *clear* is refuted with the number that refuted it, and the rest stay open with the test that would settle them.
+A tree is walked from the top: exact facts first, then by prior and cheapness. A branch whose rules are *found* is confirmed,
+one whose rules are all *clear* is refuted with the number that refuted it, and the rest stay open with the test that would
+settle them.
 """
 
 from __future__ import annotations

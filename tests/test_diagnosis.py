@@ -1,0 +1,94 @@
+"""From outcomes to one story, a cause and a verdict."""
+
+from __future__ import annotations
+
+import numpy as np
+from runs import a_run, learning, noise
+
+from traindx.diagnosis import diagnose
+from traindx.diagnosis.posterior import rank
+from traindx.diagnosis.story import tell
+from traindx.finding import Confidence, Finding, Outcome, Severity, Status
+from traindx.rule import catalogue
+
+
+def finding(code: str, severity: Severity = Severity.WARNING, confidence: Confidence = Confidence.STRONG) -> Outcome:
+    f = Finding(code, catalogue()[code].name, severity, confidence, f"{code} speaks", (), (5, 9), {}, (), "")
+    return Outcome(code, Status.FOUND, (f,))
+
+
+def test_a_root_folds_its_consequences() -> None:
+    stories = tell(
+        [finding("GRAD002"), finding("WIRE004", Severity.CRITICAL, Confidence.EXACT), finding("OPTM002")], catalogue()
+    )
+    assert [s.root.code for s in stories] == ["WIRE004"]
+    assert {f.code for f in stories[0].consequences} == {"GRAD002", "OPTM002"}
+
+
+def test_a_hypothesis_explains_nothing_away() -> None:
+    stories = tell(
+        [finding("LOSS001", Severity.CRITICAL), finding("OPTM002", Severity.INFO, Confidence.SUGGESTIVE)], catalogue()
+    )
+    assert stories[0].root.code == "LOSS001" and not stories[0].consequences
+
+
+def test_worst_story_comes_first() -> None:
+    stories = tell([finding("LOSS007", Severity.INFO), finding("EVAL001", Severity.CRITICAL)], catalogue())
+    assert [s.root.code for s in stories] == ["EVAL001", "LOSS007"]
+
+
+def test_a_fact_outweighs_its_symptoms() -> None:
+    outcomes = [
+        finding("WIRE004", Severity.CRITICAL, Confidence.EXACT),
+        finding("GRAD002"),
+        finding("LOSS001", Severity.CRITICAL),
+    ]
+    top = rank(a_run(), outcomes, catalogue())[0]
+    assert "WIRE004" in top.supports and top.probability > 0.8
+
+
+def test_nothing_found_means_no_cause() -> None:
+    assert rank(a_run(), [Outcome("LOSS001", Status.CLEAR)], catalogue()) == ()
+
+
+def test_a_short_run_cannot_be_judged() -> None:
+    d = diagnose(a_run(loss__train=[2.3, 2.2, 2.1]))
+    assert d.verdict == "cannot-tell" and d.verdict_.needs
+
+
+def test_a_falling_curve_is_left_alone() -> None:
+    d = diagnose(a_run(loss__train=learning(1500)))
+    assert d.verdict in ("healthy", "wait") and d.worst in (None, Severity.INFO)
+
+
+def test_a_nan_run_is_one_story() -> None:
+    loss = learning(400)
+    loss[300:] = np.nan
+    d = diagnose(a_run(loss__train=loss))
+    alarms = [s for s in d.stories if s.severity > Severity.INFO]
+    assert len(alarms) == 1
+    assert d.verdict in ("fix-and-resume", "restart")
+
+
+def test_overfitting_says_stop_and_keep_the_best() -> None:
+    train = learning(4000, floor=0.05, sd=0.02)
+    steps = np.arange(0, 4000, 100)
+    val = 0.6 + 1.7 * np.exp(-steps / 300) + 0.00025 * np.maximum(0, steps - 1000) + noise(40, 0.01, 3)
+    run = a_run(loss__train=train)
+    from traindx.run import Series
+
+    d = diagnose(run.with_({"loss/val": Series(steps, val)}))
+    assert d.verdict == "stop-keep-best", d
+
+
+def test_the_same_run_gives_the_same_words() -> None:
+    run = a_run(loss__train=np.r_[learning(300), np.geomspace(0.4, 80, 200)])
+    assert str(diagnose(run)) == str(diagnose(run))
+
+
+def test_a_page_never_shows_control_characters() -> None:
+    from dataclasses import replace
+
+    run = replace(a_run(loss__train=learning(400)), source="evil\x1b[2Jname\u202e", notes=("\x07bell",))
+    text = str(diagnose(run))
+    assert not any(c in text for c in "\x1b\x07\u202e")
