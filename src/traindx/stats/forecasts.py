@@ -37,7 +37,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class _Blocks:
-    at: Floats
+    at: Floats  # (blocks, points inside)
     mean: Floats
     se: Floats
 
@@ -80,10 +80,9 @@ def _refusal(target: float, now: float, why: str) -> Forecast:
 
 def _fit_and_predict(values: Floats, target: float, floor: float | None) -> Forecast:
     blocks = _log_blocks(values)
-    power = _fit(blocks, _power_grid(blocks.at), _power_grid(np.array([target]), blocks.at[-1]), floor, "power law")
-    rival = _fit(
-        blocks, _decay_grid(blocks.at, len(values)), _decay_grid(np.array([target]), len(values)), floor, "exponential"
-    )
+    ahead = np.array([[float(target)]])
+    power = _power_fit(blocks, ahead, STARTS[0.3 * len(values) >= STARTS], floor)
+    rival = _decay_fit(blocks, ahead, DECAYS * len(values), floor)
     best = rival if rival.chi.min() < power.chi.min() - 10 else power
     dof = max(1, len(blocks.at) - 4)
     least = float(best.chi.min())
@@ -95,11 +94,12 @@ def _fit_and_predict(values: Floats, target: float, floor: float | None) -> Fore
     return Forecast(target, float(best.value[pick]), lo, hi, math.nan, float(best.level[pick]), best.family)
 
 
-def _log_blocks(values: Floats, k: int = 30, burn: float = 0.02) -> _Blocks:
+def _log_blocks(values: Floats, k: int = 30, burn: float = 0.02, inside: int = 8) -> _Blocks:
     n = len(values)
     edges = np.unique(np.round(np.geomspace(max(5, int(n * burn)) + 1, n + 1, k + 1)).astype(np.int64)) - 1
     size = np.diff(edges)
-    at = np.array([np.exp(np.mean(np.log(np.arange(a, b) + 1.0))) for a, b in pairwise(edges)])
+    part = (np.arange(inside) + 0.5) / inside  # the curve is averaged inside a block, as the data are
+    at = edges[:-1, None] + 0.5 + part[None, :] * size[:, None]
     mean = np.array([values[a:b].mean() for a, b in pairwise(edges)])
     spread = np.array([values[a:b].std(ddof=1) if b - a > 3 else np.nan for a, b in pairwise(edges)])
     usual = float(np.nanmedian(spread)) if np.isfinite(spread).any() else float(np.std(values))
@@ -108,13 +108,31 @@ def _log_blocks(values: Floats, k: int = 30, burn: float = 0.02) -> _Blocks:
     return _Blocks(at, mean, np.maximum(spread, 0.5 * usual) / np.sqrt(size))
 
 
-def _power_grid(at: Floats, last: float | None = None) -> Floats:
-    starts = STARTS[0.3 * (at[-1] if last is None else last) >= STARTS]
-    return np.concatenate([(at + s)[None, :] ** -POWERS[:, None] for s in starts])
+def _power_grid(at: Floats, starts: Floats, powers: Floats) -> Floats:
+    return np.concatenate([((at + s)[None] ** -powers[:, None, None]).mean(2) for s in starts])
 
 
-def _decay_grid(at: Floats, length: int) -> Floats:
-    return np.asarray(np.exp(-at[None, :] / (DECAYS[:, None] * length)), dtype=np.float64)
+def _power_fit(blocks: _Blocks, ahead: Floats, starts: Floats, floor: float | None) -> _Fit:
+    """The power law on the whole grid, and on a finer one around its best point."""
+    grid, beyond = _power_grid(blocks.at, starts, POWERS), _power_grid(ahead, starts, POWERS)
+    best = int(np.argmin(_fit(blocks, grid, beyond, floor, "").chi))
+    start, power = starts[[best // len(POWERS)]], POWERS[best % len(POWERS)]
+    fine = np.geomspace(power / 1.15, power * 1.15, 25)
+    grid = np.concatenate([grid, _power_grid(blocks.at, start, fine)])
+    beyond = np.concatenate([beyond, _power_grid(ahead, start, fine)])
+    return _fit(blocks, grid, beyond, floor, "power law")
+
+
+def _decay_grid(at: Floats, constants: Floats) -> Floats:
+    return np.asarray(np.exp(-at[None] / constants[:, None, None]).mean(2), dtype=np.float64)
+
+
+def _decay_fit(blocks: _Blocks, ahead: Floats, constants: Floats, floor: float | None) -> _Fit:
+    """The exponential on a coarse grid of time constants, then on a fine one around the best."""
+    coarse = _fit(blocks, _decay_grid(blocks.at, constants), _decay_grid(ahead, constants), floor, "exponential")
+    best = constants[int(np.argmin(coarse.chi))]
+    fine = np.geomspace(best / 1.3, best * 1.3, 81)
+    return _fit(blocks, _decay_grid(blocks.at, fine), _decay_grid(ahead, fine), floor, "exponential")
 
 
 def _fit(blocks: _Blocks, basis: Floats, ahead: Floats, floor: float | None, family: str) -> _Fit:

@@ -110,7 +110,8 @@ def gns(small_sq: ArrayLike, big_sq: ArrayLike, b: float, big: float) -> NoiseSc
         return NoiseScale(noise / signal if signal > 0 else None, 0.0, math.inf, signal, noise, n)
     left = [parts((s.sum() - x) / (n - 1), (g.sum() - y) / (n - 1)) for x, y in zip(s, g, strict=True)]
     se_signal = math.sqrt((n - 1) / n * sum((a - np.mean([p[0] for p in left])) ** 2 for a, _ in left))
-    top = signal + 1.64 * se_signal
+    reach = 1.645 + 1.52 / (n - 1)  # Student's 95 % point, to first order
+    top = signal + reach * se_signal
     if signal <= 0 or signal < se_signal:
         return NoiseScale(None, max(0.0, noise / top) if top > 0 else 0.0, math.inf, signal, noise, n)
     ratios = np.log([max(q, 1e-300) / p if p > 0 else np.inf for p, q in left])
@@ -118,4 +119,4 @@ def gns(small_sq: ArrayLike, big_sq: ArrayLike, b: float, big: float) -> NoiseSc
     if not np.isfinite(ratios).all() or value <= 0:
         return NoiseScale(value if value > 0 else None, max(0.0, noise / top), math.inf, signal, noise, n)
     se = math.sqrt((n - 1) / n * float(((ratios - ratios.mean()) ** 2).sum()))
-    return NoiseScale(value, value * math.exp(-1.64 * se), value * math.exp(1.64 * se), signal, noise, n)
+    return NoiseScale(value, value * math.exp(-reach * se), value * math.exp(reach * se), signal, noise, n)

@@ -1,0 +1,44 @@
+"""Patterns locked to epochs, and forms of logging."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bench import statistics as bench
+
+from runs import noise
+from traindx import stats
+
+
+@pytest.mark.parametrize("row", list(bench.epoch_patterns(8)), ids=lambda r: r[0])
+def test_measured_figures_lie_in_their_ranges(row: bench.Row) -> None:
+    what, value, lo, hi = row
+    assert lo <= value <= hi, what
+
+
+def test_ranks_share_ties_like_the_library() -> None:
+    from scipy.stats import rankdata
+
+    from traindx.stats.epochs import _ranks
+
+    y = np.array([1.0, 2.0, 2.0, 5.0, 0.0, 2.0])
+    np.testing.assert_allclose(_ranks(y), rankdata(y) - 1)
+
+
+def test_an_exponential_average_is_told_from_raw_losses() -> None:
+    raw = 2 + noise(600, 0.1)
+    smooth = np.empty_like(raw)
+    smooth[0] = raw[0]
+    for i in range(1, len(raw)):
+        smooth[i] = 0.9 * smooth[i - 1] + 0.1 * raw[i]
+    assert stats.log_form(smooth) == "ema" and stats.log_form(raw) == "raw"
+
+
+def test_negative_losses_keep_their_scale() -> None:
+    y = bench.epochs_sim("fixed", 0) - 3
+    assert stats.epoch_profile_corr(y, 40).m > 0.3
+
+
+def test_too_few_epochs_say_nothing() -> None:
+    assert stats.epoch_profile_corr(np.ones(60), 40).pairs == 0
+    assert stats.boundary_jump(np.ones(60), 40).boundaries == 0
