@@ -24,7 +24,7 @@ def _table(*rows: tuple[str, str, str, str]) -> dict[str, SignalSpec]:
     return {name: SignalSpec(name, per, unit, meaning) for name, per, unit, meaning in rows}
 
 
-# A step is one update of the weights by the primary optimizer; step 0 is the first. "at step t" means: seen on the way to update t.
+# A step is one update of the weights by the primary optimizer; step 0 is the first. "at step t": seen on the way to update t.
 SIGNALS: dict[str, SignalSpec] = _table(
     # -- loss and metrics
     ("loss/train", "step", "loss", "training loss of the batch(es) behind this update, mean over micro-batches, undivided"),
@@ -243,7 +243,7 @@ FACTS: dict[str, str] = {
     "model.boundary": "module whose output lost its graph, where it could be named",
     "model.loss_detached": "the loss had no grad_fn",
     "model.never_called": "modules with parameters that no forward called in the first 20 steps",
-    "model.unregistered": "attributes that hold modules in a plain list or dict: {attribute: {class, count, params, in_optimizer}}",
+    "model.unregistered": "attributes with modules in a plain list or dict: {attribute: {class, count, params, in_optimizer}}",
     "model.eval_in_training": "modules with dropout or norm layers that were in eval mode while the model trained: names",
     "model.attention_masks": "self-attention calls of training forwards by how they were masked: {causal, masked, none}",
     "model.pad_mask": "key padding masks against the padding of the input: {valid_masked: share, pad_attended: share}",
@@ -395,13 +395,14 @@ FACTS: dict[str, str] = {
     "blind": "signal name → why it could not be seen",
     "watched": "event kinds that were being watched (absence of such an event is then a fact)",
     "cost": "what observing cost: {share, seconds, records, dropped}",
-    "origin": "forensics: first non-finite operation {op, phase, module, file, line, inputs, index, sample, blame, advice, proven}",
+    "origin": "forensics: first non-finite operation {op, phase, module, file, line, inputs, index, sample, blame, advice, "
+    "proven}",
     "origins": "forensics: every origin, same shape",
     "replay.failed": "forensics: why the step could not be replayed",
     "unstable_forms": "forensics: unstable formulations seen in the traced step",
 }
 
-# Events: kind → what `data` holds. An event marks the first time a thing was seen and counts in `data["count"]` where it repeats.
+# Events: kind → what `data` holds. An event marks the first time a thing was seen; `data["count"]` counts where it repeats.
 EVENTS: dict[str, str] = {
     "nonfinite": "what (loss, grad, param, buffer, state, activation, input), names, value (nan, inf, -inf), "
     "when (before or after the update); one event per what",
