@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from runs import a_run, learning, noise
 
+from runs import a_run, learning, noise
 from traindx.diagnosis import diagnose
 from traindx.diagnosis.posterior import rank
 from traindx.diagnosis.story import tell

@@ -43,10 +43,8 @@ def _measured() -> dict[str, str]:
     if not path.exists():
         return {}
     table = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        code: f"found in {row['found']} of {row['sick']} sick runs made for it; {row['false_alarms']} false alarms on {row['healthy']} healthy runs"
-        for code, row in table.items()
-    }
+    found = "found in {found} of {sick} sick runs made for it; {false_alarms} false alarms on {healthy} healthy runs"
+    return {code: found.format(**row) for code, row in table.items()}
 
 
 def rule_index() -> str:
