@@ -1,0 +1,37 @@
+"""The diagnosis as Markdown, for pull requests, job summaries and chats."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from traindx.diagnosis import Diagnosis
+from traindx.finding import Severity, Status
+from traindx.report.words import ICON, safe, span
+
+_MARKS = re.compile(r"([\\`*_{}\[\]<>()#+!|~@-])")
+
+
+def escaped(text: object) -> str:
+    """Text from a log as Markdown shows it literally: no links, no mentions, no HTML."""
+    return _MARKS.sub(r"\\\1", safe(text)).replace("\n", " ")
+
+
+def render(diagnoses: Sequence[Diagnosis]) -> str:
+    """One section per run."""
+    return "\n\n".join(_one(d) for d in diagnoses)
+
+
+def _one(d: Diagnosis) -> str:
+    lines = [f"## traindx: {d.verdict} · {escaped(d.run.source or 'run')}", "", f"**{escaped(d.summary)}**", ""]
+    for c in d.causes[:3]:
+        lines.append(f"- {escaped(c.cause.title)} ({c.words}, {c.probability:.0%}): {escaped(c.prescription)}")
+    shown = [f for f in d.findings if f.severity > Severity.INFO] or list(d.findings[:3])
+    if shown:
+        lines += ["", "| | code | what | where | steps |", "|---|---|---|---|---|"]
+        for f in shown[:30]:
+            where = ", ".join(escaped(w) for w in f.where[:3])
+            lines.append(f"| {ICON[f.severity]} | {f.code} | {escaped(f.message)} | {where} | {span(f.steps)} |")
+    counts = {s: len(d.with_status(s)) for s in (Status.CLEAR, Status.UNSURE, Status.BLIND)}
+    lines += ["", f"{counts[Status.CLEAR]} clear, {counts[Status.UNSURE]} unsure, {counts[Status.BLIND]} blind"]
+    return "\n".join(lines)

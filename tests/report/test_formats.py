@@ -1,0 +1,73 @@
+"""Every format says the same and shows text from logs as text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import numpy as np
+import pytest
+
+from runs import a_run, learning
+from traindx.diagnosis import Diagnosis, diagnose
+from traindx.report import github, junit, markdown, sarif, text
+from traindx.report import json as json_
+from traindx.report.words import safe, sparkline
+
+
+@pytest.fixture(scope="module")
+def sick() -> Diagnosis:
+    run = a_run(loss__train=np.r_[learning(300), np.geomspace(0.4, 80, 200)])
+    return diagnose(replace(run, source="<script>alert(1)</script>|`x`\x1b[31m"))
+
+
+def test_json_follows_the_schema(sick: Diagnosis) -> None:
+    jsonschema.validate(json.loads(json_.render([sick])), json.loads(json_.SCHEMA.read_text()))
+    jsonschema.validate(json.loads(json_.render([sick, sick])), json.loads(json_.SCHEMA.read_text()))
+
+
+def test_numbers_that_are_not_finite_are_strings() -> None:
+    assert json_.plain({"a": [float("nan"), np.float32("inf"), -np.inf]}) == {"a": ["nan", "inf", "-inf"]}
+
+
+def test_sarif_names_every_finding(sick: Diagnosis) -> None:
+    document = json.loads(sarif.render([sick]))
+    assert document["version"] == "2.1.0"
+    [run] = document["runs"]
+    assert {r["ruleId"] for r in run["results"]} == {f.code for f in sick.findings}
+    assert all(run["tool"]["driver"]["rules"][r["ruleIndex"]]["id"] == r["ruleId"] for r in run["results"])
+
+
+def test_junit_fails_what_is_found(sick: Diagnosis) -> None:
+    root = ET.fromstring(junit.render([sick]).split("\n", 1)[1])
+    failed = {c.get("name", "").split()[0] for c in root.iter("testcase") if c.find("failure") is not None}
+    assert "LOSS001" in failed
+    [suite] = root
+    assert int(suite.get("failures", "0")) == len(failed)
+
+
+def test_github_lines_cannot_be_broken_out_of() -> None:
+    run = a_run(loss__train=np.r_[learning(300), np.geomspace(0.4, 80, 200)])
+    d = diagnose(run)
+    assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in github.render([d]).splitlines())
+
+
+def test_markdown_makes_nothing_of_a_log(sick: Diagnosis) -> None:
+    page = markdown.render([sick])
+    assert "<script>" not in page and "\x1b" not in page
+
+
+def test_the_terminal_page_has_no_escape_from_a_log(sick: Diagnosis) -> None:
+    assert "\x1b" not in text.plain(sick)
+
+
+@pytest.mark.parametrize("evil", ["\x1b]0;title\x07x", "a\u202eb", "\x9b31m", "\x00", "\x1bPq\x1b\\"])
+def test_safe_takes_control_characters_out(evil: str) -> None:
+    assert all(c.isprintable() for c in safe(evil))
+
+
+def test_a_sparkline_marks_what_is_not_finite() -> None:
+    assert "×" in sparkline(np.array([1.0, 2.0, np.nan, 4.0]))
+    assert sparkline(np.array([])) == ""
