@@ -1,4 +1,4 @@
-"""Word to the user when something new is found: a webhook (standard library), or any service apprise knows. Once per cause, with a cooldown."""
+"""Word to the user when something new is found, once per cause: a webhook, or any service apprise knows."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Oracle:
     by: str
     severity: Severity
     repeat: int
-    reference: Sequence[Run] = ()
+    reference: Sequence[Run | None] = ()
 
     def judge(self, commit: str) -> str:
         """The verdict of the commit's runs; two more runs when they disagree, and skip when they still do."""
@@ -112,7 +112,7 @@ class Oracle:
         return "skip"
 
     def runs_of(self, commit: str, count: int | None = None) -> list[Run | None]:
-        return [self._run(commit, i) for i in range(count or self.repeat)]  # type: ignore[return-value]
+        return [self._run(commit, i) for i in range(count or self.repeat)]
 
     def _sick(self, run: Run | None) -> bool | None:
         if run is None:
