@@ -119,6 +119,7 @@ class Scene:
         self.compiled = False  # torch.compile was seen: modules are left alone
         self.facts: dict[str, Any] = {}  # facts so far
         self._event: Callable[[str, dict[str, Any]], None] = lambda kind, data: None
+        self._owned: Callable[[Any], tuple[list[Tensor], tuple[str, ...]]] = lambda optimizer: (self.params, self.names)
 
     @property
     def model(self) -> nn.Module | None:
@@ -129,6 +130,10 @@ class Scene:
     def optimizer(self) -> Optimizer | None:
         """The primary optimizer: the first that stepped."""
         return self.optimizers[0] if self.optimizers else None
+
+    def owned(self, optimizer: Any) -> tuple[list[Tensor], tuple[str, ...]]:
+        """The parameters whose update this optimizer's step is, and their names (one tuple object until `version` grows)."""
+        return self._owned(optimizer)
 
     def fact(self, key: str, value: Any) -> None:
         """State a fact of the run (keys: `signals.FACTS`); the last word counts."""
@@ -167,7 +172,7 @@ class Probe:
         """An outermost module returned."""
 
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
-        """Any module below a known model returned (not the model itself): full training steps and the very first forwards only."""
+        """A module below a known model returned: on full training steps and in the very first forwards only."""
 
     def on_loss(self, scene: Scene, call: LossCall) -> Reading | None:
         """A loss function returned. For validation calls, reduce to small own tensors and keep them by `call.serial`."""
@@ -212,14 +217,10 @@ class Probe:
         """Another part noted an event."""
 
     def facts(self, scene: Scene) -> Mapping[str, Any] | None:
-        """Facts so far (keys of `signals.FACTS`); called now and then off the step path, and at the end. Reading own tensors is fine."""
+        """Facts so far (`signals.FACTS`); called off the step path now and then and at the end; reading own tensors is fine."""
 
 
-MOMENTS = (
-    "start", "changed", "on_loader", "on_loader_end", "on_batch", "on_forward", "on_module", "on_loss", "on_settled", "on_backward",
-    "before_step", "after_step", "on_eval_begin", "on_eval_end", "on_mode", "on_save", "on_load", "on_seed", "on_built", "on_metric",
-    "on_event", "facts",
-)  # fmt: skip
+MOMENTS = tuple(name for name, thing in vars(Probe).items() if callable(thing) and not name.startswith("_"))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,122 @@
+"""`traindx run script.py ARGS…`"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+
+from traindx import diagnosis as diagnosis_
+from traindx.cli import options
+from traindx.errors import UsageError
+from traindx.probes import launch, session
+
+_CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+
+
+@click.command("run", context_settings=_CONTEXT)
+@click.option("-m", "module", is_flag=True, help="TARGET is a module name, as in `python -m`.")
+@click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where the record goes.")
+@click.option("--budget", type=str, default=None, help="Share of step time to spend on observing; 'none' for everything.")
+@options.judging("never")
+@click.argument("target")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def command(
+    module: bool,
+    folder: Path | None,
+    budget: str | None,
+    target: str,
+    args: tuple[str, ...],
+    format_: str,
+    output: Path | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: str | None,
+    config: Path | None,
+    verbose: bool,
+    quiet: bool,
+    no_color: bool,
+    debug: bool,
+) -> int:
+    """Observe an unmodified training script: same bits, same exit code; the diagnosis is printed on stderr at the end.
+
+    Example:  traindx run train.py --epochs 3
+    """
+    chosen = options.settings(config, select, ignore, fail_on, "never")
+    if not module and not os.path.exists(target):
+        raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
+    watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen.disabled)
+    ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
+    watcher.end(ended)
+    code = ended.code
+    if watcher.recorder is not None:
+        code = _report(watcher, chosen, ended.code, format_, output, verbose, quiet, no_color)
+    elif not quiet and not chosen.disabled:
+        sys.stderr.write("traindx: saw no training with torch in this program\n")
+    launch.leave(ended, code)
+    return code
+
+
+def _report(
+    watcher: Watcher, chosen: Any, code: int, format_: str, output: Path | None, verbose: bool, quiet: bool, no_color: bool
+) -> int:
+    diagnoses = [diagnosis_.diagnose(watcher.run(), chosen)]
+    options.deliver(diagnoses, format_, output, verbose=verbose, no_color=no_color, quiet=quiet, to_stderr=True)
+    return code or options.exit_code(diagnoses, chosen.fail_on)
+
+
+def _budget(given: str | None, default: float | None) -> float | None:
+    if given is None:
+        return default
+    if given.lower() in ("none", "all"):
+        return None
+    try:
+        share = float(given)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"--budget is a share of step time between 0 and 1, or 'none'; not {given!r}")
+    return share
+
+
+class Watcher:
+    """The observation of one launched program; does nothing until torch is imported."""
+
+    def __init__(self, target: str, args: list[str], folder: Path | None, budget: float | None, disabled: bool) -> None:
+        self.target, self.args, self.folder, self.budget = target, args, folder, budget
+        self.recorder: Any = None
+        self._observer: Any = None
+        self._off = (lambda: None) if disabled else launch.when_torch_is_there(self._attach)
+
+    def _attach(self) -> None:
+        from traindx.probes.attach import attach
+        from traindx.probes.recorder import Recorder
+
+        self.recorder = Recorder(budget=self.budget)
+        self.recorder.scene.facts.update(session.about(self.target, self.args))
+        self._observer = attach(self.recorder)
+
+    def end(self, ended: launch.Ended) -> None:
+        """Detach and close the record."""
+        self._off()
+        if self._observer is None:
+            return
+        from traindx.probes.attach import detach
+
+        detach(self._observer)
+        if ended.error is not None:
+            self.recorder.scene.facts["exception"] = {"type": type(ended.error).__name__, "message": str(ended.error)[:500]}
+        self.recorder.close(ended.how)
+        if not self.recorder.started:
+            self.recorder = None
+
+    def run(self) -> Any:
+        """What was recorded."""
+        return self.recorder.sink.run()
+
+
+if __name__ == "__main__":
+    command()

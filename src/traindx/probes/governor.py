@@ -1,0 +1,72 @@
+"""The budget: how often everything may be read, so that observing costs no more than its share of the training time."""
+
+from __future__ import annotations
+
+FIRST = 20  # steps that are always read in full: what kills a run is mostly visible in its first steps (CATALOGUE 1.3)
+SHORT_STEP_S = 3e-3  # a step shorter than this counts as this long: 1 % of 0.3 ms is not enough to see anything with
+GROWTH = 1.15  # at least one full step each time the run has grown by this factor, whatever it costs
+COMFORT = 4.0  # saved-up credit, in full steps: enough to follow a bad patch, too little to fall behind for long
+
+
+class Governor:
+    """Says whether the next step is one for everything.
+
+    >>> g = Governor(0.01)
+    >>> [g.full(step) for step in (0, 19)]
+    [True, True]
+    """
+
+    def __init__(self, budget: float | None) -> None:
+        self.budget = budget  # share of wall time; None: everything every step
+        self.spent_s = 0.0  # all of our own time
+        self.elapsed_s = 0.0  # all step time
+        self.later_spent_s = 0.0  # the same two without the first steps
+        self.later_elapsed_s = 0.0
+        self.full_steps = 0
+        self._credit = 0.0
+        self._cost = 0.0  # smoothed extra cost of a full step
+        self._lean = 0.0  # smoothed cost of a step that is not full
+        self._next_forced = FIRST * GROWTH
+        self._alarm = 0
+
+    def alarm(self, steps: int = 3) -> None:
+        """The next steps look abnormal: read them in full."""
+        self._alarm = steps
+
+    def account(self, step: int, step_s: float, own_s: float, was_full: bool) -> None:
+        """Book one step: how long it took, and how much of that was ours."""
+        self.elapsed_s += step_s
+        self.spent_s += own_s
+        self.full_steps += was_full
+        if was_full:
+            extra = max(own_s - self._lean, 0.0)
+            self._cost = extra if not self._cost else 0.7 * self._cost + 0.3 * extra
+        else:
+            self._lean = own_s if not self._lean else 0.9 * self._lean + 0.1 * own_s
+        if step < FIRST or self.budget is None:
+            return
+        self.later_elapsed_s += step_s
+        self.later_spent_s += own_s
+        earned = self.budget * max(step_s - own_s, SHORT_STEP_S)
+        self._credit = min(self._credit + earned - own_s, COMFORT * self._cost)
+
+    def full(self, step: int) -> bool:
+        """Whether `step` shall be read in full."""
+        if step < FIRST or self.budget is None:
+            return True
+        if self._alarm > 0:
+            self._alarm -= 1
+            return True
+        if step >= self._next_forced:
+            self._next_forced = max(step + 1, step * GROWTH)
+            return True
+        return self.budget > 0 and self._credit >= self._cost
+
+    def cost(self) -> dict[str, float]:
+        """What was spent: `share` counts from step 20 on, `total_share` counts everything."""
+        return {
+            "share": self.later_spent_s / self.later_elapsed_s if self.later_elapsed_s else 0.0,
+            "total_share": self.spent_s / self.elapsed_s if self.elapsed_s else 0.0,
+            "seconds": self.spent_s,
+            "full_steps": self.full_steps,
+        }

@@ -1,0 +1,270 @@
+"""Drives the probes: calls their moments, keeps their errors away from the user, collects readings and writes records."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from traindx.probe import MOMENTS, Failure, Later, Probe, Reading, Row, Scene
+from traindx.probes.governor import FIRST, Governor
+from traindx.probes.names import cast_of
+from traindx.probes.sink import MemorySink, Post, Sink
+
+SENSOR_ERRORS, ALL_ERRORS = 3, 10  # PROMISES part 1
+DRAIN_STEPS, DRAIN_S, FACTS_S = 32, 0.25, 30.0
+FAMILIES = (
+    "gradients",
+    "contract", "data", "evaluation", "outline",
+)  # fmt: skip
+
+
+def every_probe() -> tuple[list[Probe], list[Failure]]:
+    """One of each probe, from the modules of this package that export `PROBES`; a module that fails leaves its error."""
+    found: list[Probe] = []
+    broken: list[Failure] = []
+    for family in FAMILIES:
+        try:
+            module = importlib.import_module(f"traindx.probes.{family}")
+            found.extend(make() for make in module.PROBES)
+        except Exception as error:  # a family that cannot start is a missing sensor, not a broken training
+            broken.append(Failure(family, "import", f"{type(error).__name__}: {error}", traceback.format_exc()))
+    return found, broken
+
+
+class Recorder:
+    """One record in the making. `story.py` tells it what happens; it asks the probes and writes."""
+
+    def __init__(self, sink: Sink | None = None, *, budget: float | None = 0.01, probes: Iterable[Probe] | None = None) -> None:
+        self.scene = Scene()
+        self.scene._event, self.scene._owned = self.event, self.owned
+        self.sink: Sink = sink if sink is not None else MemorySink()
+        self.governor = Governor(budget)
+        self.post = Post(self.sink)
+        self.off = False
+        self.busy = False
+        self.spent_s = 0.0  # since the last step was booked
+        self.on_nonfinite: list[Callable[[Scene, str], None]] = []  # forensics: called once, at the first bad loss or gradient
+        self.written: list[tuple[int, dict[str, Any]]] = []  # the latest records, for log lines and early stopping
+        self._probes, self.failures = every_probe() if probes is None else (list(probes), [])
+        self._row: dict[str, Any] = {}
+        self._tensors: list[tuple[str, Tensor | Row | Later]] = []
+        self._counts: dict[str, int] = {}
+        self._first_events: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._facts_written: dict[str, str] = {}
+        self._owned: dict[int, tuple[list[Tensor], tuple[str, ...]]] = {}
+        self._drained = self._facts_at = time.perf_counter()
+        self._errors: dict[str, int] = {}
+        self._pid = os.getpid()
+        self._closed = False
+        self.started = False
+        self._index()
+
+    # -- asking the probes
+
+    def _index(self) -> None:
+        """Per moment, the probes that override it: all of them, and those that want every step."""
+        self._all: dict[str, list[tuple[Probe, Callable[..., Any]]]] = {}
+        self._lean: dict[str, list[tuple[Probe, Callable[..., Any]]]] = {}
+        for moment in MOMENTS:
+            own = [(p, getattr(p, moment)) for p in self._probes if getattr(type(p), moment) is not getattr(Probe, moment)]
+            self._all[moment] = own
+            self._lean[moment] = [(p, m) for p, m in own if p.cadence == "step"]
+
+    def wants(self, moment: str) -> bool:
+        """Whether any probe would hear this moment now."""
+        return bool((self._all if self.scene.full else self._lean)[moment])
+
+    def tell(self, moment: str, *args: Any) -> None:
+        """Call a moment on every probe that has it and take the readings."""
+        listeners = (self._all if self.scene.full else self._lean)[moment]
+        if not listeners:
+            return
+        grad = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        try:
+            if torch._C._is_any_autocast_enabled():
+                with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+                    self._ask(moment, listeners, args)
+            else:
+                self._ask(moment, listeners, args)
+        finally:
+            torch._C._set_grad_enabled(grad)
+
+    def _ask(self, moment: str, listeners: list[tuple[Probe, Callable[..., Any]]], args: tuple[Any, ...]) -> None:
+        for probe, method in tuple(listeners):
+            try:
+                reading = method(self.scene, *args)
+                if reading:
+                    self.take(reading)
+            except Exception as error:  # a probe's error is ours to keep: the training must go on
+                self.failed(type(probe).__name__, moment, error, probe)
+
+    def take(self, reading: Reading) -> None:
+        """Add readings to the record of the step on the way."""
+        for signal, value in reading.items():
+            if isinstance(value, float | int):
+                self._row[signal] = float(value)
+            else:
+                self._tensors.append((signal, value))
+
+    # -- errors
+
+    def failed(self, who: str, moment: str, error: BaseException, probe: Probe | None = None) -> None:
+        """Keep an error; switch the probe off at the third, everything at the tenth."""
+        self.failures.append(Failure(who, moment, f"{type(error).__name__}: {error}", traceback.format_exc()))
+        self._errors[who] = self._errors.get(who, 0) + 1
+        if probe is not None and self._errors[who] >= SENSOR_ERRORS and probe in self._probes:
+            self._probes.remove(probe)
+            self._index()
+            self.event("sensor_off", {"name": who, "error": self.failures[-1].error, "moment": moment})
+        if len(self.failures) >= ALL_ERRORS and not self.off:
+            self.off = True
+            self.event("traindx_off", {"why": self.failures[-1].error})
+            say(f"traindx: switched off after {ALL_ERRORS} errors of its own (last: {self.failures[-1].error}); your run goes on.")
+
+    # -- who is on stage
+
+    def refresh(self, models: list[nn.Module], optimizers: list[Any]) -> None:
+        """Look up parameters and names again."""
+        scene = self.scene
+        scene.models, scene.optimizers = models, optimizers
+        scene.params, scene.names = cast_of(models, optimizers)
+        scene.version += 1
+        self._owned.clear()
+        if self.started:
+            self.tell("changed")
+
+    def owned(self, optimizer: Any) -> tuple[list[Tensor], tuple[str, ...]]:
+        """The parameters this optimizer's step is the moment for; those of no optimizer belong to the primary one."""
+        key = id(optimizer)
+        if key not in self._owned:
+            self._owned[key] = self._own(optimizer)
+        return self._owned[key]
+
+    def _own(self, optimizer: Any) -> tuple[list[Tensor], tuple[str, ...]]:
+        scene = self.scene
+        if len(scene.optimizers) < 2:
+            return scene.params, scene.names
+        mine = {id(p) for g in optimizer.param_groups for p in g["params"]} if optimizer is not None else set()
+        others = {id(p) for o in scene.optimizers if o is not optimizer for g in o.param_groups for p in g["params"]}
+        primary = optimizer is scene.optimizers[0]
+        pairs = [(p, n) for p, n in zip(scene.params, scene.names) if id(p) in mine or (primary and id(p) not in others)]
+        return [p for p, _ in pairs], tuple(n for _, n in pairs)
+
+    def start(self) -> None:
+        """The first update is about to be made."""
+        self.started = True
+        self.tell("start")
+
+    # -- records
+
+    def event(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Write an event the first time; afterwards count it."""
+        own = dict(data)
+        key = kind + "/" + str(own.pop("_key", ""))
+        self._counts[key] = self._counts.get(key, 0) + int(own.get("count", 1))
+        repeats = kind in ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "sensor_off", "spike", "resume")
+        if self._counts[key] == 1 or repeats or key not in self._first_events:
+            self._first_events.setdefault(key, (self.scene.step, own))
+            if repeats:
+                self.sink.event(self.scene.step, kind, own)
+        self.tell("on_event", kind, own)
+
+    def _flush_events(self) -> None:
+        for key, (step, own) in self._first_events.items():
+            kind = key.split("/", 1)[0]
+            if kind not in ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "sensor_off", "spike", "resume"):
+                self.sink.event(step, kind, {**own, "count": self._counts[key]})
+        self._first_events = {}
+
+    def close_step(self, row: dict[str, float], step_s: float) -> None:
+        """The update of `scene.step` was made: send its record, go to the next step, decide how closely to look."""
+        scene = self.scene
+        self._row.update(row)
+        self.send(scene.step)
+        self.governor.account(scene.step, step_s, self.spent_s, scene.full)
+        self.spent_s = 0.0
+        scene.step += 1
+        scene.first = scene.step < FIRST
+        scene.full = self.governor.full(scene.step)
+        scene.loss = None
+        now = time.perf_counter()
+        if self.post.waiting() >= DRAIN_STEPS or now - self._drained > DRAIN_S:
+            self._drained = now
+            self._drain()
+        if now - self._facts_at > FACTS_S or scene.step in (1, FIRST):
+            self._facts_at = now
+            self.write_facts()
+
+    def send(self, step: int) -> None:
+        """Send what was read so far as a record of `step`."""
+        row, tensors = self._row, self._tensors
+        self._row, self._tensors = {}, []
+        if row or tensors:
+            self.post.send(step, row, tensors)
+
+    def apart(self) -> Callable[[int], None]:
+        """Put the readings so far aside; the function it gives sends what came since and takes them up again."""
+        kept = self._row, self._tensors
+        self._row, self._tensors = {}, []
+
+        def back(step: int) -> None:
+            self.send(step)
+            self._row, self._tensors = kept
+
+        return back
+
+    def _drain(self, *, all: bool = False) -> None:
+        self.written = (self.written + self.post.drain(all=all))[-256:]
+
+    def write_facts(self) -> None:
+        """Ask for facts and write those that changed."""
+        for probe, method in tuple(self._all["facts"]):
+            try:
+                self.scene.facts.update(method(self.scene) or {})
+            except Exception as error:  # as in _ask
+                self.failed(type(probe).__name__, "facts", error, probe)
+        self.scene.facts["cost"] = {**self.governor.cost(), "records": self.post.records}
+        for key, value in self.scene.facts.items():
+            seen = repr(value)
+            if self._facts_written.get(key) != seen:
+                self._facts_written[key] = seen
+                self.sink.fact(key, value)
+
+    def flush(self) -> None:
+        """Bring everything that was read to the sink (waits for copies under way)."""
+        self._drain(all=True)
+        self.write_facts()
+
+    def close(self, ended: str = "closed") -> None:
+        """Write the rest and let go of the record; safe to call twice and in a forked child (where it does nothing)."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        self.scene.facts["ended"] = ended
+        self.send(self.scene.step)
+        self.flush()
+        self._flush_events()
+        self.sink.close()
+
+
+def say(line: str) -> None:
+    """One line on stderr, if there is one."""
+    try:
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
+    except (OSError, ValueError, AttributeError):  # closed pipe or no stderr at all: nobody to tell
+        return
+
+
+def owner() -> int:
+    """The calling thread."""
+    return threading.get_ident()

@@ -1,0 +1,188 @@
+"""Where readings go: into memory, or through `traindx.record` onto disk; and how numbers travel off their device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from traindx.probe import Later, Row
+from traindx.run import Event, Matrix, Run, Series, Signal
+
+
+class Sink(Protocol):
+    """What the recorder writes to."""
+
+    def write(self, step: int, values: Mapping[str, Any], time: float | None = None) -> None: ...
+    def names(self, signal: str, names: tuple[str, ...]) -> None: ...
+    def fact(self, key: str, value: Any) -> None: ...
+    def event(self, step: int, kind: str, data: Mapping[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+class MemorySink:
+    """Keeps everything in memory; `run()` makes a Run of it."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[tuple[int, float | list[float], tuple[str, ...] | None, float | None]]] = {}
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._facts: dict[str, Any] = {}
+        self._events: list[Event] = []
+
+    def write(self, step: int, values: Mapping[str, Any], time: float | None = None) -> None:
+        for signal, value in values.items():
+            self._rows.setdefault(signal, []).append((step, value, self._names.get(signal), time))
+
+    def names(self, signal: str, names: tuple[str, ...]) -> None:
+        self._names[signal] = names
+
+    def fact(self, key: str, value: Any) -> None:
+        self._facts[key] = value
+
+    def event(self, step: int, kind: str, data: Mapping[str, Any]) -> None:
+        self._events.append(Event(step, kind, dict(data), time.time()))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def run(self) -> Run:
+        """What was seen so far."""
+        signals = {name: _signal(rows) for name, rows in self._rows.items()}
+        return Run(signals, dict(self._facts), tuple(self._events), kind="memory")
+
+
+def _signal(rows: list[tuple[int, Any, tuple[str, ...] | None, float | None]]) -> Signal:
+    steps = np.array([r[0] for r in rows], np.int64)
+    if not isinstance(rows[0][1], list):
+        return Series(steps, np.array([float(r[1]) for r in rows]), np.array([np.nan if r[3] is None else r[3] for r in rows]))
+    names = tuple(dict.fromkeys(n for r in rows for n in (r[2] or ())))
+    place = {n: i for i, n in enumerate(names)}
+    table = np.full((len(rows), len(names)), np.nan)
+    for i, (_, values, own, _) in enumerate(rows):
+        table[i, [place[n] for n in own or ()]] = values
+    return Matrix(steps, names, table)
+
+
+class _Parcel:
+    """The tensors of one record on their way to the host, in one copy per device."""
+
+    def __init__(self, step: int, row: dict[str, Any], tensors: list[tuple[str, Tensor | Row | Later]]) -> None:
+        self.step, self.row, self.time = step, row, time.time()
+        self.things = tensors
+        self.flat: list[Tensor] = []
+        self.sizes: list[list[int]] = []
+        self.event: Any = None
+        parts: list[Tensor] = []
+        for _, thing in tensors:
+            own = _tensors(thing)
+            self.sizes.append([t.numel() for t in own])
+            parts.extend(own)
+        self.things = [(signal, _stripped(thing)) for signal, thing in tensors]
+        self._send(parts)
+
+    def _send(self, parts: list[Tensor]) -> None:
+        devices = {p.device for p in parts}
+        kind = torch.float32 if any(d.type == "mps" for d in devices) else torch.float64
+        flat = [p.detach().reshape(-1).to(kind) for p in parts]
+        if devices <= {torch.device("cpu")}:
+            self.flat = flat
+            return
+        main = next(d for d in devices if d.type != "cpu")
+        block = torch.cat([p.to(main, non_blocking=True) for p in flat])
+        host = torch.empty(block.shape, dtype=kind, device="cpu", pin_memory=main.type == "cuda")
+        host.copy_(block, non_blocking=True)
+        if main.type == "cuda":
+            self.event = torch.cuda.Event()
+            self.event.record()
+        self.flat = [host]
+
+    def arrived(self) -> bool:
+        return self.event is None or bool(self.event.query())
+
+    def open(self) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
+        """Values by signal, and the names of the matrix signals among them."""
+        row, names = dict(self.row), {}
+        numbers = torch.cat(self.flat).numpy() if self.flat else np.empty(0)
+        at = 0
+        for (signal, thing), sizes in zip(self.things, self.sizes):
+            lists = []
+            for n in sizes:
+                lists.append(numbers[at : at + n].tolist())
+                at += n
+            for key, value, own in _opened(signal, thing, lists):
+                row[key] = value
+                if own is not None:
+                    names[key] = own
+        return row, names
+
+
+def _tensors(thing: Tensor | Row | Later) -> list[Tensor]:
+    if isinstance(thing, Tensor):
+        return [thing]
+    if isinstance(thing, Later):
+        return list(thing.tensors)
+    return [thing.values] if isinstance(thing.values, Tensor) else []
+
+
+def _stripped(thing: Tensor | Row | Later) -> Any:
+    """What remains to be known of a reading once its numbers travel elsewhere."""
+    if isinstance(thing, Tensor):
+        return None
+    if isinstance(thing, Later):
+        return thing.result
+    return thing if isinstance(thing.values, list) else thing.names
+
+
+def _opened(signal: str, thing: Any, lists: list[list[float]]) -> list[tuple[str, Any, tuple[str, ...] | None]]:
+    if thing is None:
+        return [(signal, lists[0][0], None)]
+    if isinstance(thing, Row):
+        return [(signal, [float(v) for v in thing.values], thing.names)]
+    if isinstance(thing, tuple):
+        return [(signal, lists[0], thing)]
+    out: list[tuple[str, Any, tuple[str, ...] | None]] = []
+    for key, value in thing(*lists).items():
+        if isinstance(value, Row):
+            out.append((key, [float(v) for v in value.values], value.names))
+        else:
+            out.append((key, float(value), None))
+    return out
+
+
+class Post:
+    """Takes records step by step and hands them to the sink once their numbers are on the host."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.records = 0
+        self._waiting: list[_Parcel] = []
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def send(self, step: int, row: dict[str, Any], tensors: list[tuple[str, Tensor | Row | Later]]) -> None:
+        if row or tensors:
+            self._waiting.append(_Parcel(step, row, tensors))
+
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def drain(self, *, all: bool = False) -> list[tuple[int, dict[str, Any]]]:
+        """Write what has arrived, in order; `all` waits for the rest. Gives what was written."""
+        done: list[tuple[int, dict[str, Any]]] = []
+        while self._waiting and (all or self._waiting[0].arrived()):
+            parcel = self._waiting.pop(0)
+            if parcel.event is not None:
+                parcel.event.synchronize()
+            row, names = parcel.open()
+            for signal, own in names.items():
+                if self._names.get(signal) is not own:
+                    if self._names.get(signal) != own:
+                        self.sink.names(signal, own)
+                    self._names[signal] = own
+            self.sink.write(parcel.step, row, parcel.time)
+            self.records += 1
+            done.append((parcel.step, row))
+        return done
