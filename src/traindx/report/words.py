@@ -61,15 +61,15 @@ def sparkline(values: np.ndarray, width: int = 40, ascii_only: bool = False) -> 
     finite = np.asarray(values, float)[np.isfinite(values)]
     if not len(finite):
         return cross * len(buckets)
-    # the outermost 0.5 % would flatten everything else
-    lo, hi = np.quantile(finite, [0.0, 0.995]) if len(finite) > 50 else (finite.min(), finite.max())
+    scaled = np.log10 if finite.min() > 0 and finite.max() > 100 * finite.min() else np.asarray
+    lo, hi = float(scaled(finite.min())), float(scaled(finite.max()))
     span = hi - lo or 1.0
     out = []
     for bucket in buckets:
         if not np.isfinite(bucket).all():
             out.append(cross)
         else:
-            level = (float(np.mean(bucket)) - lo) / span
+            level = (float(np.mean(scaled(bucket))) - lo) / span
             out.append(bars[int(min(max(level, 0.0), 1.0) * (len(bars) - 1) + 0.5)])
     return "".join(out)
 
