@@ -1,0 +1,130 @@
+"""Batches hold values that are not numbers, or values far outside everything seen before.
+
+## What it sees
+
+Counts of NaN and infinite entries in the inputs and targets of each training batch, and of samples with a value beyond 50
+robust deviations of the first 2,000 samples. Whole-number fields (ids, classes) have no deviation and are left out. One
+non-finite entry is enough; extremes need three samples, and become a warning only where the loss or the gradient norm of
+those very steps stands out.
+
+## Why it matters
+
+One NaN in a batch makes the loss NaN, the gradients NaN and, after one update, every weight NaN. A single extreme value
+does the same more slowly: it owns the gradient of its batch.
+
+## What else looks like this
+
+- NUMR001: the batch was clean and an operation made the NaN. Here the batch itself holds it.
+- Missing values that the code masks out on purpose: the loss stays finite on those steps, and the finding is only a remark.
+- Heavy-tailed features (counts, prices): extremes without any effect on the loss are a remark too.
+
+## What to do
+
+Drop or repair the named samples, and check the reader that made them (division by a zero range, a log of zero, a failed
+decode). If a step with them was taken and the weights are not finite now, go back to a checkpoint from before that step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime, stats
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Ints, Run, Series
+
+
+@rule(
+    "DATA001",
+    needs={"batch/input_nonfinite | batch/input_extreme | fact:data.bad_samples": 1},
+    says={
+        "nonfinite": "{batches} batches hold NaN or infinite values ({entries:.0f} entries), first at step {first}{named}",
+        "masked": "{batches} batches hold NaN or infinite values, yet the loss stayed finite on them{named}",
+        "extreme": "{samples:.0f} samples hold a value beyond 50 deviations of what came before{named}",
+        "harmful": "{samples:.0f} samples hold a value beyond 50 deviations, and the {signal} of those steps stands "
+        "out by {z:.0f} deviations{named}",
+        "odd": "{samples} samples are {kind}{named}",
+    },
+    fix={
+        "": "Look at the named samples and drop or repair them; validate the reader with a finite and a range check.",
+        "nonfinite": "Drop or repair these samples; if a step was taken with them, resume from before step {first}.",
+    },
+    severity=Severity.CRITICAL,
+    confidence=Confidence.EXACT,
+    explains=("NUMR001", "NUMR002", "NUMR003", "LOSS001", "LOSS006", "LOSS007", "GRAD002", "GRAD003", "LOSS005"),
+)
+def invalid_values(
+    run: Run,
+    *,
+    least_extreme: int = 3,  # CATALOGUE DATA001
+    stands_out: float = 6.0,  # robust deviations of loss or gradient norm that count as an effect (2.4)
+) -> Iterator[Evidence]:
+    yield from _nonfinite(run)
+    yield from _extreme(run, least_extreme, stands_out)
+    for kind in ("constant", "empty"):
+        samples = _samples(run, kind)
+        if samples:
+            yield Evidence(
+                {"samples": len(samples), "kind": kind, "named": _named(samples)},
+                tuple(samples),
+                say="odd",
+                severity=Severity.INFO,
+            )
+
+
+def _nonfinite(run: Run) -> Iterator[Evidence]:
+    bad = run.series("batch/input_nonfinite")
+    bad = bad.where(bad.values > 0)  # NaN compares false: a count that was not taken
+    if not len(bad):
+        return
+    loss = run.series("loss/train")
+    seen = np.isin(loss.steps, bad.steps)
+    broken = bool(np.any(~np.isfinite(loss.values[seen]))) or not seen.any() or bool(run.events_of("nonfinite"))
+    samples = _samples(run, "nonfinite")
+    yield Evidence(
+        {"batches": len(bad), "entries": float(bad.values[np.isfinite(bad.values)].sum()), "named": _named(samples)},
+        tuple(samples),
+        (int(bad.steps[0]), int(bad.steps[-1])),
+        "nonfinite" if broken else "masked",
+        Severity.CRITICAL if broken else Severity.INFO,
+    )
+
+
+def _extreme(run: Run, least: int, stands_out: float) -> Iterator[Evidence]:
+    far = run.series("batch/input_extreme").finite()
+    far = far.where(far.values > 0)
+    total = float(far.values.sum())
+    if total < least:
+        return
+    samples = _samples(run, "extreme")
+    values = {"samples": total, "named": _named(samples)}
+    steps = (int(far.steps[0]), int(far.steps[-1]))
+    signal, z = max(((s, _height(run, s, far.steps)) for s in ("loss/train", "grad_norm")), key=lambda p: p[1])
+    if z > stands_out:
+        say = "harmful"
+        yield Evidence({**values, "signal": signal, "z": z}, tuple(samples), steps, say, Severity.WARNING, Confidence.STRONG)
+    else:
+        yield Evidence(values, tuple(samples), steps, "extreme", Severity.INFO, Confidence.STRONG)
+
+
+def _height(run: Run, name: str, steps: Ints) -> float:
+    """Median height of a signal on some steps, in robust deviations of what came before them."""
+    series: Series = regime.curve(run, name)
+    z = stats.robust_z(series.values)[np.isin(series.steps, steps)]
+    return float(np.median(z)) if len(z) else 0.0
+
+
+def _samples(run: Run, kind: str) -> list[str]:
+    found: list[str] = []
+    for row in facts.rows(run, "data.bad_samples"):
+        if row.get("kind") == kind:
+            ids = row.get("samples")
+            field = str(row.get("field", "batch"))
+            found += [f"{field} sample {i}" for i in (ids if isinstance(ids, list | tuple) else [])] or [field]
+    return list(dict.fromkeys(found))
+
+
+def _named(samples: list[str]) -> str:
+    return f": {', '.join(samples[:3])}" if samples else ""

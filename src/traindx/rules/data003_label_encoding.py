@@ -1,0 +1,156 @@
+"""Labels do not fit the head they are compared with: out of range, shifted, wrongly scaled, or renamed in validation.
+
+## What it sees
+
+The smallest and largest target, their type and row sums, and the number of classes of the loss call. Targets outside 0 …
+C−1 that are not `ignore_index`; targets outside [0, 1] for a binary cross-entropy; rows of float targets of a cross-entropy
+that do not sum to 1; labels that start at 1 so that class 0 is never used; a head with many classes that never occur; and,
+from the confusion matrix, a validation set whose classes are a permutation of the training classes.
+
+## Why it matters
+
+A wrong encoding either crashes (and says so badly on a GPU) or trains the wrong thing in silence: a binary cross-entropy
+with targets of 0 and 2 has no lower bound, multi-hot rows in a softmax loss ask for probabilities that sum to more than 1.
+
+## What else looks like this
+
+- DATA004: the range is right and the meaning is wrong; labels are shuffled against inputs.
+- WIRE007: the labels are fine and the loss is not the one for them.
+- `-100` or another `ignore_index`: that is meant, and not counted.
+- Rare classes that 1,000 samples simply do not contain; a background class 0 that is there on purpose: remarks only.
+
+## What to do
+
+Map the labels to 0 … C−1 with one table shared by training and validation, set `ignore_index` for "no label", use
+`BCEWithLogitsLoss` for labels that may be true together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "DATA003",
+    needs={"fact:loss.target_range | event:label_out_of_range | fact:eval.confusion": 1},
+    says={
+        "range": "targets reach from {lo:g} to {hi:g}, but the head has classes 0 to {top}",
+        "binary": "targets of a binary cross-entropy reach from {lo:g} to {hi:g}, outside [0, 1]",
+        "rows": "rows of the float targets sum to {lo:g} … {hi:g} in a softmax loss, not to 1",
+        "one-based": "labels start at {lo:g}: class 0 was never seen in {n:.0f} labels and the last class is {hi:g}",
+        "unused": "{unused} of {classes} classes never occurred in {n:.0f} labels",
+        "permuted": "validation classes are a permutation of the training classes: accuracy {raw:.0%} as mapped, "
+        "{matched:.0%} after renaming ({where})",
+    },
+    fix={
+        "": "Map the labels to 0 … C−1 with one table, shared by training and validation.",
+        "range": "Map the labels to 0 … {top}, or give the head {size:.0f} outputs; mark 'no label' with `ignore_index`.",
+        "binary": "Scale the targets into [0, 1] (0/1 instead of {lo:g}/{hi:g}).",
+        "rows": "Use BCEWithLogitsLoss for labels that may be true together, or normalise the rows.",
+        "one-based": "Subtract 1 from the labels unless class 0 is a class of its own (background).",
+        "unused": "Check that the head is meant to have {classes} outputs.",
+        "permuted": "Build the label table once, from the training data, and use it for validation too.",
+    },
+    severity=Severity.CRITICAL,
+    confidence=Confidence.EXACT,
+    explains=("LOSS001", "LOSS002", "LOSS011", "LOSS010", "EVAL007", "EVAL004", "NUMR001"),
+)
+def label_encoding(
+    run: Run,
+    *,
+    least_labels: int = 200,  # before a class may be called unused
+    per_class: int = 50,  # labels per class before unused classes are mentioned
+    gain: float = 0.3,  # accuracy that renaming the validation classes must win
+) -> Iterator[Evidence]:
+    yield from _out_of_range(run)
+    yield from _rows(run)
+    yield from _unused(run, least_labels, per_class)
+    yield from _permuted(run, gain)
+
+
+def _out_of_range(run: Run) -> Iterator[Evidence]:
+    for event in run.events_of("label_out_of_range"):
+        lo, hi, classes = (facts.number(event.data.get(k)) for k in ("min", "max", "classes"))
+        if math.isfinite(lo) and math.isfinite(hi) and math.isfinite(classes):
+            yield Evidence(
+                {"lo": lo, "hi": hi, "top": f"{classes - 1:.0f}", "size": hi - min(lo, 0) + 1},
+                (),
+                (event.step, event.step),
+                "range",
+            )
+            return
+    lo, hi = facts.pair(run.fact("loss.target_range"))
+    if not (math.isfinite(lo) and math.isfinite(hi)):
+        return
+    kind = run.fact("loss.kind")
+    classes = facts.number(run.fact("loss.classes"))
+    ignored = facts.number(run.fact("loss.ignore_index"), -100.0)
+    whole = "float" not in str(run.fact("loss.target_dtype", "int64"))
+    if kind in ("bce", "bce_logits") and (lo < 0 or hi > 1):
+        yield Evidence({"lo": lo, "hi": hi}, _site(run), say="binary")
+    elif kind in ("ce", "nll") and whole and math.isfinite(classes) and classes >= 2:
+        below = lo < 0 and lo != ignored
+        above = hi > classes - 1 and hi != ignored
+        if below or above:
+            yield Evidence(
+                {"lo": lo, "hi": hi, "top": f"{classes - 1:.0f}", "size": hi - min(lo, 0) + 1}, _site(run), say="range"
+            )
+
+
+def _rows(run: Run, tolerance: float = 1e-2) -> Iterator[Evidence]:
+    lo, hi = facts.pair(run.fact("loss.target_row_sum"))
+    if math.isfinite(lo) and math.isfinite(hi) and run.fact("loss.kind") == "ce" and (lo < 1 - tolerance or hi > 1 + tolerance):
+        yield Evidence({"lo": lo, "hi": hi}, _site(run), say="rows")
+
+
+def _unused(run: Run, least: int, per_class: int) -> Iterator[Evidence]:
+    classes = facts.number(run.fact("loss.classes"))
+    counts = facts.counts(run.fact("data.class_counts"))
+    n = sum(counts.values())
+    if facts.takes_tokens(run) or not 3 <= classes <= 100 or run.fact("loss.kind") not in ("ce", "nll") or n < least:
+        return
+    seen = sorted(int(k) for k, v in counts.items() if v > 0 and k.lstrip("-").isdigit())
+    if not seen or seen[0] < 0:
+        return
+    expected = n / classes  # a class as frequent as the others would have been seen this often
+    if seen[0] == 1 and seen[-1] == classes - 1 and expected >= 20:
+        yield Evidence({"lo": 1.0, "hi": float(seen[-1]), "n": n}, _site(run), None, "one-based", Severity.INFO)
+    elif classes - len(seen) > 0.5 * classes and n >= per_class * classes:
+        values = {"unused": int(classes) - len(seen), "classes": int(classes), "n": n}
+        yield Evidence(values, _site(run), None, "unused", Severity.INFO)
+
+
+def _permuted(run: Run, gain: float, least: int = 50) -> Iterator[Evidence]:
+    table = run.fact("eval.confusion")
+    try:
+        matrix = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        return
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2 or not np.isfinite(matrix).all():
+        return
+    total = float(matrix.sum())
+    if total < least * len(matrix) ** 0.5:
+        return
+    from scipy.optimize import linear_sum_assignment  # heavy, and only wanted here
+
+    true, answer = linear_sum_assignment(-matrix)
+    raw, matched = float(np.trace(matrix)) / total, float(matrix[true, answer].sum()) / total
+    moved = [(int(t), int(a)) for t, a in zip(true, answer, strict=True) if t != a and matrix[t, a] > 0]
+    chance = float(matrix.sum(axis=1).max()) / total
+    # A two-class net that answers worse than chance is mapped the other way round only when it is clearly worse.
+    if matched - raw > gain and matched > chance + 0.2 and len(moved) >= 2:
+        where = tuple(f"{t} answered as {a}" for t, a in moved)
+        yield Evidence({"raw": raw, "matched": matched}, where, None, "permuted", Severity.CRITICAL, Confidence.STRONG)
+
+
+def _site(run: Run) -> tuple[str, ...]:
+    site = run.fact("loss.site")
+    return (site,) if isinstance(site, str) and site else ()

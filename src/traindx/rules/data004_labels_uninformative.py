@@ -1,0 +1,148 @@
+"""Labels have nothing to do with the inputs they are paired with.
+
+## What it sees
+
+Two tests that need no training: whether neighbours in input space share labels (nearest-neighbour and linear probe on a
+sketch of the first samples, against the same with permuted labels, at least 1,000 of them), and the trial `label-info`,
+which asks whether true labels give a more consistent gradient than permuted ones. Either must come out empty, *and* the
+model must fail on data it was not trained on: validation accuracy at the majority share, or validation loss at the entropy
+of the labels.
+
+## Why it matters
+
+Inputs and labels that were shuffled apart, joined on the wrong key or shifted by a row still train: the loss falls slowly
+as the network memorises noise. Nothing that it learns holds for a new sample.
+
+## What else looks like this
+
+- OPTM001: the learning rate is too small; the probes find the labels informative.
+- ACTV005: the network gives the same answer to every input.
+- Parity-like tasks and modular arithmetic: no neighbour and no first step knows anything, and yet it can be learned. The
+  finding stays at warning until the trial has been run, and is withdrawn once validation leaves chance.
+- DATA008: labels are right in training and validation is prepared differently.
+
+## What to do
+
+Print ten samples with their labels and look. Rebuild the pairs from one table with one shuffle. If the trial reports an
+offset, the labels are shifted by that many rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from traindx import facts, regime
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@dataclass(frozen=True)
+class _Skill:
+    """How the model does on data it was not trained on, against knowing only how frequent the answers are."""
+
+    fails: bool
+    works: bool
+    words: str
+
+
+@rule(
+    "DATA004",
+    needs={"fact:data.label_probe | fact:trial.label_info | accuracy/val": 3},
+    says={
+        "": "neighbouring inputs share no labels (probe {score:.3f} against {null:.3f} for permuted labels, {n:.0f} "
+        "samples), and {skill}",
+        "trial": "true labels give no more consistent gradient than permuted ones (z {z:.1f}), and {skill}",
+        "offset": "labels fit the inputs when shifted by {offset:.0f} rows (z {offset_z:.1f}, as they stand {z:.1f})",
+        "memorised": "training accuracy reached {train:.0%} while {skill}: what was learned holds for no new sample",
+    },
+    fix={
+        "": "Print samples with their labels and look; rebuild the pairs with one shuffle. `traindx trial label-info` "
+        "settles it.",
+        "offset": "Shift the labels back by {offset:.0f} rows and rebuild the pairs.",
+    },
+    severity=Severity.WARNING,
+    confidence=Confidence.STRONG,
+    explains=("GRAD005", "LOSS002", "LOSS003", "LOSS008", "LOSS009", "LOSS011", "EVAL004", "EVAL007", "EVAL005"),
+    unless=("rl", "adversarial"),
+)
+def labels_uninformative(
+    run: Run,
+    *,
+    z: float = 2.0,  # CATALOGUE 2.17: true labels 11 … 17, shuffled −1.4 … −.3
+    least_samples: int = 1000,
+    least_steps: int = 100,  # before failing on new data means anything
+    memorised: float = 0.3,  # train accuracy above validation accuracy
+) -> Iterator[Evidence]:
+    skill = _skill(run)
+    trial, probe = facts.table(run, "trial.label_info"), facts.table(run, "data.label_probe")
+    trial_z, offset_z = facts.number(trial.get("z")), facts.number(trial.get("offset_z"))
+    if abs(trial_z) < z and abs(offset_z) > 5 and facts.number(trial.get("offset"), 0.0) != 0:
+        values = {"offset": facts.number(trial.get("offset")), "offset_z": offset_z, "z": trial_z}
+        yield Evidence(values, say="offset", severity=Severity.CRITICAL)
+        return
+    if skill.works:
+        return
+    empty_probe = _probe_z(probe, least_samples) < z
+    if abs(trial_z) < z:
+        severity = Severity.CRITICAL if empty_probe else Severity.INFO
+        confidence = Confidence.STRONG if empty_probe else Confidence.SUGGESTIVE
+        yield Evidence({"z": trial_z, "skill": skill.words}, say="trial", severity=severity, confidence=confidence)
+    elif empty_probe:
+        steps = run.steps or (0, 0)
+        if not skill.fails or steps[1] - steps[0] < least_steps:
+            raise Unsure("the probe finds no label information; the run is too short to show it", needs_steps=least_steps)
+        numbers = {k: facts.number(probe.get(k)) for k in ("score", "n")}
+        yield Evidence({**numbers, "null": facts.number(probe.get("null_mean")), "skill": skill.words}, steps=steps)
+    elif not probe and not trial:
+        yield from _memorised(run, skill, memorised)
+
+
+def _probe_z(probe: Mapping[str, Any], least: int) -> float:
+    """How far the probe is above permuted labels, in deviations; infinite when there is no fair probe."""
+    if facts.number(probe.get("n"), 0.0) < least:
+        return math.inf
+    score, mean, spread = (facts.number(probe.get(k)) for k in ("score", "null_mean", "null_sd"))
+    return (score - mean) / spread if math.isfinite(score - mean) and spread > 0 else math.inf
+
+
+def _memorised(run: Run, skill: _Skill, gap: float) -> Iterator[Evidence]:
+    train, val = facts.accuracy(run, "train").values, facts.accuracy(run).values
+    if not skill.fails or len(val) < 3:
+        return
+    late = float(np.median(train[-max(5, len(train) // 10) :])) if len(train) else math.nan
+    if not late - float(np.median(val[-3:])) > gap:
+        raise Unsure(f"{skill.words}; whether the labels are to blame, `traindx trial label-info` can tell")
+    yield Evidence({"train": late, "skill": skill.words}, say="memorised", confidence=Confidence.SUGGESTIVE)
+
+
+def _skill(run: Run) -> _Skill:
+    val = facts.accuracy(run)
+    _, share, n = facts.majority(run)
+    if len(val) >= 3 and math.isfinite(share) and n > 0:
+        seen = run.series("eval/samples").finite().values
+        size = float(np.median(seen)) if len(seen) else n
+        error = math.sqrt(share * (1 - share) / max(size, 1.0))
+        best, late = float(np.max(val.values)), float(np.median(val.values[-3:]))
+        words = f"validation accuracy {late:.0%} is no better than always answering the most frequent class ({share:.0%})"
+        return _Skill(late <= share + 2 * error, best > share + max(4 * error, 0.05), words)
+    return _loss_skill(run)
+
+
+def _loss_skill(run: Run) -> _Skill:
+    """The same from the loss: at the entropy of the labels (or the variance of the target) nothing is known."""
+    floors = regime.floors(run)
+    reference = floors.get("prior", floors.get("target-variance", floors.get("uniform")))
+    name = "loss/val" if len(run.series("loss/val").finite()) >= 3 else "loss/train"
+    values = regime.curve(run, name).values
+    if reference is None or len(values) < 3:
+        return _Skill(False, False, "the run does not show whether it works on new data")
+    late = float(np.median(values[-max(3, len(values) // 10) :]))
+    part = "validation" if name == "loss/val" else "training"
+    words = f"the {part} loss {late:.3g} is no better than knowing only how frequent the answers are ({reference:.3g})"
+    return _Skill(late > 0.97 * reference, float(np.min(values)) < 0.8 * reference and name == "loss/val", words)

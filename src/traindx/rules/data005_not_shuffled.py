@@ -1,0 +1,163 @@
+"""Samples come in an order that has a pattern: sorted by class or source, or the same sequence every epoch.
+
+## What it sees
+
+From the batches: how much more the class counts of batches differ than a shuffle would make them (χ²/dof, 1 when shuffled,
+about the batch size when each batch holds one class), and whether the second epoch repeated the first. From a loss curve
+alone: whether consecutive epochs have the same inner shape (rank correlation above .3 at z > 5, over at least three epochs
+of 20 records). A smooth shared shape means blocks of alike samples; a jagged one means a fixed order of well-mixed batches,
+which is only a remark.
+
+## Why it matters
+
+A network that sees one class after the other learns the last one and forgets the first. Its loss looks good inside every
+block, jumps at every change, and BatchNorm statistics describe the last block only.
+
+## What else looks like this
+
+- LOSS005: oscillation without a period of one epoch.
+- A learning rate that restarts every epoch: the same shape every epoch too. The rule is silent then.
+- Stratified batches (χ²/dof below 1), batches grouped by length, samplers written on purpose (a custom sampler lowers the
+  finding to a remark), time series and reinforcement learning.
+
+## What to do
+
+`shuffle=True` on the training loader; `sampler.set_epoch(epoch)` under a distributed sampler; for streams a shuffle buffer
+at least ten times as long as the longest run of one class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime, stats
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Floats, Run
+
+
+@rule(
+    "DATA005",
+    needs={"fact:data.label_dispersion | fact:data.order_repeats | loss/train": 60},
+    says={
+        "sorted": "batches are sorted by class: their class counts vary {dispersion:.1f} times as much as shuffled "
+        "ones (p {p:.0e}), and neighbouring batches are alike",
+        "grouped": "the class counts of batches vary {dispersion:.1f} times as much as shuffled ones (p {p:.0e})",
+        "profile": "the loss has the same shape in every epoch (rank correlation {m:.2f}, z {z:.0f}): blocks of alike "
+        "samples in a fixed order",
+        "fixed": "every epoch serves the same batches in the same order",
+    },
+    fix={
+        "": "Set shuffle=True on the training loader (set_epoch under a distributed sampler; a longer buffer for streams).",
+        "fixed": "Reshuffle every epoch; harmless otherwise if the data were mixed well once.",
+    },
+    severity=Severity.WARNING,
+    confidence=Confidence.STRONG,
+    explains=("LOSS005", "LOSS006", "LOSS012", "LOSS003", "EVAL002", "ACTV008", "GRAD003", "GRAD007"),
+    unless=("rl", "curriculum", "adversarial"),
+)
+def not_shuffled(
+    run: Run,
+    *,
+    dispersion: float = 2.0,  # CATALOGUE DATA005: shuffled .99, short shuffle buffer 9.4, sorted 28
+    p: float = 1e-6,
+    correlation: float = 0.3,  # CATALOGUE 2.7: shuffled |m| ≤ .12, z ≤ 1.8
+    z: float = 5.0,
+) -> Iterator[Evidence]:
+    seen = facts.number(run.fact("data.label_dispersion"))
+    by_class = seen > dispersion and facts.number(run.fact("data.label_dispersion_p"), 1.0) < p
+    if by_class and run.fact("loss.kind") not in ("contrastive", "margin"):
+        yield _by_class(run, seen)
+        return
+    try:
+        found = list(_profile(run, correlation, z))
+    except Unsure:
+        if not math.isfinite(seen) and "data.order_repeats" not in run.facts:
+            raise
+        found = []
+    if found:
+        yield from found
+    elif run.fact("data.order_repeats") and (regime.steps_per_epoch(run) or 2) >= 2:
+        yield Evidence({}, _loader(run), None, "fixed", Severity.INFO, Confidence.EXACT)
+
+
+def _by_class(run: Run, dispersion: float) -> Evidence:
+    sampler = str(facts.table(run, "data.loader").get("sampler") or "")
+    own_sampler = sampler not in ("", "None", "SequentialSampler", "RandomSampler", "DistributedSampler", "BatchSampler")
+    alike = _neighbours_alike(run)
+    severity = Severity.INFO if own_sampler else Severity.CRITICAL if alike and _pure(run, dispersion) else Severity.WARNING
+    values = {"dispersion": dispersion, "p": facts.number(run.fact("data.label_dispersion_p"), 0.0)}
+    return Evidence(values, _loader(run), None, "sorted" if alike else "grouped", severity)
+
+
+def _pure(run: Run, dispersion: float, share: float = 0.5) -> bool:
+    """Whether most batches hold hardly more than one class: the ratio then comes near the batch size."""
+    size = run.series("batch/size").finite().values
+    usual = float(np.median(size)) if len(size) else facts.number(facts.table(run, "data.loader").get("batch_size"))
+    return dispersion > share * usual and usual >= 4
+
+
+def _neighbours_alike(run: Run, least: int = 10) -> bool:
+    """Whether consecutive batches have more similar class counts than batches taken at random (True when unknown)."""
+    table = run.matrix("batch/labels/class")
+    counts = np.nan_to_num(table.values, nan=0.0, posinf=0.0, neginf=0.0)
+    total = counts.sum(axis=1) if len(counts) else np.empty(0)
+    if np.count_nonzero(total > 0) < least:
+        return True
+    mix = counts[total > 0] / total[total > 0, None]
+    near = float(np.mean(np.abs(np.diff(mix, axis=0)).sum(axis=1)))
+    order = np.random.default_rng(0).permutation(len(mix))
+    apart = float(np.mean(np.abs(np.diff(mix[order], axis=0)).sum(axis=1)))
+    return near < 0.7 * apart
+
+
+def _profile(run: Run, correlation: float, z: float, least: int = 20) -> Iterator[Evidence]:
+    values, per = _per_epoch(run)
+    if per < least or len(values) < 3 * per:
+        more = max(1, 3 * max(per, least) - len(values))
+        raise Unsure("needs three epochs of at least 20 recorded losses each", needs_steps=more)
+    if _lr_repeats(run, per):
+        return
+    found = stats.epoch_profile_corr(values, per)
+    if found.m > correlation and found.z > z:
+        smooth = _smooth(values, per)
+        say = "profile" if smooth else "fixed"
+        severity = Severity.WARNING if smooth else Severity.INFO
+        yield Evidence({"m": found.m, "z": found.z, "per_epoch": per}, _loader(run), run.steps, say, severity)
+
+
+def _per_epoch(run: Run) -> tuple[Floats, int]:
+    """Raw losses and how many make an epoch; 0 where records are averages or do not divide an epoch evenly."""
+    curve = regime.curve(run)
+    per = regime.steps_per_epoch(run) or 0
+    gap = regime.interval(run)
+    if regime.log_form(run) not in ("raw", "running-mean") or gap < 1 or per % gap:
+        return curve.values, 0
+    return curve.values, int(per // gap)
+
+
+def _lr_repeats(run: Run, per: int) -> bool:
+    """Whether the learning rate itself restarts about once an epoch."""
+    ups = [j.step for j in regime.lr_jumps(run) if j.ratio > 1]
+    gaps = np.diff(ups)
+    whole = per * regime.interval(run)
+    return len(gaps) >= 2 and bool(np.median(np.abs(gaps / whole - np.round(gaps / whole))) < 0.1)
+
+
+def _smooth(values: Floats, per: int, least: float = 0.3) -> bool:
+    """Whether the shape that epochs share is smooth: neighbours within it are alike."""
+    epochs = values[: len(values) // per * per].reshape(-1, per)[1:]
+    ranks = np.argsort(np.argsort(epochs, axis=1), axis=1).astype(np.float64)
+    shape = ranks.mean(axis=0)
+    line = np.polynomial.polynomial.polyfit(np.arange(per), shape, 1)
+    return stats.autocorrelation(shape - np.polynomial.polynomial.polyval(np.arange(per), line)) > least
+
+
+def _loader(run: Run) -> tuple[str, ...]:
+    loader = facts.table(run, "data.loader")
+    if not loader:
+        return ()
+    return (f"{loader.get('dataset') or 'training'} loader (shuffle={loader.get('shuffle')}, sampler={loader.get('sampler')})",)

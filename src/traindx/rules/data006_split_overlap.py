@@ -1,0 +1,76 @@
+"""Samples that are validated on were also trained on.
+
+## What it sees
+
+Content hashes of the samples as they were consumed, labels left out: the validation samples whose content had come up in
+training. At least three of them and .1 % of the validation set.
+
+## Why it matters
+
+A validation figure on training data measures memory. It looks excellent, chooses the wrong checkpoint and fails on
+delivery.
+
+## What else looks like this
+
+- EVAL006: validation better than training because of dropout or averaging; no samples are shared.
+- Small discrete inputs (short texts, a few integer features): equal samples turn up by chance. If the training set repeats
+  itself about as often, the finding is only a remark.
+- An extra pass over the training data to report training accuracy: not a validation set, and not counted.
+
+## What to do
+
+Remove duplicates first, then split; split by user, patient, document or time when samples come in groups. The figures so
+far cannot be used to choose a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traindx import facts
+from traindx.finding import Blind, Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "DATA006",
+    needs={"fact:data.shared | fact:data.same_set": 1},
+    says={
+        "": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) were also trained on",
+        "chance": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) occur in training too, about as often as "
+        "training repeats itself ({repeats:.1%})",
+        "same": "validation reads the very data set that is trained on",
+    },
+    fix={
+        "": "Remove duplicates, then split again (by group or time where samples belong together); validate anew.",
+        "same": "Hold out data that training never sees; until then this figure is a training figure.",
+    },
+    severity=Severity.CRITICAL,
+    confidence=Confidence.EXACT,
+    explains=("EVAL006",),
+)
+def split_overlap(
+    run: Run,
+    *,
+    least: int = 3,  # CATALOGUE DATA006: max(3, .1 %)
+    share: float = 0.001,
+    grave: float = 0.01,  # above it the validation figure is wrong, not merely touched up
+    by_chance: float = 3.0,  # times the rate at which training repeats itself
+) -> Iterator[Evidence]:
+    if run.fact("data.same_set"):
+        yield Evidence(say="same", severity=Severity.WARNING)
+        return
+    shared = facts.number(run.fact("data.shared"), 0.0)
+    val = facts.number(facts.table(run, "data.seen").get("val"), 0.0)
+    if "data.shared" in run.facts and val <= 0:
+        raise Blind("no validation sample was hashed", "data.seen")
+    part = shared / val if val > 0 else 0.0
+    if shared < least or part < share:
+        return
+    repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
+    values = {"shared": shared, "val": val, "share": part, "repeats": repeats}
+    if part <= by_chance * repeats:
+        yield Evidence(values, say="chance", severity=Severity.INFO)
+    else:
+        yield Evidence(values, severity=Severity.CRITICAL if part >= grave else Severity.WARNING)

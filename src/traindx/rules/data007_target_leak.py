@@ -1,0 +1,65 @@
+"""One input feature alone gives the label away.
+
+## What it sees
+
+For flat inputs, the AUC (or R² for regression) of every single feature against the target. Above .99 in one feature, while
+no other comes near it (at most .9) and there are at least four: that feature stands out as no ordinary feature does.
+
+## Why it matters
+
+A feature that is computed from the answer (a status set later, an id assigned by class, the label itself) makes training
+and validation perfect and is not there, or not known, when the model is used.
+
+## What else looks like this
+
+- Easy tasks: several features separate the classes, or there are only two or three of them. Only a remark then.
+- DATA006: whole samples are shared between training and validation.
+- A legitimate strong predictor: the rule cannot know. Ask whether the value is known at the moment of prediction.
+
+## What to do
+
+Find out when and how that feature is filled in. Drop it if it is not known at prediction time, and split by time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "DATA007",
+    needs={"fact:data.feature_auc": 1},
+    says={
+        "": "{where} alone predicts the target ({auc:.3f}; the next best feature {next_best:.2f})",
+        "easy": "{where} predicts the target by itself ({auc:.3f}), and others nearly do: an easy task, or several leaks",
+    },
+    fix="Check whether {where} is known at the moment of prediction; if not, drop it and split by time.",
+    severity=Severity.WARNING,
+    confidence=Confidence.STRONG,
+    explains=("EVAL006",),
+)
+def target_leak(
+    run: Run,
+    *,
+    auc: float = 0.99,  # CATALOGUE DATA007
+    apart: float = 0.9,  # the next best feature of an honest data set may be at most this good
+    least_features: int = 4,
+) -> Iterator[Evidence]:
+    scores = facts.counts(run.fact("data.feature_auc"))
+    folded = {name: max(s, 1 - s) if s <= 1 else 1.0 for name, s in scores.items()}
+    ranked = sorted(folded.items(), key=lambda kv: (-kv[1], kv[0]))
+    leaks = [(name, s) for name, s in ranked if s > auc]
+    if not leaks:
+        return
+    next_best = ranked[1][1] if len(ranked) > 1 else 0.0
+    where = tuple(f"feature {name}" for name, _ in leaks)
+    values = {"auc": leaks[0][1], "next_best": next_best}
+    if len(leaks) == 1 and next_best <= apart and len(ranked) >= least_features:
+        yield Evidence(values, where)
+    else:
+        yield Evidence(values, where, say="easy", confidence=Confidence.SUGGESTIVE)

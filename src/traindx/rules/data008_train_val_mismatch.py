@@ -1,0 +1,149 @@
+"""Validation inputs are prepared differently from training inputs, or come from elsewhere.
+
+## What it sees
+
+Mean, deviation and range of training and validation inputs, over all and per channel or feature, from at least 100 samples
+each: a mean that is more than half a deviation away, a deviation three times larger or smaller, a range ten times wider (0
+… 255 against 0 … 1). And the class counts: a class that is common in validation and absent from training.
+
+## Why it matters
+
+The model is examined on inputs it has never learned to read. The validation loss is bad from the first evaluation, training
+looks perfect, and every cure for overfitting makes it worse.
+
+## What else looks like this
+
+- LOSS008: the gap opens with time; here it is there from the first evaluation.
+- ACTV008: training batches are bad in eval mode too; the data are the same.
+- Augmentation of training only: it moves the statistics a little, not by half a deviation. Noise added on purpose can
+  treble the deviation: compare training samples *with the validation transforms*.
+- Class-balanced sampling of training: other class shares are meant; only a class that is missing altogether is a warning.
+- A split by time: the drift is real, and the finding is right that the two differ.
+
+## What to do
+
+Use one preprocessing function with one set of constants (those of the training set) for training, validation and
+deployment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Floats, Run
+
+
+@rule(
+    "DATA008",
+    needs={"fact:data.val_input_stats | fact:data.val_channel_stats | fact:data.val_class_counts": 1},
+    says={
+        "range": "validation inputs span {val_range}, training inputs {train_range}: {factor:.0f} times apart",
+        "scale": "validation inputs have deviation {val_std:.3g}, training inputs {train_std:.3g}",
+        "shift": "the mean of validation inputs is {shift:.1f} training deviations away ({val_mean:.3g} against "
+        "{train_mean:.3g})",
+        "feature": "{where}: validation is {shift:.1f} training deviations away in {count} of {features} features",
+        "classes": "{where}: {share:.0%} of the validation targets, none of {n:.0f} training targets",
+        "prior": "class shares differ: {where}",
+    },
+    fix={
+        "": "Prepare training and validation with one function and the training set's constants.",
+        "classes": "Split so that every class is in both parts; check that both use one label table.",
+        "prior": "Fine if training is resampled on purpose; otherwise split with stratification.",
+    },
+    severity=Severity.WARNING,
+    confidence=Confidence.STRONG,
+    explains=("EVAL007", "LOSS008", "EVAL004", "ACTV008", "EVAL006"),
+)
+def train_val_mismatch(
+    run: Run,
+    *,
+    shift: float = 0.5,  # training deviations; CATALOGUE DATA008
+    scale: float = 3.0,  # noise added as augmentation rarely trebles the deviation
+    span: float = 10.0,
+    grave: float = 2.0,  # deviations: the model reads something it has never seen
+    least_samples: int = 100,
+) -> Iterator[Evidence]:
+    train, val = facts.table(run, "data.input_stats"), facts.table(run, "data.val_input_stats")
+    found = list(_whole(train, val, shift, scale, span, grave, least_samples))
+    if not found:
+        found = list(_features(run, shift, grave, least_samples))
+    yield from found
+    yield from _classes(run)
+    enough = min(facts.number(t.get("n"), 0.0) for t in (train, val)) >= least_samples
+    if not found and train and val and not enough:
+        raise Unsure(f"needs {least_samples} samples of training and validation each")
+
+
+def _whole(
+    train: Mapping[str, Any], val: Mapping[str, Any], shift: float, scale: float, span: float, grave: float, least: int
+) -> Iterator[Evidence]:
+    t, v = ({k: facts.number(d.get(k)) for k in ("mean", "std", "min", "max", "n")} for d in (train, val))
+    if not (t["n"] >= least and v["n"] >= least and t["std"] > 0 and math.isfinite(v["std"])):
+        return
+    wide = [max(abs(d["min"]), abs(d["max"])) for d in (t, v)]
+    factor = max(wide) / min(wide) if min(wide) > 0 else 1.0
+    ratio = max(v["std"] / t["std"], t["std"] / v["std"]) if v["std"] > 0 else math.inf
+    moved = abs(v["mean"] - t["mean"]) / t["std"]
+    severity = Severity.CRITICAL if ratio >= span or moved >= grave else Severity.WARNING
+    if factor >= span and ratio >= scale:  # a lone outlier widens the range, not the deviation
+        values = {"factor": factor, "val_range": _span(v), "train_range": _span(t)}
+        yield Evidence(values, say="range", severity=severity)
+    elif ratio >= scale:
+        yield Evidence({"val_std": v["std"], "train_std": t["std"], "ratio": ratio}, say="scale", severity=severity)
+    elif moved > shift:
+        yield Evidence({"shift": moved, "val_mean": v["mean"], "train_mean": t["mean"]}, say="shift", severity=severity)
+
+
+def _features(run: Run, shift: float, grave: float, least: int) -> Iterator[Evidence]:
+    train, val = facts.table(run, "data.channel_stats"), facts.table(run, "data.val_channel_stats")
+    means, spreads, others = (facts.numbers(d.get(k)) for d, k in ((train, "mean"), (train, "std"), (val, "mean")))
+    if not len(means) or not len(means) == len(spreads) == len(others):
+        return
+    n = min(
+        (facts.number(facts.table(run, k).get("n"), 0.0) for k in ("data.input_stats", "data.val_input_stats")), default=0.0
+    )
+    # With 64 features tried, chance reaches about 3.5 standard errors of a mean of the smaller part.
+    limit = max(shift, 5.0 / math.sqrt(max(n, 1.0))) if n else math.inf
+    moved = _moved(means, spreads, others)
+    away = np.flatnonzero(moved > limit)
+    if n < least or not len(away):
+        return
+    order = away[np.argsort(-moved[away])]
+    worst = float(moved[order[0]])
+    # One feature of many drifts in honest data; a preprocessing fault moves several, or one beyond everything seen.
+    severity = Severity.WARNING if len(away) >= max(2, 0.1 * len(moved)) or worst > grave * 2 else Severity.INFO
+    where = tuple(f"feature {i}" for i in order)
+    yield Evidence({"shift": worst, "count": len(away), "features": len(moved)}, where, None, "feature", severity)
+
+
+def _moved(means: Floats, spreads: Floats, others: Floats) -> Floats:
+    safe = np.where(spreads > 1e-12, spreads, np.nan)
+    return np.nan_to_num(np.abs(others - means) / safe, nan=0.0, posinf=0.0)
+
+
+def _classes(run: Run, common: float = 0.05, least: int = 500, apart: float = 0.2) -> Iterator[Evidence]:
+    train, val = facts.counts(run.fact("data.class_counts")), facts.counts(run.fact("data.val_class_counts"))
+    n, m = sum(train.values()), sum(val.values())
+    if facts.takes_tokens(run) or n < least or m < 50 or len(val) < 2:
+        return
+    absent = {c: k / m for c, k in val.items() if k / m >= common and train.get(c, 0.0) == 0}
+    if absent:
+        where = tuple(f"class {c}" for c in sorted(absent, key=lambda c: -absent[c]))
+        yield Evidence({"share": sum(absent.values()), "n": n}, where, None, "classes", Severity.WARNING, Confidence.EXACT)
+        return
+    gaps = {c: (val.get(c, 0.0) / m, train.get(c, 0.0) / n) for c in {*val, *train}}
+    far = {c: g for c, g in gaps.items() if abs(g[0] - g[1]) > apart}
+    if far:
+        where = tuple(f"class {c} {v:.0%} in validation, {t:.0%} in training" for c, (v, t) in sorted(far.items()))
+        yield Evidence({}, where, None, "prior", Severity.INFO)
+
+
+def _span(d: Mapping[str, float]) -> str:
+    return f"{d['min']:.3g} … {d['max']:.3g}"

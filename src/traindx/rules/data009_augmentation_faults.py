@@ -1,0 +1,70 @@
+"""Augmentation is applied where it should not be, is not random, or is stronger than the task bears.
+
+## What it sees
+
+Validation samples that came with different content in two evaluations (the set is read in the same order, so the same
+sample was transformed at random); randomly augmented training samples that came back with the very same content in the
+second epoch; and, where a trial measured it, a loss on augmented samples more than twice that on the raw ones.
+
+## Why it matters
+
+Random validation measures a different set every time, and the noise hides what the model does. Augmentation that repeats
+adds no data. Augmentation that is too strong, or breaks the label, puts a floor under the training loss.
+
+## What else looks like this
+
+- EVAL002: the validation set is small; its content is the same every time.
+- EVAL009: dropout is active in validation; the inputs are the same.
+- Test-time augmentation by intent; a cached, precomputed augmentation by intent.
+
+## What to do
+
+Give validation its own transforms without random parts. Seed generators per worker and per call, never once in the data
+set. Halve the strength of the augmentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "DATA009",
+    needs={"fact:data.val_random | fact:data.aug_repeats | fact:trial.augmentation": 1},
+    says={
+        "validation": "validation samples change from one evaluation to the next: random transforms are applied to them",
+        "frozen": "{repeats:.0f} of {checked:.0f} augmented samples came back unchanged in the second epoch: the "
+        "augmentation is not random",
+        "strong": "the loss on augmented samples is {ratio:.1f} times that on the raw ones",
+    },
+    fix={
+        "validation": "Use transforms without random parts for validation.",
+        "frozen": "Draw the random numbers in `__getitem__` from a generator seeded per worker and epoch.",
+        "strong": "Halve the strength of the augmentation, and check that it keeps the label true.",
+    },
+    severity=Severity.WARNING,
+    confidence=Confidence.EXACT,
+    explains=("EVAL002",),
+)
+def augmentation_faults(
+    run: Run,
+    *,
+    repeats: float = 0.5,  # share of checked samples; chance repeats of continuous transforms are nil
+    least_checked: int = 10,
+    strong: float = 2.0,  # CATALOGUE DATA009
+) -> Iterator[Evidence]:
+    if run.fact("data.val_random"):
+        yield Evidence(say="validation")
+    seen = facts.table(run, "data.aug_repeats")
+    again, checked = facts.number(seen.get("repeats"), 0.0), facts.number(seen.get("checked"), 0.0)
+    if checked >= least_checked and again / checked > repeats:
+        yield Evidence({"repeats": again, "checked": checked}, say="frozen")
+    trial = facts.table(run, "trial.augmentation")
+    augmented, raw = facts.number(trial.get("augmented")), facts.number(trial.get("raw"))
+    if raw > 0 and augmented / raw > strong:
+        yield Evidence({"ratio": augmented / raw}, say="strong", severity=Severity.INFO, confidence=Confidence.STRONG)

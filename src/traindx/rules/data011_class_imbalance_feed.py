@@ -1,0 +1,116 @@
+"""Some classes are so rare in what is fed that the model hardly meets them.
+
+## What it sees
+
+The class counts of the training targets: the largest more than 20 times the smallest, with fewer than one sample of the
+smallest per batch, or accuracy as the figure that is watched. It is a warning once the evaluation shows the harm (a rare
+class with recall below .05, or accuracy no better than the largest class), a remark otherwise.
+
+## Why it matters
+
+With 1 % of one class, always answering the other scores 99 %. The gradient says the same: most batches do not mention the
+rare class.
+
+## What else looks like this
+
+- EVAL004 with balanced classes: the model fails on a class for another reason.
+- Vocabularies of language models and the background of detectors are unbalanced by nature: not judged.
+- Class weights in the loss, or a balancing sampler: the imbalance is known and treated; then a remark at most.
+
+## What to do
+
+Weights ∝ 1/√n per class, a weighted sampler, or focal loss with γ = 2; watch balanced accuracy, F1 or average precision
+instead of accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Muted, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "DATA011",
+    needs={"fact:data.class_counts": 1},
+    says={
+        "": "class {largest} has {ratio:.0f} times as many samples as class {smallest}, of which a batch holds "
+        "{per_batch:.2g} on average",
+        "harm": "class {smallest} is {ratio:.0f} times rarer than class {largest}, and the evaluation shows it: {harm}",
+    },
+    fix="Weight the classes (about {weight:.1f} for class {smallest}), or sample them evenly; watch balanced accuracy "
+    "or F1, not accuracy.",
+    severity=Severity.WARNING,
+    confidence=Confidence.EXACT,
+    explains=("EVAL004", "EVAL010", "ACTV005"),
+)
+def class_imbalance_feed(
+    run: Run,
+    *,
+    ratio: float = 20.0,  # CATALOGUE DATA011
+    most_classes: int = 50,  # beyond it rare classes are normal
+    least_labels: int = 500,
+    recall: float = 0.05,  # EVAL004
+) -> Iterator[Evidence]:
+    counts = {c: n for c, n in facts.counts(run.fact("data.class_counts")).items() if n > 0}
+    total = sum(counts.values())
+    if facts.takes_tokens(run) and len(counts) > 20:
+        raise Muted("targets are tokens of a vocabulary")
+    if len(counts) > most_classes:
+        raise Muted(f"{len(counts)} classes: rare ones are to be expected")
+    if total < least_labels:
+        raise Unsure(f"{total:.0f} labels were seen and {least_labels} are needed")
+    if len(counts) < 2:
+        return
+    smallest, largest = min(counts, key=lambda c: counts[c]), max(counts, key=lambda c: counts[c])
+    factor = counts[largest] / counts[smallest]
+    if factor <= ratio:
+        return
+    per_batch = counts[smallest] / total * _batch(run)
+    values = {
+        "smallest": smallest,
+        "largest": largest,
+        "ratio": factor,
+        "per_batch": per_batch,
+        "weight": math.sqrt(factor),
+    }
+    harm = _harm(run, counts, recall)
+    treated = bool(run.fact("loss.weighted")) or "Weighted" in str(facts.table(run, "data.loader").get("sampler") or "")
+    where = (f"class {smallest}",)
+    if harm:
+        yield Evidence({**values, "harm": harm}, where, None, "harm", Severity.INFO if treated else Severity.WARNING)
+    elif (per_batch < 1 or len(facts.accuracy(run))) and not treated:
+        yield Evidence(values, where, severity=Severity.INFO)
+
+
+def _batch(run: Run) -> float:
+    size = run.series("batch/size").finite().values
+    if len(size):
+        return float(np.median(size))
+    return facts.number(facts.table(run, "data.loader").get("batch_size"), 32.0)
+
+
+def _harm(run: Run, counts: dict[str, float], recall: float, least: int = 30) -> str:
+    """What the last evaluations show: a rare class that is never found, or an accuracy that the largest class alone scores."""
+    table, support = run.matrix("eval/recall/class"), run.matrix("eval/support/class")
+    rare = sorted((c for c in table.names if counts.get(c, 0.0) * 20 < max(counts.values())), key=lambda c: counts.get(c, 0.0))
+    for c in rare:
+        found = table.column(c).finite().values[-3:]
+        n = support.column(c).last if c in support.names else math.nan
+        if len(found) >= 2 and float(np.max(found)) < recall and not n < least:
+            return f"recall of class {c} is {float(np.median(found)):.0%}"
+    name, share, n = facts.majority(run)
+    seen = facts.accuracy(run).values[-3:]
+    if (
+        len(seen) >= 2
+        and math.isfinite(share)
+        and float(np.max(seen)) <= share + 2 * math.sqrt(share * (1 - share) / max(n, 1.0))
+    ):
+        return f"accuracy {float(np.median(seen)):.0%} is what always answering class {name} scores"
+    return ""

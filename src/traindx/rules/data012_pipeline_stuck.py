@@ -1,0 +1,121 @@
+"""The data pipeline serves the same batch again and again, only part of the data, or constant inputs.
+
+## What it sees
+
+Batches that equal the one before (content hashes), at least three in a row, although the loader has more than one to give
+and was asked again; inputs without any variation; fewer than 90 % distinct samples in an epoch drawn without replacement; a
+batch of one sample in front of a BatchNorm layer.
+
+## Why it matters
+
+`next(iter(loader))` inside the loop, an iterator that is made anew, a cache with one entry: the network memorises a handful
+of samples, the loss falls absurdly fast, and validation never moves.
+
+## What else looks like this
+
+- Overfitting one batch on purpose: the batch is fetched once and kept. Only a remark.
+- Full-batch training: one batch is the whole data set. Quiet.
+- Sampling with replacement leaves 37 % of the samples out of an epoch. Quiet.
+- DATA010: different samples with equal content.
+
+## What to do
+
+Make the iterator once per epoch (`for batch in loader`), check caches and index arithmetic, set `drop_last=True` where a
+last batch of one meets BatchNorm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run, Series
+
+
+@rule(
+    "DATA012",
+    needs={"batch/repeat | batch/fingerprint | batch/input_std | fact:data.unique_share": 3},
+    says={
+        "repeat": "the same batch was served {count} times in a row (steps {first} to {last}) although the loader has "
+        "{length} batches",
+        "kept": "every step used the same batch, which was fetched once: a test on one batch?",
+        "constant": "inputs do not vary at all over {count} batches",
+        "subset": "only {share:.0%} of the samples drawn in an epoch are distinct",
+        "single": "{count} batches of a single sample met a BatchNorm layer in training mode",
+    },
+    fix={
+        "": "Iterate `for batch in loader` and make the iterator once per epoch; `next(iter(loader))` in the loop "
+        "starts anew each time.",
+        "constant": "Look at one batch: the reader returns the same values for every sample.",
+        "single": "Set drop_last=True, or choose a batch size that leaves no remainder of one.",
+        "kept": "Nothing, if it is a test on one batch; otherwise fetch a new batch in every step.",
+    },
+    severity=Severity.WARNING,
+    confidence=Confidence.EXACT,
+    explains=("LOSS008", "EVAL007", "LOSS011", "LOSS002", "ACTV005", "GRAD003"),
+)
+def pipeline_stuck(
+    run: Run,
+    *,
+    least: int = 3,  # CATALOGUE DATA012
+    grave: int = 20,  # in a row, and to the end of the run
+    unique: float = 0.9,
+) -> Iterator[Evidence]:
+    yield from _repeats(run, least, grave)
+    spread = run.series("batch/input_std").finite()
+    if len(spread) >= 5 and np.all(spread.values == 0):
+        yield Evidence({"count": len(spread)}, (), (int(spread.steps[0]), int(spread.steps[-1])), "constant", Severity.CRITICAL)
+    share = facts.number(run.fact("data.unique_share"), 1.0)
+    loader = facts.table(run, "data.loader")
+    sampler = str(loader.get("sampler") or "")
+    ordered = sampler in ("SequentialSampler", "RandomSampler", "DistributedSampler") and not loader.get("replacement")
+    explained = facts.number(run.fact("data.duplicate_share"), 0.0) >= 1 - share  # equal content, not the same sample: DATA010
+    if share < unique and ordered and not explained:
+        yield Evidence({"share": share}, (), None, "subset", Severity.INFO)
+    for event in run.events_of("batch_size_one"):
+        count = int(facts.number(event.data.get("count"), 1.0))
+        yield Evidence({"count": count}, (), (event.step, event.step), "single")
+        break
+
+
+def _repeats(run: Run, least: int, grave: int) -> Iterator[Evidence]:
+    same = _same_as_before(run)
+    first, count = _longest(same.values)
+    length = facts.number(facts.table(run, "data.loader").get("length"))
+    if length <= 1 or regime.steps_per_epoch(run) == 1 or count + 1 < least:  # full-batch training repeats by nature
+        return
+    begin, end = int(same.steps[max(first - 1, 0)]), int(same.steps[first + count - 1])
+    fetched = facts.number(facts.table(run, "data.fetched").get("batches"))
+    values = {"count": count + 1, "length": "several" if math.isnan(length) else f"{length:.0f}"}
+    whole = count >= len(same) - 1
+    if fetched <= 2 or (whole and math.isnan(length)):
+        # One batch for the whole run, held by the script: a test on one batch, or a full-batch loop over plain tensors.
+        if not math.isnan(length):
+            yield Evidence(values, (), (begin, end), "kept", Severity.INFO)
+        return
+    to_the_end = end == int(same.steps[-1]) and count >= grave
+    where = (str(facts.table(run, "data.loader").get("dataset") or "training loader"),)
+    yield Evidence(values, where, (begin, end), "repeat", Severity.CRITICAL if to_the_end else Severity.WARNING)
+
+
+def _same_as_before(run: Run) -> Series:
+    same = run.series("batch/repeat").finite()
+    if len(same):
+        return same
+    prints = run.series("batch/fingerprint").finite()
+    return Series(prints.steps, np.concatenate([[0.0], np.diff(prints.values) == 0]) if len(prints) else prints.values)
+
+
+def _longest(flags: np.ndarray) -> tuple[int, int]:
+    """Where the longest row of ones begins, and its length."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], (flags == 1).astype(np.int8), [0]])))
+    starts, ends = edges[::2], edges[1::2]
+    if not len(starts):
+        return 0, 0
+    best = int(np.argmax(ends - starts))
+    return int(starts[best]), int(ends[best] - starts[best])

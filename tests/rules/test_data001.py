@@ -1,0 +1,69 @@
+"""DATA001: values that are not numbers, or far outside everything before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run, learning, steady
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.data001_invalid_values import invalid_values as rule
+from traindx.run import Event
+
+BAD = [{"step": 7, "field": "x", "kind": "nonfinite", "samples": [17, 40]}]
+
+
+def _loss(broken_from: int | None = None) -> np.ndarray:
+    loss = learning(100)
+    if broken_from is not None:
+        loss[broken_from:] = np.nan
+    return loss
+
+
+def test_one_nan_is_enough_and_the_samples_are_named() -> None:
+    counts = np.zeros(100)
+    counts[7] = 2
+    run = a_run(batch__input_nonfinite=counts, loss__train=_loss(7), facts={"data.bad_samples": BAD})
+    [found] = rule.findings(run)
+    assert found.severity is Severity.CRITICAL and found.confidence is Confidence.EXACT
+    assert found.where == ("x sample 17", "x sample 40") and found.steps == (7, 7)
+    assert "step 7" in found.message and "x sample 17" in found.message
+
+
+def test_missing_values_that_the_code_masks_are_a_remark() -> None:
+    [found] = rule.findings(a_run(batch__input_nonfinite=[0, 3, 0, 1], loss__train=[1.0, 0.9, 0.8, 0.7]))
+    assert found.variant == "masked" and found.severity is Severity.INFO
+
+
+def test_a_nan_elsewhere_in_the_run_takes_the_remark_back() -> None:
+    event = Event(3, "nonfinite", {"what": "grad"})
+    [found] = rule.findings(a_run(batch__input_nonfinite=[0, 3, 0, 1], loss__train=[1.0, 0.9, 0.8, 0.7], events=[event]))
+    assert found.severity is Severity.CRITICAL
+
+
+def test_clean_batches_are_clear() -> None:
+    run = a_run(batch__input_nonfinite=np.zeros(50), batch__input_extreme=np.zeros(50), loss__train=_loss()[:50])
+    assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_extremes_without_effect_are_a_remark_and_with_effect_a_warning() -> None:
+    far = np.zeros(300)
+    far[[200, 240, 280]] = 1
+    calm = steady(300)
+    [found] = rule.findings(a_run(batch__input_extreme=far, loss__train=calm))
+    assert found.severity is Severity.INFO
+    hit = calm.copy()
+    hit[[200, 240, 280]] += 5.0
+    [found] = rule.findings(a_run(batch__input_extreme=far, loss__train=hit))
+    assert found.severity is Severity.WARNING and found.facts["signal"] == "loss/train"
+
+
+def test_two_extreme_samples_are_below_the_limit() -> None:
+    run = a_run(batch__input_extreme=[0.0] * 98 + [1.0, 1.0])
+    assert not list(rule.findings(run))
+    assert list(rule.findings(run, least_extreme=2))
+
+
+def test_empty_sequences_are_mentioned() -> None:
+    bad = [{"step": 1, "field": "ids", "kind": "empty", "samples": [3]}]
+    [found] = rule.findings(a_run(facts={"data.bad_samples": bad}))
+    assert found.variant == "odd" and found.severity is Severity.INFO and "ids sample 3" in found.message

@@ -1,0 +1,46 @@
+"""DATA006: validation samples that were trained on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runs import a_run
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.data006_split_overlap import split_overlap as rule
+from traindx.run import Run
+
+
+def _run(shared: int, val: int = 1000, **facts: Any) -> Run:
+    named = {k.replace("__", "."): v for k, v in facts.items()}
+    return a_run(facts={"data.shared": shared, "data.seen": {"train": 5000, "val": val}, **named})
+
+
+def test_says_how_many_samples_are_shared() -> None:
+    [found] = rule.findings(_run(200))
+    assert found.message == "200 of 1000 validation samples (20.0%) were also trained on"
+    assert found.severity is Severity.CRITICAL and found.confidence is Confidence.EXACT
+
+
+def test_a_few_shared_samples_are_a_warning() -> None:
+    [found] = rule.findings(_run(5))
+    assert found.severity is Severity.WARNING
+
+
+def test_two_shared_samples_or_less_than_a_thousandth_are_clear() -> None:
+    assert rule.outcome(_run(2)).status is Status.CLEAR
+    assert rule.outcome(_run(8, val=10_000)).status is Status.CLEAR
+    assert list(rule.findings(_run(8, val=10_000), share=1e-4))
+
+
+def test_short_texts_that_repeat_anyway_are_a_remark() -> None:
+    [found] = rule.findings(_run(200, data__duplicate_share=0.15))
+    assert found.variant == "chance" and found.severity is Severity.INFO
+
+
+def test_validating_on_the_training_set_is_a_warning() -> None:
+    [found] = rule.findings(a_run(facts={"data.same_set": True}))
+    assert found.variant == "same" and found.severity is Severity.WARNING
+
+
+def test_without_a_validation_sample_it_is_blind() -> None:
+    assert rule.outcome(a_run(facts={"data.shared": 0, "data.seen": {"train": 100, "val": 0}})).status is Status.BLIND

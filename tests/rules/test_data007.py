@@ -1,0 +1,34 @@
+"""DATA007: one feature gives the label away."""
+
+from __future__ import annotations
+
+from runs import a_run
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.data007_target_leak import target_leak as rule
+
+HONEST = {"0": 0.61, "1": 0.7, "2": 0.55, "3": 0.82, "4": 0.5}
+
+
+def test_the_leaking_feature_is_named() -> None:
+    [found] = rule.findings(a_run(facts={"data.feature_auc": {**HONEST, "7": 1.0}}))
+    assert found.where == ("feature 7",) and found.severity is Severity.WARNING
+    assert "0.82" in found.message
+
+
+def test_an_inverted_feature_counts_too() -> None:
+    [found] = rule.findings(a_run(facts={"data.feature_auc": {**HONEST, "7": 0.001}}))
+    assert found.facts["auc"] > 0.99
+
+
+def test_an_easy_task_is_a_hypothesis() -> None:
+    for scores in ({"0": 0.995, "1": 0.97}, {**HONEST, "5": 0.995, "6": 0.993}, {**HONEST, "5": 0.995, "6": 0.96}):
+        [found] = rule.findings(a_run(facts={"data.feature_auc": scores}))
+        assert found.confidence is Confidence.SUGGESTIVE and found.severity is Severity.INFO
+
+
+def test_strong_but_honest_features_are_clear() -> None:
+    assert rule.outcome(a_run(facts={"data.feature_auc": {**HONEST, "5": 0.98}})).status is Status.CLEAR
+
+
+def test_the_limit_is_the_users() -> None:
+    assert list(rule.findings(a_run(facts={"data.feature_auc": {**HONEST, "5": 0.98}}), auc=0.95))

@@ -1,0 +1,89 @@
+"""DATA008: validation prepared differently from training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.data008_train_val_mismatch import train_val_mismatch as rule
+from traindx.run import Run
+
+UNIT = {"mean": 0.0, "std": 1.0, "min": -3.0, "max": 3.0, "n": 1000}
+
+
+def _run(train: dict[str, float] | None = None, val: dict[str, float] | None = None, **facts: Any) -> Run:
+    named = {k.replace("__", "."): v for k, v in facts.items()}
+    return a_run(
+        facts={"data.input_stats": {**UNIT, **(train or {})}, "data.val_input_stats": {**UNIT, **(val or {})}, **named}
+    )
+
+
+def test_another_range_is_critical() -> None:
+    pixels = {"mean": 33.0, "std": 78.0, "min": 0.0, "max": 255.0}
+    [found] = rule.findings(_run({"mean": 0.13, "std": 0.31, "min": 0.0, "max": 1.0}, pixels))
+    assert found.variant == "range" and found.severity is Severity.CRITICAL
+    assert "0 … 255" in found.message and "0 … 1" in found.message
+
+
+def test_validation_that_was_not_normalised() -> None:
+    [found] = rule.findings(_run(val={"mean": 0.5, "std": 0.25, "min": 0.0, "max": 1.0}))
+    assert found.variant == "scale" and found.severity is Severity.WARNING
+
+
+def test_another_centre() -> None:
+    [found] = rule.findings(_run(val={"mean": 0.9}))
+    assert found.variant == "shift" and found.facts["shift"] == 0.9
+
+
+def test_augmentation_moves_the_statistics_only_a_little() -> None:
+    assert rule.outcome(_run({"mean": 0.2, "std": 1.3, "max": 5.0})).status is Status.CLEAR
+
+
+def test_a_lone_outlier_in_the_range_is_not_a_mismatch() -> None:
+    assert rule.outcome(_run(val={"max": 90.0, "std": 1.1})).status is Status.CLEAR
+
+
+def test_features_that_moved_are_named() -> None:
+    train = {"mean": [0.0] * 8, "std": [1.0] * 8}
+    val = {"mean": [0.0, 3.0, 0.1, -2.0, 0.0, 0.0, 0.0, 0.0], "std": [1.0] * 8}
+    [found] = rule.findings(_run(data__channel_stats=train, data__val_channel_stats=val))
+    assert found.where == ("feature 1", "feature 3") and found.severity is Severity.WARNING
+
+
+def test_one_feature_that_drifts_a_little_is_a_remark() -> None:
+    train = {"mean": [0.0] * 20, "std": [1.0] * 20}
+    val = {"mean": [0.7, *[0.0] * 19], "std": [1.0] * 20}
+    [found] = rule.findings(_run(data__channel_stats=train, data__val_channel_stats=val))
+    assert found.severity is Severity.INFO
+
+
+def test_chance_differences_of_many_features_are_clear() -> None:
+    rng = np.random.default_rng(0)
+    train = {"mean": [0.0] * 64, "std": [1.0] * 64}
+    for _ in range(50):
+        val = {"mean": (rng.normal(size=64) / 10).tolist(), "std": [1.0] * 64}
+        run = _run(val={"n": 100}, data__channel_stats=train, data__val_channel_stats=val)
+        assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_few_samples_leave_it_unsure() -> None:
+    assert rule.outcome(_run(val={"n": 30, "mean": 2.0})).status is Status.UNSURE
+
+
+def test_a_class_that_training_never_saw() -> None:
+    run = _run(data__class_counts={"a": 900, "b": 900}, data__val_class_counts={"a": 50, "b": 50, "c": 20})
+    [found] = rule.findings(run)
+    assert found.variant == "classes" and found.where == ("class c",)
+
+
+def test_balanced_training_against_natural_validation_is_a_remark() -> None:
+    run = _run(data__class_counts={"a": 900, "b": 900}, data__val_class_counts={"a": 95, "b": 5})
+    [found] = rule.findings(run)
+    assert found.variant == "prior" and found.severity is Severity.INFO
+
+
+def test_the_limit_is_the_users() -> None:
+    assert list(rule.findings(_run(val={"mean": 0.3}), shift=0.2))

@@ -1,0 +1,82 @@
+"""DATA012: the pipeline serves the same again and again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.data012_pipeline_stuck import pipeline_stuck as rule
+from traindx.run import Event, Run
+
+LOADER = {"dataset": "Digits", "length": 40, "sampler": "SequentialSampler", "batch_size": 32}
+
+
+def _run(repeat: Any = None, fetched: int | None = None, **facts: Any) -> Run:
+    named = {k.replace("__", "."): v for k, v in facts.items()}
+    if fetched is not None:
+        named["data.fetched"] = {"batches": fetched, "iterators": fetched}
+    return a_run({} if repeat is None else {"batch/repeat": repeat}, facts={"data.loader": LOADER, **named})
+
+
+ALL = np.r_[0.0, np.ones(99)]
+
+
+def test_the_first_batch_of_a_new_iterator_each_step_is_critical() -> None:
+    [found] = rule.findings(_run(ALL, fetched=100))
+    assert found.variant == "repeat" and found.severity is Severity.CRITICAL
+    assert found.where == ("Digits",) and found.steps == (0, 99) and "100 times" in found.message
+
+
+def test_a_batch_held_on_purpose_is_a_remark() -> None:
+    [found] = rule.findings(_run(ALL, fetched=1))
+    assert found.variant == "kept" and found.severity is Severity.INFO
+
+
+def test_stuck_in_the_middle_is_a_warning() -> None:
+    repeat = np.zeros(100)
+    repeat[40:50] = 1
+    [found] = rule.findings(_run(repeat, fetched=100))
+    assert found.severity is Severity.WARNING and found.steps == (39, 49)
+
+
+def test_two_equal_batches_are_chance() -> None:
+    repeat = np.zeros(100)
+    repeat[40] = 1
+    assert rule.outcome(_run(repeat, fetched=100)).status is Status.CLEAR
+    assert list(rule.findings(_run(repeat, fetched=100), least=2))
+
+
+def test_full_batch_training_is_quiet() -> None:
+    assert rule.outcome(_run(ALL, fetched=100, data__loader={**LOADER, "length": 1})).status is Status.CLEAR
+    assert rule.outcome(_run(ALL, data__steps_per_epoch=1)).status is Status.CLEAR
+    assert rule.outcome(a_run({"batch/repeat": ALL})).status is Status.CLEAR  # plain tensors, no loader
+
+
+def test_fingerprints_do_as_well() -> None:
+    [found] = rule.findings(
+        a_run({"batch/fingerprint": np.full(100, 77.0)}, facts={"data.loader": LOADER, "data.fetched": {"batches": 100}})
+    )
+    assert found.variant == "repeat"
+
+
+def test_constant_inputs_are_critical() -> None:
+    [found] = rule.findings(a_run({"batch/input_std": np.zeros(10)}))
+    assert found.variant == "constant" and found.severity is Severity.CRITICAL
+    assert rule.outcome(a_run({"batch/input_std": np.r_[np.zeros(9), 0.1]})).status is Status.CLEAR
+
+
+def test_a_subset_is_a_remark_and_replacement_is_quiet() -> None:
+    [found] = rule.findings(_run(data__unique_share=0.6))
+    assert found.variant == "subset" and found.severity is Severity.INFO
+    for loader in ({**LOADER, "sampler": "WeightedRandomSampler"}, {**LOADER, "sampler": "RandomSampler", "replacement": True}):
+        assert rule.outcome(_run(data__unique_share=0.63, data__loader=loader)).status is Status.CLEAR
+    assert rule.outcome(_run(data__unique_share=0.6, data__duplicate_share=0.4)).status is Status.CLEAR
+
+
+def test_a_single_sample_before_batchnorm() -> None:
+    run = a_run({"batch/repeat": np.zeros(9)}, events=[Event(44, "batch_size_one", {"count": 3})])
+    [found] = rule.findings(run)
+    assert found.variant == "single" and found.facts["count"] == 3 and found.steps == (44, 44)
