@@ -1,0 +1,113 @@
+"""Unexpected freeze: parameters that cannot learn because `requires_grad` is False.
+
+## What it sees
+
+`model.frozen`, the parameters with `requires_grad` False at the first step. Nothing trainable at all is critical. A
+layer whose weight is frozen while its bias learns (or the reverse) is a warning, unless most layers of the model are
+frozen in that way. Whole modules frozen before the first step are taken for intent and reported as info, with a
+remark where they were frozen although no weights were loaded (they keep random values), and where BatchNorm layers
+among them still update their statistics.
+
+## Why it matters
+
+A frozen layer never learns, and nothing in a loss curve says so. A freeze that was left over from an experiment, or
+that hit a prefix too many, costs the capacity of what it covers.
+
+## What else looks like this
+
+- Fine-tuning with a frozen backbone, adapters, a teacher or target network, fixed position tables, frozen word
+  vectors: intent.
+- Training only biases: every layer is half frozen, by design.
+- Parameters that learn but belong to no optimizer: `WIRE001`.
+
+## What to do
+
+Look at the list of names. Unfreeze with `module.requires_grad_(True)` before the optimizer is built. A frozen
+BatchNorm also wants `module.eval()`, or its running statistics drift away from what was trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, outline, regime
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+# Layers of torch whose tensors are learned together; anything else may hold a constant as a parameter.
+WHOLE = ("Linear", "Conv", "LSTM", "GRU", "RNN", "MultiheadAttention", "Bilinear")
+
+
+@rule(
+    "WIRE002",
+    needs={"fact:model.frozen": 1},
+    says={
+        "": "{count} parameters are frozen: {where}",
+        "nothing": "every parameter of the model is frozen: nothing can learn",
+        "part": "only a part of some layers is frozen: {where}",
+        "intent": "{count} parameters in whole modules are frozen ({share:.0%} of the model): {where}",
+        "scratch": "{count} parameters in whole modules are frozen ({share:.0%} of the model) though no weights were loaded: "
+        "they keep their random values: {where}",
+        "statistics": "frozen modules still update their BatchNorm statistics: {where}",
+    },
+    fix={
+        "": "If this was not meant, set requires_grad_(True) on {where} before the optimizer is built.",
+        "nothing": "Set requires_grad_(True) on the parameters that are to learn, before the optimizer is built.",
+        "statistics": "Call .eval() on the frozen part after every model.train(), or its statistics drift.",
+    },
+    confidence=Confidence.EXACT,
+    explains=("GRAD004", "LOSS002", "ACTV002", "OPTM001"),
+)
+def frozen_unexpected(run: Run, *, common: float = 0.5) -> Iterator[Evidence]:
+    # [def] `common`: when more than half of the layers are frozen in part, it is a way of training (biases only), not a slip.
+    frozen = facts.strings(run, "model.frozen")
+    if not frozen:
+        return
+    share = outline.share(run, frozen)
+    if run.fact("model.trainable") == 0 or (share == 1.0 and run.fact("model.trainable") is None):
+        yield Evidence(where=frozen, steps=run.steps, say="nothing", severity=Severity.CRITICAL, facts={"count": len(frozen)})
+        return
+    halves = _half_frozen(run, set(frozen), common)
+    if halves:
+        yield Evidence(where=halves, steps=run.steps, say="part", facts={"count": len(halves)})
+    rest = tuple(n for n in frozen if n not in halves)
+    if rest:
+        modules = facts.strings(run, "model.frozen_modules")
+        say = "scratch" if modules and _random(run, rest) else "intent" if modules and np.isfinite(share) else ""
+        yield Evidence(
+            where=modules or rest, steps=run.steps, say=say, severity=Severity.INFO, facts={"count": len(rest), "share": share}
+        )
+        moving = _live_statistics(run, modules)
+        if moving:
+            yield Evidence(where=moving, steps=run.steps, say="statistics", severity=Severity.INFO)
+
+
+def _half_frozen(run: Run, frozen: set[str], common: float) -> tuple[str, ...]:
+    kinds = facts.table(run, "model.param_module")
+    layers: dict[str, list[str]] = {}
+    for name in outline.shapes(run):
+        if str(kinds.get(name, "")).startswith(WHOLE):
+            layers.setdefault(outline.owner(name), []).append(name)
+    mixed = [names for names in layers.values() if 0 < len(frozen & set(names)) < len(names)]
+    if not mixed or len(mixed) > common * len(layers):
+        return ()
+    return tuple(n for names in mixed for n in names if n in frozen)
+
+
+def _random(run: Run, names: tuple[str, ...]) -> bool:
+    """Frozen at random values, as far as one can know: nothing loaded, no adapter, no embedding, no copy of a trained part."""
+    known = "model.loaded" in run.facts or "finetune" in run.facts
+    embeddings = set(facts.strings(run, "model.embeddings"))
+    if not known or regime.finetune(run) or set(names) <= embeddings:
+        return False
+    return not outline.is_copy(run, names)
+
+
+def _live_statistics(run: Run, modules: tuple[str, ...]) -> tuple[str, ...]:
+    asleep = run.series("loop/eval_submodules")
+    if not len(asleep) or np.any(asleep.values > 0):
+        return ()
+    return tuple(n for n, kind in outline.classes(run).items() if "BatchNorm" in kind and outline.inside(n, modules))

@@ -1,0 +1,124 @@
+"""Loss and head do not fit: the loss cannot measure, or the head cannot say, what the targets ask for.
+
+## What it sees
+
+Exact shapes, ranges and kinds at the loss call: a cross-entropy over one class (always zero); the class axis in the
+wrong place; more than `unreachable` of the targets outside what the last activation can produce (tanh and targets
+beyond ±1, ReLU and negative targets); a bounded activation on logits; a regression loss on whole numbers that are
+most likely class ids (0 … K−1, every class about equally frequent). As info: a summed loss, binary losses on one-hot
+targets.
+
+## Why it matters
+
+Each of these trains without an error and stops at a level that no learning rate can pass.
+
+## What else looks like this
+
+- A ReLU head for targets that are never negative: fine, nothing is out of reach.
+- Counts, ages, ratings under MSE: whole numbers, but not evenly frequent; info with the question.
+- Least-squares GANs: MSE on 0 and 1 by design.
+- Softmax before the loss: `WIRE006`. Labels out of range: `DATA003`.
+
+## What to do
+
+Pair them rightly: class ids with cross-entropy and C logits; independent labels with BCEWithLogits; unbounded targets
+with a linear head; (N, C, L) for cross-entropy over sequences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+REGRESSION = ("mse", "l1", "huber")
+LOGITS = ("ce", "bce_logits")
+BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sigmoid or softmax there is WIRE006
+
+
+@rule(
+    "WIRE007",
+    needs={"fact:loss.kind": 1},
+    says={
+        "one-class": "a cross-entropy over one class is always zero: nothing can be learned from it",
+        "axis": "the class axis seems to be in the wrong place: inputs of shape {shape} with {classes} classes",
+        "unreachable": "{share:.0%} of the targets lie outside what a {activation} head can produce ({lo:g} to {hi:g})",
+        "bounded-logits": "the outputs go through {activation} before a loss that expects unbounded logits",
+        "class-ids": "{loss} loss on whole-number targets 0 to {top}, all about equally frequent: these look like class ids",
+        "whole-numbers": "{loss} loss on {unique} different whole-number targets: class ids, or counts?",
+        "sum": "the loss is summed, not averaged: gradients grow with the batch, and so must the learning rate shrink",
+        "one-hot": "a binary loss per class on one-hot targets: classes that exclude each other usually want cross-entropy",
+    },
+    fix={
+        "one-class": "Use BCEWithLogitsLoss for one output, or give the head two.",
+        "axis": "cross_entropy wants (N, C) or (N, C, L…): permute or flatten the outputs.",
+        "unreachable": "Use a linear head, or scale the targets into [{lo:g}, {hi:g}].",
+        "bounded-logits": "Remove the {activation} after the last linear layer.",
+        "class-ids": "Use cross_entropy with one output per class.",
+        "whole-numbers": "If they are classes, use cross_entropy with one output per class.",
+        "sum": "Use reduction='mean', unless the sum is part of the method.",
+        "one-hot": "Use cross_entropy if exactly one class is right; keep BCE if labels are independent.",
+    },
+    severity=Severity.CRITICAL,
+    confidence=Confidence.EXACT,
+    explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "ACTV003", "ACTV005", "EVAL004", "LOSS010"),
+)
+def loss_head_mismatch(
+    run: Run,
+    *,
+    unreachable: float = 0.01,  # CATALOGUE: more than 1 % of the targets
+    even: float = 0.3,  # [def] rarest over most frequent value; counts and ratings have tails, class ids seldom
+) -> Iterator[Evidence]:
+    kind, where = run.fact("loss.kind"), facts.strings(run, "loss.site")
+    if kind == "ce" and run.fact("loss.classes") == 1:
+        yield Evidence(where=where, steps=run.steps, say="one-class")
+        return
+    axis = facts.table(run, "loss.wrong_class_axis")
+    if axis:
+        shown = {"shape": tuple(axis.get("shape") or ()), "classes": axis.get("classes", "?")}
+        yield Evidence(where=where, steps=run.steps, say="axis", confidence=Confidence.STRONG, facts=shown)
+    yield from _head(run, str(kind), where, unreachable)
+    if kind in REGRESSION and not regime.adversarial(run):
+        yield from _class_ids(run, str(kind), where, even)
+    if run.fact("loss.reduction") == "sum":
+        yield Evidence(where=where, steps=run.steps, say="sum", severity=Severity.INFO)
+    if kind in ("bce", "bce_logits") and run.fact("loss.target_one_hot"):
+        yield Evidence(where=where, steps=run.steps, say="one-hot", severity=Severity.INFO)
+
+
+def _head(run: Run, kind: str, where: tuple[str, ...], limit: float) -> Iterator[Evidence]:
+    head = facts.table(run, "model.head_activation")
+    name, (lo, hi) = str(head.get("kind", "")), facts.pair(head.get("range"))
+    share = facts.number(run.fact("loss.unreachable_share"), 0.0)
+    places = (*where, *((str(head["module"]),) if head.get("module") else ()))
+    if kind in LOGITS and name in BOUNDED:
+        yield Evidence(
+            where=places, steps=run.steps, say="bounded-logits", severity=Severity.WARNING, facts={"activation": name}
+        )
+    elif kind in REGRESSION and share > limit:
+        severity = Severity.CRITICAL if share > 0.1 else Severity.WARNING
+        seen = {"share": share, "activation": name or "bounded", "lo": lo, "hi": hi}
+        yield Evidence(where=places, steps=run.steps, say="unreachable", severity=severity, facts=seen)
+
+
+def _class_ids(run: Run, kind: str, where: tuple[str, ...], even: float) -> Iterator[Evidence]:
+    unique = int(facts.number(run.fact("loss.target_unique"), 0))
+    lo, hi = facts.pair(run.fact("loss.target_range"))
+    if not run.fact("loss.target_integral") or not 3 <= unique <= 100 or math.isnan(lo):
+        return
+    counts = regime.class_counts(run)
+    complete = lo == 0 and hi == unique - 1
+    if complete and counts is not None and len(counts) == unique and np.min(counts) > even * np.max(counts):
+        shown = {"loss": kind, "top": unique - 1}
+        yield Evidence(
+            where=where, steps=run.steps, say="class-ids", severity=Severity.WARNING, confidence=Confidence.STRONG, facts=shown
+        )
+    elif complete:
+        shown = {"loss": kind, "unique": unique}
+        yield Evidence(where=where, steps=run.steps, say="whole-numbers", confidence=Confidence.SUGGESTIVE, facts=shown)

@@ -1,0 +1,142 @@
+"""Scheduler misuse: the learning-rate schedule is stepped in the wrong unit, order or number.
+
+## What it sees
+
+Calls of `scheduler.step` counted against updates and epochs. Before the optimizer's first step; twice per update; a
+schedule laid out in epochs but stepped per batch, so that it has run through within an epoch; a one-cycle schedule
+stepped per epoch; a schedule that was built and never stepped; a new scheduler built again and again. The ratio of
+scheduler steps to updates must be 1 or one per epoch.
+
+## Why it matters
+
+The run follows a learning rate nobody chose: decayed to nothing within minutes, or never moved. It looks like a
+plateau or like slow learning.
+
+## What else looks like this
+
+- Warm restarts and cyclic schedules run through many times by design; they are not judged by their length.
+- Two optimizers with a scheduler each: every scheduler counts for itself.
+- A first update skipped by the gradient scaler makes torch warn about the order; nothing is wrong then.
+- A plan that is simply too short or too long: `OPTM003`.
+
+## What to do
+
+Step after `optimizer.step()`, once per unit the schedule is written in: per batch for one-cycle and warm-up
+schedules, per epoch for `StepLR`, `MultiStepLR`, `CosineAnnealingLR(T_max=epochs)` and `ReduceLROnPlateau`. Build it
+once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from traindx import facts, regime
+from traindx.finding import Confidence, Evidence
+from traindx.rule import rule
+from traindx.run import Run, Series
+
+PER_BATCH = ("OneCycleLR", "CyclicLR")
+ENDLESS = ("CosineAnnealingWarmRestarts", "CyclicLR", "LambdaLR", "LinearLR", "ConstantLR", "SequentialLR", "ChainedScheduler")
+
+
+@rule(
+    "WIRE010",
+    needs={"loop/scheduler_steps | fact:schedule.name | event:scheduler_order": 1},
+    says={
+        "order": "scheduler.step was called before optimizer.step ({count}×): the first learning rates are skipped",
+        "twice": "the scheduler takes {ratio:.1f} steps per update: the schedule runs too fast",
+        "unit": "{schedule} is laid out for {length:g} steps but stepped on every batch: with {per_epoch} batches per "
+        "epoch it ran "
+        "through in {epochs:.1f} epochs",
+        "slow": "{schedule} is laid out for {length:g} batches but stepped once per epoch: it hardly moves",
+        "never": "{schedule} was built but never stepped in {updates} updates",
+        "rebuilt": "a new scheduler was built {count} times while training: each starts from the beginning",
+    },
+    fix={
+        "order": "Call scheduler.step() after optimizer.step().",
+        "twice": "Call scheduler.step() once per update (or once per epoch), not in both places.",
+        "unit": "Call scheduler.step() once per epoch, or lay the schedule out in batches.",
+        "slow": "Call scheduler.step() after every optimizer.step().",
+        "never": "Call scheduler.step() in the loop.",
+        "rebuilt": "Build the scheduler once, before the loop.",
+    },
+    confidence=Confidence.EXACT,
+    explains=("OPTM001", "OPTM003", "LOSS003", "LOSS002"),
+)
+def scheduler_misuse(
+    run: Run,
+    *,
+    rebuilt: int = 3,  # [def] a second schedule for a second phase is common, a third is a loop
+    idle_epochs: float = 2.0,  # [def] a per-epoch schedule must have moved after two epochs
+) -> Iterator[Evidence]:
+    yield from _order(run)
+    again = int(facts.number(run.fact("schedule.count"), 0))
+    if again >= rebuilt:
+        yield Evidence(steps=run.steps, say="rebuilt", facts={"count": again})
+        return
+    steps = run.series("loop/scheduler_steps").finite()
+    if len(steps) >= 20:  # [def] fewer updates say nothing about a rhythm
+        yield from _rhythm(run, steps, idle_epochs)
+
+
+def _order(run: Run) -> Iterator[Evidence]:
+    events = run.events_of("scheduler_order")
+    skipped = run.series("amp/skipped")
+    if len(skipped) and skipped.values[0] > 0:
+        return
+    if events or run.fact("schedule.before_optimizer"):
+        count = int(facts.number(events[0].data.get("count"), 1)) if events else 1
+        at = (events[0].step, events[-1].step) if events else run.steps
+        yield Evidence(steps=at, say="order", facts={"count": count})
+
+
+def _rhythm(run: Run, steps: Series, idle_epochs: float) -> Iterator[Evidence]:
+    each = max(1.0, facts.number(run.fact("schedule.objects"), facts.number(run.fact("optimizer.count"), 1)))
+    updates = int(steps.steps[-1] - steps.steps[0]) + 1
+    ratio = float(steps.values.mean()) / each
+    name = str(run.fact("schedule.name") or "")
+    shown = {"schedule": name or "the scheduler", "ratio": ratio, "updates": updates}
+    at = (int(steps.steps[0]), int(steps.steps[-1]))
+    per_epoch = regime.steps_per_epoch(run)
+    if ratio >= 1.5:
+        yield Evidence(steps=at, say="twice", facts=shown)
+    elif ratio == 0 and name:
+        done = per_epoch is not None and updates >= idle_epochs * per_epoch
+        if done or name in PER_BATCH:
+            yield Evidence(steps=at, say="never", facts=shown)
+    elif per_epoch is not None and per_epoch >= 4:
+        length = _length(run, name)
+        shown |= {"per_epoch": per_epoch, "length": length, "epochs": length / per_epoch}
+        if ratio >= 0.9 and name not in (*ENDLESS, *PER_BATCH) and length < per_epoch and _over(run, updates, length):
+            yield Evidence(steps=at, say="unit", facts=shown)
+        elif ratio < 0.5 and _meant_per_batch(name, length, per_epoch):
+            yield Evidence(steps=at, say="slow", facts=shown)
+
+
+def _length(run: Run, name: str) -> float:
+    """Scheduler steps until the schedule has run through, as it was laid out; infinite when it has no length."""
+    params = facts.table(run, "schedule.params")
+    if name == "StepLR":
+        return 3 * facts.number(params.get("step_size"), math.inf)  # three decays are a thousandth at the usual factor
+    if name == "MultiStepLR":
+        return max((facts.number(m, 0.0) for m in params.get("milestones") or ()), default=math.inf)
+    if name == "ExponentialLR":
+        gamma = facts.number(params.get("gamma"), 1.0)
+        return math.log(1e-3) / math.log(gamma) if 0 < gamma < 1 else math.inf
+    if name == "ReduceLROnPlateau":
+        return 3 * (facts.number(params.get("patience"), math.inf) + 1)
+    return facts.number(run.fact("schedule.planned_steps"), facts.number(params.get("T_max"), math.inf))
+
+
+def _over(run: Run, updates: int, length: float) -> bool:
+    """Whether the schedule has run through already, and the learning rate shows it."""
+    rate = regime.lr(run)
+    fallen = len(rate) > 0 and float(rate.values.min()) <= 0.1 * float(rate.values.max())
+    return updates >= length and (fallen or not len(rate))
+
+
+def _meant_per_batch(name: str, length: float, per_epoch: int) -> bool:
+    epochs = length / per_epoch
+    whole = math.isfinite(epochs) and epochs >= 2 and abs(epochs - round(epochs)) < 0.01 * epochs
+    return name == "OneCycleLR" or (whole and length >= 200)  # a length that is a multiple of the epoch counts batches

@@ -1,0 +1,78 @@
+"""Updates count double: the optimizer steps twice on one gradient, or accumulated losses are not divided.
+
+## What it sees
+
+Events of the loop: `optimizer.step` twice by the same optimizer with no backward between (`double_step`, at least
+`least` times), and k backwards per update through the same loss call without division by k
+(`accumulation_undivided`).
+
+## Why it matters
+
+A repeated step doubles the learning rate and feeds the same gradient twice into momentum. An undivided accumulation
+multiplies gradients by k: plain SGD then runs at k times the learning rate. Adam hardly notices, except through
+clipping and ε.
+
+## What else looks like this
+
+- A second backward by design: SAM, LBFGS, several losses with a backward each, real and fake halves of a
+  discriminator's step.
+- n critic steps per generator step: there is a backward before each.
+- Sums over tokens that are divided by a count elsewhere: reported as info when the loss is summed.
+
+## What to do
+
+Step once per backward. Divide each micro-batch loss by the number of micro-batches, or by the total count of valid
+targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime
+from traindx.finding import Confidence, Evidence, Muted, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+TWICE_BY_DESIGN = ("lbfgs", "sam")
+
+
+@rule(
+    "WIRE011",
+    needs={"event:double_step | event:accumulation_undivided": 1},
+    says={
+        "double": "optimizer.step was called {count} times without a backward since the last one",
+        "undivided": "{k} micro-batches are accumulated per update and their losses are not divided by {k}: gradients "
+        "are {k}× larger",
+    },
+    fix={
+        "double": "Call optimizer.step() once after each backward (or each accumulated group).",
+        "undivided": "Divide each micro-batch loss by {k} before its backward.",
+    },
+    confidence=Confidence.EXACT,
+    explains=("OPTM002", "GRAD002", "LOSS005", "LOSS001", "OPTM011"),
+)
+def accumulation_or_double_step(run: Run, *, least: int = 3) -> Iterator[Evidence]:
+    # [def] a lone extra step (a warm-up call, a test of the loop) is no habit.
+    name = str(run.fact("optimizer.name") or "").lower()
+    if any(word in name for word in TWICE_BY_DESIGN):
+        raise Muted(f"{run.fact('optimizer.name')} evaluates more than once per update by design")
+    end = run.steps[1] if run.steps else 0
+    doubled = run.events_of("double_step")
+    count = int(sum(facts.number(e.data.get("count"), 1) for e in doubled))
+    if count >= least:
+        yield Evidence(steps=(doubled[0].step, max(end, doubled[0].step)), say="double", facts={"count": count})
+    for event in run.events_of("accumulation_undivided")[:1]:
+        k = int(facts.number(event.data.get("k"), 0)) or _micro_batches(run)
+        if k < 2 or regime.adversarial(run):
+            continue
+        harmless = regime.adam_like(run) is not False or run.fact("loss.reduction") == "sum"
+        steps = (event.step, max(end, event.step))
+        yield Evidence(steps=steps, say="undivided", severity=Severity.INFO if harmless else None, facts={"k": k})
+
+
+def _micro_batches(run: Run) -> int:
+    backwards = run.series("loop/backwards").finite().values
+    return int(np.median(backwards)) if len(backwards) else 0

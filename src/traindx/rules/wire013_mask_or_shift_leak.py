@@ -1,0 +1,108 @@
+"""Leak from the future: a sequence model can see what it is asked to predict.
+
+## What it sees
+
+Targets that equal the input at the same position (at least `identity` of them) while the loss falls to nothing: the
+shift by one is missing. Self-attention without any mask in a model that predicts the next token. The dependency trial
+over time: outputs that have a gradient with respect to later inputs. And, as a question only, a next-token loss that
+is close to zero in training and validation.
+
+## Why it matters
+
+The loss is wonderful and generation is worthless: at inference the future is not there to copy from.
+
+## What else looks like this
+
+- Encoders, masked language models, prefix models and sequence autoencoders see the whole sequence by design; they do
+  not predict the *next* token.
+- Models that shift inside (most ready-made ones): what counts is the loss call, not the batch.
+- Deterministic sequences (copying, counting, arithmetic) have no entropy: a loss near zero is right there.
+- Memorising a small text: the validation loss stays high.
+
+## What to do
+
+Mask with `torch.triu(torch.ones(L, L), 1)` or `is_causal=True`; shift exactly once: `logits[:, :-1]` against
+`tokens[:, 1:]`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "WIRE013",
+    needs={"fact:trial.future_leak | fact:loss.self_target_share | fact:loss.next_target_share": 1},
+    says={
+        "own-input": "{share:.0%} of the targets equal the input at the same position and the loss fell to "
+        "{level:.2g}: the model "
+        "copies its input",
+        "unmasked": "the model predicts the next token, but none of its {calls} self-attention calls was masked: it "
+        "sees the future",
+        "future": "outputs depend on later inputs (gradient ratio {ratio:.2g})",
+        "too-good": "next-token losses of {level:.2g} (train) and {val:.2g} (validation) nats are too good for natural "
+        "data: does "
+        "the mask leak?",
+    },
+    fix={
+        "own-input": "Shift once: predict tokens[:, 1:] from tokens[:, :-1].",
+        "unmasked": "Pass is_causal=True or a triangular mask to every self-attention layer.",
+        "future": "Mask with triu(1), and check the axis the mask is applied to.",
+        "too-good": "Run `traindx trial dependency`: it measures whether outputs depend on later inputs.",
+    },
+    severity=Severity.CRITICAL,
+    confidence=Confidence.EXACT,
+    explains=("DATA007", "EVAL006", "LOSS010", "LOSS011"),
+)
+def mask_or_shift_leak(
+    run: Run,
+    *,
+    identity: float = 0.95,  # CATALOGUE
+    low: float = 0.1,  # [def] share of ln C below which a loss counts as "nothing left to learn"
+    ratio: float = 1e-6,  # as in WIRE009
+) -> Iterator[Evidence]:
+    where = facts.strings(run, "loss.site")
+    measured = facts.number(facts.table(run, "trial.future_leak").get("ratio"), 0.0)
+    if measured > ratio:
+        yield Evidence(where=where, say="future", facts={"ratio": measured})
+    level, chance = _level(run, "loss/train"), regime.chance_level(run)
+    solved = chance is not None and level < low * chance
+    share = facts.number(run.fact("loss.self_target_share"), 0.0)
+    if share >= identity and solved:
+        facts_ = {"share": share, "level": level}
+        yield Evidence(where=where, steps=run.steps, say="own-input", confidence=Confidence.STRONG, facts=facts_)
+    if facts.number(run.fact("loss.next_target_share"), 0.0) >= identity and not measured:
+        yield from _next_token(run, where, level, solved)
+
+
+def _next_token(run: Run, where: tuple[str, ...], level: float, solved: bool) -> Iterator[Evidence]:
+    masks = facts.counts(run.fact("model.attention_masks"))
+    bare = int(masks.get("none", 0))
+    if bare and not masks.get("causal") and not masks.get("masked"):
+        # An encoder beside a masked decoder is fine: then some calls are masked and this is not reached.
+        yield Evidence(where=where, steps=run.steps, say="unmasked", confidence=Confidence.STRONG, facts={"calls": bare})
+        return
+    val = _level(run, "loss/val")
+    if solved and val < 2 * max(level, 0.05):
+        yield Evidence(
+            where=where,
+            steps=run.steps,
+            say="too-good",
+            severity=Severity.INFO,
+            confidence=Confidence.SUGGESTIVE,
+            facts={"level": level, "val": val},
+        )
+
+
+def _level(run: Run, name: str) -> float:
+    """Median of the last tenth of a loss; infinite when there is none."""
+    values = run.series(name).finite().values
+    return float(np.median(values[-max(1, len(values) // 10) :])) if len(values) else math.inf

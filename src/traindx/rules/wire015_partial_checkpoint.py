@@ -1,0 +1,95 @@
+"""Partly loaded checkpoint: `load_state_dict` left a part of the model as it was.
+
+## What it sees
+
+The lists of missing and unexpected keys of the loads before the first step. Keys that are the same but for a prefix
+(`module.`, `_orig_mod.`, `model.`) mean that nothing matched what it should have. Otherwise, more than `worth` of the
+parameters that got nothing from the checkpoint, unless they are the output layers, which fine-tuning replaces on
+purpose.
+
+## Why it matters
+
+With `strict=False` torch loads what fits and says nothing. Quality then lies far below the checkpoint's, or training
+quietly starts from scratch.
+
+## What else looks like this
+
+- A new head on a pretrained body: only the last layers are missing; info.
+- Starting weights for a part of the model on purpose (word vectors): then the list should not surprise you.
+- The right keys with poor results: `TUNE007`, `TUNE008`.
+
+## What to do
+
+Print what `load_state_dict` returns. Strip the prefix: `{k.removeprefix("module."): v for k, v in state.items()}`.
+Load strictly and replace the head afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traindx import facts, outline
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "WIRE015",
+    needs={"fact:model.loaded | event:load": 1},
+    says={
+        "prefix": "{count} keys of the checkpoint differ from the model's only by a prefix and were not loaded: {where}",
+        "missing": "the checkpoint left {share:.0%} of the parameters as they were: {where}",
+        "head": "the checkpoint did not fill the last layers ({share:.1%} of the parameters): {where}",
+    },
+    fix={
+        "prefix": "Strip or add the prefix of the keys before load_state_dict, and load with strict=True.",
+        "missing": "Load with strict=True, or check the list of missing keys against what you meant to leave out.",
+        "head": "Nothing, if the head was replaced on purpose.",
+    },
+    confidence=Confidence.EXACT,
+    explains=("TUNE008", "LOSS010"),
+)
+def partial_checkpoint(run: Run, *, worth: float = 0.01, critical_share: float = 0.2) -> Iterator[Evidence]:
+    # CATALOGUE: more than 1 % unloaded. [def] a fifth of the model at random values is no longer the checkpoint's model.
+    missing, unexpected, share = _loaded(run)
+    shifted = [m for m in missing if any(_same_but_prefix(m, u) for u in unexpected)]
+    severity = Severity.CRITICAL if share >= critical_share else Severity.WARNING
+    shown = {"count": len(shifted), "share": share}
+    if shifted:
+        yield Evidence(where=tuple(shifted), say="prefix", severity=severity, facts=shown)
+    elif missing and share > worth:
+        if _only_the_head(run, missing):
+            yield Evidence(where=tuple(missing), say="head", severity=Severity.INFO, facts=shown)
+        else:
+            yield Evidence(where=tuple(missing), say="missing", severity=severity, facts=shown)
+
+
+def _loaded(run: Run) -> tuple[list[str], list[str], float]:
+    loaded = facts.table(run, "model.loaded")
+    if not loaded:
+        first = next((e for e in run.events_of("load") if run.steps is None or e.step <= run.steps[0]), None)
+        loaded = first.data if first else {}
+    missing, unexpected = ([str(k) for k in loaded.get(key) or ()] for key in ("missing", "unexpected"))
+    return missing, unexpected, facts.number(loaded.get("unloaded_share"), outline.share(run, missing))
+
+
+def _same_but_prefix(a: str, b: str) -> bool:
+    """Whether one name is the other with something in front, or both differ only in their first part.
+
+    >>> _same_but_prefix("layer.0.weight", "module.layer.0.weight"), _same_but_prefix("head.weight", "fc.weight")
+    (True, False)
+    """
+    if a == b:
+        return False
+    if a.endswith(f".{b}") or b.endswith(f".{a}"):
+        return True
+    tails = a.partition(".")[2], b.partition(".")[2]
+    return tails[0] == tails[1] and tails[0].count(".") >= 2
+
+
+def _only_the_head(run: Run, missing: list[str]) -> bool:
+    """Whether the missing keys are the last parameters of the model, in order."""
+    order = list(outline.shapes(run))
+    gone = set(missing) & set(order)
+    return bool(gone) and len(gone) < len(order) and set(order[-len(gone) :]) == gone

@@ -1,0 +1,64 @@
+"""Step without gradient: the optimizer is called when there is nothing to apply.
+
+## What it sees
+
+Updates at which every gradient was None or zero (`loop/empty_step`), in at least `least` recorded steps. Gradients
+that are None, or no backward since the last update, are facts about the order of calls. When all gradients are zero
+because the loss is exactly zero, or because no target was valid, other rules speak and this one does not.
+
+## Why it matters
+
+`zero_grad` between `backward` and `step` erases what was just computed; a forgotten `backward` computes nothing. The
+loop runs, the weights stand still, or drift by weight decay and old momentum.
+
+## What else looks like this
+
+- Updates skipped by the gradient scaler: they are not made at all (`NUMR005`).
+- A loss of exactly zero (hinge or triplet loss satisfied): nothing to learn, not a fault of the loop.
+- Batches without valid targets: `TUNE002`. A dead network: `ACTV001`, `GRAD004`.
+
+## What to do
+
+Order: `zero_grad`, forward, `backward`, `step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "WIRE016",
+    needs={"loop/empty_step": 3},
+    says={
+        "": "{share:.0%} of the updates were made with every gradient zero",
+        "none": "{share:.0%} of the updates were made without any gradient: zero_grad came between backward and step",
+        "no-backward": "{share:.0%} of the updates were made without a backward before them",
+    },
+    fix="Call zero_grad, forward, backward, step, in this order.",
+    severity=Severity.CRITICAL,
+    confidence=Confidence.EXACT,
+    explains=("LOSS002", "GRAD004", "OPTM001", "LOSS009", "EVAL007", "EVAL001"),
+)
+def step_without_gradient(run: Run, *, least: int = 3, most_share: float = 0.5) -> Iterator[Evidence]:
+    # CATALOGUE part 10: three steps. [def] `most_share`: when half of the updates are empty, going on is a waste.
+    empty = run.series("loop/empty_step").finite()
+    hits = empty.where(empty.values > 0)
+    hits = hits.where(~(run.series("loss/train").at(hits.steps) == 0))  # a satisfied loss has no gradient, and needs none
+    masked = {e.step for e in run.events_of("empty_targets")}
+    hits = hits.where(~np.isin(hits.steps, list(masked)))
+    if len(hits) < least:
+        return
+    share = len(hits) / len(empty)
+    backwards = run.series("loop/backwards")
+    say = "none" if run.events_of("grad_all_none") else ""
+    if len(backwards) and not np.any(backwards.at(hits.steps) > 0):
+        say = "no-backward"
+    severity = Severity.CRITICAL if share >= most_share else Severity.WARNING if say else Severity.INFO
+    yield Evidence(steps=(int(hits.steps[0]), int(hits.steps[-1])), say=say, severity=severity, facts={"share": share})

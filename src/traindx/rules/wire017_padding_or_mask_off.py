@@ -1,0 +1,74 @@
+"""Padding or mask off: padded positions take part, or valid ones are masked away.
+
+## What it sees
+
+Key padding masks held against the padding of the input (`model.pad_mask`): more than `inverted` of the valid
+positions masked means that the mask is upside down or shifted; padding attended by unmasked attention is a warning
+when at least `padding` of the tokens are padding. And the padding trial: content under the mask must not change valid
+outputs.
+
+## Why it matters
+
+torch marks positions to *ignore* with True in `key_padding_mask`, other libraries mark positions to *keep*. An
+inverted mask trains on padding alone; a missing one makes every answer depend on how long its neighbours in the batch
+are.
+
+## What else looks like this
+
+- Left padding or packed sequences: the mask follows the padding, wherever that is.
+- Padding counted in the loss: `TUNE003`. Leaks from the future: `WIRE013`.
+
+## What to do
+
+`key_padding_mask = tokens == pad_id` for torch; reduce over valid positions only: `(x * keep).sum(1) / keep.sum(1)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "WIRE017",
+    needs={"fact:model.pad_mask | fact:trial.pad_leak": 1},
+    says={
+        "inverted": "{share:.0%} of the valid positions are masked and {attended:.0%} of the padding is attended: the "
+        "mask is inverted",
+        "unmasked": "{attended:.0%} of the padded positions ({padding:.0%} of the tokens) are attended like content",
+        "leak": "changing what stands under the padding changes valid outputs by {change:.1%}",
+    },
+    fix={
+        "inverted": "key_padding_mask is True where a position is to be ignored: tokens == pad_id.",
+        "unmasked": "Pass key_padding_mask=(tokens == pad_id) to the attention layers.",
+        "leak": "Mask the padding in attention and in every mean or max over positions.",
+    },
+    severity=Severity.CRITICAL,
+    confidence=Confidence.EXACT,
+    explains=("LOSS009", "EVAL007", "LOSS003"),
+)
+def padding_or_mask_off(
+    run: Run,
+    *,
+    inverted: float = 0.5,  # [def] a right mask hides no valid position
+    padding: float = 0.05,  # [def] below a twentieth of padding an unmasked attention hardly matters
+    change: float = 1e-5,  # above float32 rounding of a few layers
+) -> Iterator[Evidence]:
+    mask = facts.table(run, "model.pad_mask")
+    hidden, attended = (facts.number(mask.get(k), 0.0) for k in ("valid_masked", "pad_attended"))
+    amount = run.series("batch/pad_share").finite().values
+    padded = float(np.median(amount)) if len(amount) else 0.0
+    if hidden > inverted:
+        yield Evidence(steps=run.steps, say="inverted", facts={"share": hidden, "attended": attended})
+    elif attended > 0.95 and padded >= padding:
+        shown = {"attended": attended, "padding": padded}
+        yield Evidence(steps=run.steps, say="unmasked", severity=Severity.WARNING, facts=shown)
+    moved = facts.number(facts.table(run, "trial.pad_leak").get("change"), 0.0)
+    if moved > change:
+        yield Evidence(say="leak", severity=Severity.WARNING, facts={"change": moved})

@@ -1,0 +1,79 @@
+"""WIRE002: parameters that cannot learn."""
+
+from __future__ import annotations
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.wire002_frozen_unexpected import frozen_unexpected as rule
+from traindx.run import Run
+
+SHAPES = {f"body.{i}.{part}": size for i in range(4) for part, size in (("weight", [8, 8]), ("bias", [8]))}
+OWNERS = dict.fromkeys(SHAPES, "Linear")
+
+
+def seen(frozen: list[str], modules: list[str] | None = None, **facts: object) -> Run:
+    table = {
+        "model.frozen": frozen,
+        "model.frozen_modules": modules or [],
+        "model.param_shapes": SHAPES,
+        "model.param_module": OWNERS,
+        "model.trainable": 100,
+        **facts,
+    }
+    return a_run({"loss/train": [1.0, 1.0], "loop/eval_submodules": [0.0, 0.0]}, facts=table)
+
+
+def test_everything_frozen_is_critical() -> None:
+    [found] = rule.findings(seen(list(SHAPES), **{"model.trainable": 0}))
+    assert found.severity is Severity.CRITICAL and found.variant == "nothing"
+
+
+def test_half_a_layer_is_a_warning_that_names_it() -> None:
+    [found] = rule.findings(seen(["body.2.weight"]))
+    assert found.severity is Severity.WARNING and found.where == ("body.2.weight",)
+
+
+def test_training_only_biases_is_a_way_of_training() -> None:
+    [found] = rule.findings(seen([n for n in SHAPES if n.endswith("weight")]))
+    assert found.severity is Severity.INFO
+
+
+def test_the_limit_says_what_is_common() -> None:
+    weights = ["body.0.weight", "body.1.weight"]
+    assert next(rule.findings(seen(weights))).severity is Severity.WARNING
+    assert next(rule.findings(seen(weights), common=0.4)).severity is Severity.INFO
+
+
+def test_whole_modules_frozen_before_the_first_step_are_intent() -> None:
+    frozen = ["body.0.weight", "body.0.bias"]
+    [found] = rule.findings(seen(frozen, ["body.0"], finetune=True, frozen_by_intent=True))
+    assert found.severity is Severity.INFO and found.variant == "intent" and found.where == ("body.0",)
+
+
+def test_without_loaded_weights_it_says_that_they_stay_random() -> None:
+    frozen = ["body.0.weight", "body.0.bias"]
+    shapes = SHAPES | {"body.0.weight": [8, 3]}
+    [found] = rule.findings(seen(frozen, ["body.0"], finetune=False, **{"model.param_shapes": shapes}))
+    assert found.severity is Severity.INFO and found.variant == "scratch"
+
+
+def test_a_frozen_copy_is_a_target_network() -> None:
+    frozen = ["body.0.weight", "body.0.bias"]
+    [found] = rule.findings(seen(frozen, ["body.0"], finetune=False))
+    assert found.variant == "intent"
+
+
+def test_a_fixed_table_of_positions_is_no_layer() -> None:
+    [found] = rule.findings(seen(["pos"], **{"model.param_shapes": SHAPES | {"pos": [16, 8]}}))
+    assert found.severity is Severity.INFO
+
+
+def test_frozen_batchnorm_that_still_counts_is_mentioned() -> None:
+    outline = [{"name": "body.0.bn", "class": "BatchNorm2d", "params": 0, "order": 1}]
+    found = list(rule.findings(seen(["body.0.weight", "body.0.bias"], ["body.0"], finetune=True, **{"model.outline": outline})))
+    assert [f.variant for f in found] == ["intent", "statistics"]
+    assert all(f.severity is Severity.INFO for f in found)
+
+
+def test_nothing_frozen_is_clear() -> None:
+    assert rule.outcome(seen([])).status is Status.CLEAR

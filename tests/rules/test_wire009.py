@@ -1,0 +1,33 @@
+"""WIRE009: samples of a batch influence each other."""
+
+from __future__ import annotations
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.wire009_batch_mixing import batch_mixing as rule
+
+
+def test_a_measured_dependency_names_the_module() -> None:
+    [found] = rule.findings(a_run(facts={"trial.batch_mixing": {"ratio": 0.098, "module": "head"}}))
+    assert found.severity is Severity.CRITICAL and found.where == ("head",) and "0.098" in found.message
+
+
+def test_rounding_is_no_dependency_and_the_limit_decides() -> None:
+    run = a_run(facts={"trial.batch_mixing": {"ratio": 1e-8}})
+    assert rule.outcome(run).status is Status.CLEAR
+    assert list(rule.findings(run, ratio=1e-9))
+
+
+def test_softmax_over_the_batch_is_seen_in_passing() -> None:
+    [found] = rule.findings(a_run(facts={"loss.column_probabilities": True, "loss.site": "m.py:4"}))
+    assert found.variant == "softmax" and found.where == ("m.py:4",)
+
+
+def test_routers_with_capacity_mix_by_design() -> None:
+    run = a_run({"expert_load/expert": {"r.0": [0.5], "r.1": [0.5]}}, facts={"trial.batch_mixing": {"ratio": 0.1}})
+    [found] = rule.findings(run)
+    assert found.severity is Severity.INFO
+
+
+def test_without_a_measurement_it_is_blind() -> None:
+    assert rule.outcome(a_run(loss__train=[1.0])).status is Status.BLIND

@@ -1,0 +1,49 @@
+"""WIRE011: updates that count double."""
+
+from __future__ import annotations
+
+import pytest
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.wire011_accumulation_or_double_step import accumulation_or_double_step as rule
+from traindx.run import Event, Run
+
+
+def loop(kind: str, *, optimizer: str = "SGD", facts: dict[str, object] | None = None, **data: object) -> Run:
+    return a_run(loss__train=[1.0] * 50, facts={"optimizer.name": optimizer, **(facts or {})}, events=[Event(2, kind, data)])
+
+
+def test_a_repeated_step_is_counted() -> None:
+    [found] = rule.findings(loop("double_step", count=48))
+    assert found.variant == "double" and found.steps == (2, 49) and "48 times" in found.message
+
+
+def test_a_lone_extra_step_is_no_habit_and_the_limit_decides() -> None:
+    assert not list(rule.findings(loop("double_step", count=2)))
+    assert list(rule.findings(loop("double_step", count=2), least=2))
+
+
+@pytest.mark.parametrize("name", ["LBFGS", "SAM"])
+def test_optimizers_that_evaluate_twice_are_left_alone(name: str) -> None:
+    assert rule.outcome(loop("double_step", optimizer=name, count=100)).status is Status.MUTED
+
+
+@pytest.mark.parametrize(("optimizer", "severity"), [("SGD", Severity.WARNING), ("AdamW", Severity.INFO)])
+def test_undivided_accumulation_hurts_plain_sgd(optimizer: str, severity: Severity) -> None:
+    [found] = rule.findings(loop("accumulation_undivided", optimizer=optimizer, k=8))
+    assert found.severity is severity and "8× larger" in found.message
+
+
+def test_summed_losses_are_divided_elsewhere() -> None:
+    [found] = rule.findings(loop("accumulation_undivided", facts={"loss.reduction": "sum"}, k=4))
+    assert found.severity is Severity.INFO
+
+
+def test_two_halves_of_a_discriminators_step_are_no_accumulation() -> None:
+    assert not list(rule.findings(loop("accumulation_undivided", facts={"adversarial": True}, k=2)))
+
+
+def test_a_watched_loop_without_such_events_is_clear() -> None:
+    run = a_run(loss__train=[1.0], facts={"watched": ["double_step", "accumulation_undivided"]})
+    assert rule.outcome(run).status is Status.CLEAR

@@ -1,0 +1,59 @@
+"""WIRE013: a sequence model sees what it is to predict."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.wire013_mask_or_shift_leak import mask_or_shift_leak as rule
+from traindx.run import Run
+
+
+def model(floor: float, val: float | None = None, **facts: object) -> Run:
+    signals: dict[str, object] = {"loss/train": floor + 4.0 * np.exp(-np.arange(400) / 30)}
+    table = {"loss.kind": "ce", "loss.classes": 60, "loss.site": "lm.py:40", **facts}
+    run = a_run(signals, facts=table)
+    return run.with_({"loss/val": a_run(x=np.full(10, val)).series("x")}) if val is not None else run
+
+
+def test_predicting_its_own_input() -> None:
+    [found] = rule.findings(model(0.001, **{"loss.self_target_share": 1.0}))
+    assert found.variant == "own-input" and found.severity is Severity.CRITICAL and found.where == ("lm.py:40",)
+
+
+def test_an_autoencoder_that_has_something_left_to_learn_is_left_alone() -> None:
+    run = model(1.5, **{"loss.self_target_share": 1.0})
+    assert rule.outcome(run).status is Status.CLEAR
+    assert list(rule.findings(run, low=0.9))
+
+
+def test_next_token_prediction_without_any_mask() -> None:
+    facts = {"loss.next_target_share": 1.0, "model.attention_masks": {"none": 80, "causal": 0, "masked": 0}}
+    [found] = rule.findings(model(1.5, **facts))
+    assert found.variant == "unmasked" and "80" in found.message
+
+
+def test_an_encoder_beside_a_masked_decoder_is_fine() -> None:
+    facts = {"loss.next_target_share": 1.0, "model.attention_masks": {"none": 40, "causal": 40}}
+    assert not list(rule.findings(model(1.5, **facts)))
+
+
+def test_masked_language_models_do_not_predict_the_next_token() -> None:
+    facts = {"loss.next_target_share": 0.02, "model.attention_masks": {"none": 40}}
+    assert not list(rule.findings(model(1.5, **facts)))
+
+
+def test_losses_too_good_for_natural_text_are_only_asked_about() -> None:
+    [found] = rule.findings(model(0.005, val=0.02, **{"loss.next_target_share": 1.0}))
+    assert found.confidence is Confidence.SUGGESTIVE and found.severity is Severity.INFO
+
+
+def test_memorising_shows_in_validation() -> None:
+    assert not list(rule.findings(model(0.005, val=3.0, **{"loss.next_target_share": 1.0})))
+
+
+def test_a_measured_leak_is_a_fact() -> None:
+    [found] = rule.findings(model(1.5, **{"trial.future_leak": {"ratio": 0.3}}))
+    assert found.variant == "future" and found.confidence is Confidence.EXACT
+    assert not list(rule.findings(model(1.5, **{"trial.future_leak": {"ratio": 0.0}})))

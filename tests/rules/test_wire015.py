@@ -1,0 +1,48 @@
+"""WIRE015: a checkpoint that was loaded only in part."""
+
+from __future__ import annotations
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules import wire015_partial_checkpoint
+from traindx.rules.wire015_partial_checkpoint import partial_checkpoint as rule
+from traindx.run import Run
+
+SHAPES = {"body.0.weight": [20, 20], "body.0.bias": [20], "body.1.weight": [20, 20], "head.weight": [10, 20], "head.bias": [10]}
+
+
+def loaded(missing: list[str], unexpected: list[str], share: float) -> Run:
+    facts = {"model.loaded": {"missing": missing, "unexpected": unexpected, "unloaded_share": share}}
+    return a_run(loss__train=[1.0], facts={"model.param_shapes": SHAPES, **facts})
+
+
+def test_a_prefix_that_hides_every_key() -> None:
+    [found] = rule.findings(loaded(list(SHAPES), [f"module.{n}" for n in SHAPES], 1.0))
+    assert found.variant == "prefix" and found.severity is Severity.CRITICAL
+    assert found.where[0] == "body.0.weight"
+
+
+def test_a_new_head_is_fine_tuning() -> None:
+    [found] = rule.findings(loaded(["head.weight", "head.bias"], ["fc.weight", "fc.bias"], 0.2))
+    assert found.severity is Severity.INFO and found.variant == "head"
+
+
+def test_a_body_that_was_not_filled_is_not() -> None:
+    [found] = rule.findings(loaded(["body.1.weight"], [], 0.4))
+    assert found.variant == "missing" and found.severity is Severity.CRITICAL
+
+
+def test_trifles_stay_unsaid_and_the_limit_decides() -> None:
+    run = loaded(["body.0.bias"], [], 0.005)
+    assert rule.outcome(run).status is Status.CLEAR
+    assert next(rule.findings(run, worth=0.001)).severity is Severity.WARNING
+
+
+def test_a_complete_load_is_clear() -> None:
+    assert rule.outcome(loaded([], [], 0.0)).status is Status.CLEAR
+
+
+def test_prefixes_are_told_from_other_names() -> None:
+    same = wire015_partial_checkpoint._same_but_prefix
+    assert same("layer.0.weight", "module.layer.0.weight") and same("encoder.layer.0.weight", "bert.layer.0.weight")
+    assert not same("head.weight", "fc.weight") and not same("head.0.weight", "fc.0.weight")

@@ -1,0 +1,47 @@
+"""WIRE016: updates with nothing to apply."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.wire016_step_without_gradient import step_without_gradient as rule
+from traindx.run import Event
+
+
+def test_cleared_between_backward_and_step() -> None:
+    run = a_run(
+        {"loop/empty_step": np.ones(10), "loop/backwards": np.ones(10), "loss/train": np.ones(10)},
+        events=[Event(0, "grad_all_none", {"count": 10})],
+    )
+    [found] = rule.findings(run)
+    assert found.variant == "none" and found.severity is Severity.CRITICAL and found.steps == (0, 9)
+
+
+def test_a_forgotten_backward() -> None:
+    [found] = rule.findings(a_run({"loop/empty_step": np.ones(10), "loop/backwards": np.zeros(10)}))
+    assert found.variant == "no-backward"
+
+
+def test_two_empty_steps_are_not_enough_and_the_limit_decides() -> None:
+    run = a_run({"loop/empty_step": [1, 1, 0, 0, 0]})
+    assert rule.outcome(run).status is Status.CLEAR
+    assert list(rule.findings(run, least=2))
+
+
+def test_a_satisfied_loss_has_no_gradient() -> None:
+    empty = np.r_[np.zeros(50), np.ones(50)]
+    assert not list(rule.findings(a_run({"loop/empty_step": empty, "loss/train": 1.0 - empty})))
+
+
+def test_batches_without_valid_targets_belong_to_another_rule() -> None:
+    events = [Event(i, "empty_targets") for i in range(5)]
+    assert not list(rule.findings(a_run({"loop/empty_step": [1] * 5 + [0] * 5}, events=events)))
+
+
+def test_now_and_then_is_less_bad() -> None:
+    empty = np.zeros(100)
+    empty[::10] = 1
+    [found] = rule.findings(a_run({"loop/empty_step": empty, "loop/backwards": np.ones(100)}))
+    assert found.severity is Severity.INFO
