@@ -1,0 +1,126 @@
+"""The evaluation does not see the weights that are being trained, or repeats an old result.
+
+## What it sees
+
+A validation loss that repeats to six significant digits over three or more evaluations while training goes on: weights
+moved between the evaluations, or (in a log) the training loss kept changing at a learning rate above zero. The log must
+itself hold six digits; a value rounded to 2.341 may repeat honestly. And, where it was seen, evaluated weights that are not
+the trained ones.
+
+## Why it matters
+
+Every decision taken on that figure (best checkpoint, early stop, "it has plateaued") is taken on nothing. A real plateau
+jitters in the third to fifth digit; a number that does not jitter is not being measured.
+
+## What else looks like this
+
+- Training itself stands still (learning rate zero, every parameter frozen, early stopping): then the repeat is honest, and
+  this rule is silent.
+- Accuracy on a few samples has few levels and repeats: only the loss is judged.
+- An average of the weights (EMA, SWA) is evaluated on purpose: its value moves, and that is only a remark.
+
+## What to do
+
+Evaluate the object that the optimizer updates: look for a copy made before training (`deepcopy`, a compiled or wrapped
+twin, a checkpoint reloaded each time), a cached result, or a loader that is exhausted. Training itself is fine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Floats, Ints, Run, Series
+
+
+@rule(
+    "EVAL001",
+    needs={"loss/val | eval/weights_differ": 3},
+    says={
+        "": "the validation loss is {value:.6g} to the last digit in {count} evaluations (steps {first} to {last}) "
+        "while training went on",
+        "other": "{count} of {evaluations} evaluations ran on weights that are not the ones being trained",
+    },
+    fix={
+        "": "Evaluate the module that the optimizer updates; look for a copy, a reloaded checkpoint or a cached result.",
+        "other": "Fine if it is an average of the weights (EMA); otherwise evaluate the module that the optimizer updates.",
+    },
+    severity=Severity.WARNING,
+    confidence=Confidence.STRONG,
+    explains=("EVAL007", "LOSS003", "EVAL002", "EVAL006", "EVAL010"),
+)
+def stale_eval(
+    run: Run,
+    *,
+    repeats: int = 3,  # CATALOGUE EVAL001
+    digits: int = 6,
+    still: float = 1e-6,  # lr below this part of its peak moves nothing
+) -> Iterator[Evidence]:
+    val = regime.curve(run, "loss/val")
+    doubt = False
+    for first, count in _rows(val.values, repeats):
+        steps = val.steps[first : first + count]
+        moved, exact = _training_went_on(run, steps, still)
+        if not moved:
+            continue
+        if _digits(val.values) < digits:
+            doubt = True
+            continue
+        found = (int(steps[0]), int(steps[-1]))
+        severity, confidence = (Severity.CRITICAL, Confidence.EXACT) if exact else (Severity.WARNING, Confidence.STRONG)
+        yield Evidence({"value": float(val.values[first]), "count": count}, ("loss/val",), found, "", severity, confidence)
+        return
+    yield from _other_weights(run, val)
+    if doubt:
+        raise Unsure(f"the validation loss repeats, but the log holds fewer than {digits} digits")
+
+
+def _rows(values: Floats, least: int) -> list[tuple[int, int]]:
+    """Rows of equal values (to about seven digits): where each begins and how long it is; longest first."""
+    if len(values) < least:
+        return []
+    same = np.abs(np.diff(values)) <= 1e-7 * np.abs(values[1:])
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], same.astype(np.int8), [0]])))
+    rows = [(int(a), int(b - a) + 1) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    return sorted((r for r in rows if r[1] >= least), key=lambda r: -r[1])
+
+
+def _digits(values: Floats) -> int:
+    """The most significant digits any value of the series carries; a float32 shows up with eight or nine."""
+    texts = [f"{abs(v):.9e}".partition("e")[0].replace(".", "").rstrip("0") for v in np.unique(values)[:50]]
+    return max((len(t) for t in texts), default=0)
+
+
+def _training_went_on(run: Run, steps: Ints, still: float) -> tuple[bool, bool]:
+    """Whether weights moved between these evaluations, and whether that was seen or only concluded."""
+    moved = run.series("weights_moved").finite()
+    seen = moved.where(np.isin(moved.steps, steps[1:]))
+    if len(seen):
+        return bool(np.all(seen.values > 0)), True
+    rate = regime.lr(run).between(int(steps[0]), int(steps[-1])).values
+    peak = regime.peak_lr(run)
+    if len(rate) and peak > 0 and float(np.max(rate)) <= still * peak:
+        return False, False
+    ratio = run.series("update_ratio").finite().between(int(steps[0]), int(steps[-1])).values
+    if len(ratio) and float(np.max(ratio)) < 1e-7:
+        return False, False
+    train = regime.curve(run).between(int(steps[0]), int(steps[-1])).values
+    return len(np.unique(train)) >= max(3, len(train) // 3), False
+
+
+def _other_weights(run: Run, val: Series) -> Iterator[Evidence]:
+    other = run.series("eval/weights_differ").finite()
+    late = other.values[-3:]
+    if len(other) < 2 or not np.all(late > 0):
+        return
+    moves = len(np.unique(val.values[-len(late) :])) > 1 or math.isnan(val.last)
+    count = int(np.count_nonzero(other.values > 0))
+    # Values that move belong to an average of the weights (EMA, SWA) or to another model that learns as well.
+    severity = Severity.INFO if moves else Severity.CRITICAL
+    steps = (int(other.steps[0]), int(other.steps[-1]))
+    yield Evidence({"count": count, "evaluations": len(other)}, (), steps, "other", severity, Confidence.EXACT)

@@ -1,0 +1,80 @@
+"""Differences between evaluations are smaller than what chance alone makes of them.
+
+## What it sees
+
+The standard error of the validation loss, from its per-sample spread where it was seen, else from how much consecutive
+evaluations differ after their drift is taken out. It speaks when the best evaluation beats the others of the second half by
+less than two standard errors of a difference, and that error is at least 1 % of the level.
+
+## Why it matters
+
+The "best" checkpoint is then the luckiest one, a plateau and a slow fall look alike, and an early stop is a coin toss. What
+the set can resolve is stated, and how many samples a resolution of 1 % would take.
+
+## What else looks like this
+
+- DATA009: the validation set itself changes from time to time.
+- EVAL009: dropout is active while evaluating.
+- LOSS005: the weights, not the measurement, jump about; then the training loss does so too.
+
+## What to do
+
+Nothing is wrong with the training. Evaluate on more samples or always on the same ones, compare checkpoints sample by
+sample (paired), and quote the interval. Smooth over three evaluations before choosing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime, stats
+from traindx.finding import Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "EVAL002",
+    needs={"loss/val": 6},
+    says={
+        "": "evaluations scatter by {se:.2g} ({relative:.1%} of the level); the best one (step {best}) leads by only "
+        "{lead:.1g}: "
+        "differences below {resolution:.2g} mean nothing",
+    },
+    fix="Use {samples} validation samples for a resolution of 1 %, or compare checkpoints sample by sample; smooth "
+    "over three evaluations.",
+    severity=Severity.INFO,
+)
+def eval_too_noisy(
+    run: Run,
+    *,
+    relative: float = 0.01,  # noise below 1 % of the level misleads nobody
+    deviations: float = 2.0,  # CATALOGUE EVAL002
+) -> Iterator[Evidence]:
+    val = regime.curve(run, "loss/val")
+    if len(val) < 6:
+        return
+    late = val.values[len(val) // 2 :]
+    level = abs(float(np.median(late)))
+    known = run.series("eval/loss_se").finite().values
+    se = float(np.median(known[-5:])) if len(known) else stats.noise_sigma(val.values[-20:])
+    if not math.isfinite(se) or level <= 0 or se < relative * level:
+        return
+    best = int(np.argmin(val.values))
+    others = np.delete(val.values, best)[-max(3, len(val) // 2) :]
+    lead = float(np.median(others) - val.values[best])
+    resolution = deviations * math.sqrt(2) * se
+    if lead >= resolution:
+        return
+    values = {"se": se, "relative": se / level, "best": int(val.steps[best]), "lead": max(lead, 0.0), "resolution": resolution}
+    needed = _samples(run, (resolution / (0.01 * level)) ** 2)
+    yield Evidence({**values, "samples": needed}, ("loss/val",), (int(val.steps[0]), int(val.steps[-1])))
+
+
+def _samples(run: Run, factor: float) -> str:
+    """How many samples would resolve 1 % of the level: errors shrink with the square root of their number."""
+    seen = run.series("eval/samples").finite().values
+    return f"about {float(np.median(seen)) * factor:,.0f}" if len(seen) else f"{factor:,.0f} times as many"

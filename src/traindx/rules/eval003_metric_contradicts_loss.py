@@ -1,0 +1,87 @@
+"""A reported metric is not what the predictions say.
+
+## What it sees
+
+Metrics recomputed from the predictions of the same evaluation, against what the script reported: a difference beyond .001
+and two standard errors. And a bound that needs no predictions: a sample answered wrongly costs a cross-entropy of at least
+ln 2, so accuracy cannot be below 1 − loss/ln 2. An accuracy below that bound contradicts the loss.
+
+## Why it matters
+
+A metric computed along the wrong axis, with a threshold of .5 on logits, with padding counted or labels off by one condemns
+a good model or praises a bad one.
+
+## What else looks like this
+
+- EVAL004: the metric is right and the model ignores a class.
+- EVAL005: loss and accuracy disagree because of confidence, inside what is possible.
+- Another averaging (macro, micro, per batch): the message says which one would match where it is known.
+
+## What to do
+
+Recompute the metric on one pass with an independent routine and compare sample by sample. Training is fine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "EVAL003",
+    needs={"fact:eval.metric_recomputed | loss/val": 3},
+    says={
+        "": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}",
+        "bound": "{where} is {accuracy:.1%}, but with a loss of {loss:.3g} at least {least:.1%} of the answers must be right",
+    },
+    fix="Recompute it from the predictions of one pass: axis of argmax, threshold on logits, label offset, ignored "
+    "positions, averaging.",
+    severity=Severity.WARNING,
+    confidence=Confidence.EXACT,
+)
+def metric_contradicts_loss(
+    run: Run,
+    *,
+    least: float = 1e-3,  # CATALOGUE EVAL003
+    deviations: float = 2.0,
+    grave: float = 0.05,
+    slack: float = 0.03,  # rounding and averaging over batches
+) -> Iterator[Evidence]:
+    n = run.series("eval/samples").finite().values
+    size = float(np.median(n)) if len(n) else math.nan
+    for name, both in facts.table(run, "eval.metric_recomputed").items():
+        reported, recomputed = facts.pair(both)
+        gap = abs(reported - recomputed)
+        if name == "loss" or not math.isfinite(gap):  # the loss is EVAL008's
+            continue
+        share = min(max(recomputed, 0.0), 1.0)
+        error = math.sqrt(share * (1 - share) / size) if size > 0 and 0 <= recomputed <= 1 else 0.0
+        # The same predictions must give the same figure; only what averages over other samples may differ by chance.
+        if gap > max(least, deviations * error):
+            severity = Severity.CRITICAL if gap > grave * max(1.0, abs(recomputed)) else Severity.WARNING
+            yield Evidence({"reported": reported, "recomputed": recomputed, "gap": gap}, (str(name),), None, "", severity)
+    yield from _bound(run, slack)
+
+
+def _bound(run: Run, slack: float) -> Iterator[Evidence]:
+    plain = run.fact("loss.kind") == "ce" and run.fact("loss.reduction", "mean") == "mean" and not run.fact("loss.weighted")
+    logged = [n for n in run.matching("metric/val/*") if n.rsplit("/", 1)[-1].lower() in facts.ACCURACY_NAMES]
+    if not plain or facts.takes_tokens(run) or not logged or len(run.series("accuracy/val")):
+        return  # where we counted the right answers ourselves the recomputed figure has spoken
+    loss, accuracy = run.series("loss/val").finite(), facts.accuracy(run)
+    at = np.intersect1d(loss.steps, accuracy.steps)[-3:]
+    if len(at) < 3:
+        return
+    values, shares = loss.at(at), accuracy.at(at)
+    bound = 1 - values / math.log(2)
+    if np.all(shares < bound - slack):
+        numbers = {"accuracy": float(shares[-1]), "loss": float(values[-1]), "least": float(bound[-1])}
+        yield Evidence(numbers, (logged[0],), (int(at[0]), int(at[-1])), "bound", Severity.WARNING, Confidence.STRONG)

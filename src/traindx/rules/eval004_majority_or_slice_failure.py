@@ -1,0 +1,118 @@
+"""The overall figure hides a class or a part of the data on which the model fails.
+
+## What it sees
+
+From the answers of the last evaluations: accuracy no better than always giving the most frequent class (within two standard
+errors); a class with at least 30 samples of which fewer than 5 % are found, while the model does well otherwise; a slice of
+the data (length, brightness, one of your own columns) whose loss is more than twice the mean, beyond chance after
+correcting for the number of slices.
+
+## Why it matters
+
+99 % accuracy is worthless when 99 % of the samples belong to one class. A class that is never answered, or a source that is
+always wrong, does not show in an average.
+
+## What else looks like this
+
+- LOSS002, ACTV005: the model answers the same to everything because it has not learned at all. Then that is the root.
+- DATA011: the imbalance of what is fed is the usual reason.
+- DATA003: a class that is never right because it is named differently in validation.
+- The first evaluations of a run: everything starts at the majority. The rule waits for two evaluations and 100 steps.
+
+## What to do
+
+Watch balanced accuracy, per-class recall, F1 or average precision. Weight or resample the classes; choose the threshold per
+class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "EVAL004",
+    needs={"accuracy/val | metric/val/* | eval/recall/class | fact:eval.slices": 1},
+    says={
+        "majority": "accuracy {accuracy:.1%} is no better than always answering class {where} ({share:.1%} of the "
+        "validation set)",
+        "chance": "accuracy {accuracy:.1%} is no better than always answering one class ({share:.1%})",
+        "class": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}",
+        "slice": "{where}: loss {loss:.3g} on {n:.0f} samples, {ratio:.1f} times the mean",
+        "unsuited": "class {where} makes up {share:.0%} of the validation set: accuracy hardly measures the others",
+    },
+    fix={
+        "": "Watch per-class recall and balanced accuracy; weight or resample the classes.",
+        "chance": "The model has learned nothing that holds for new samples: look at training first.",
+        "slice": "Look at samples of this slice; add data like it or a loss weight.",
+        "unsuited": "Use balanced accuracy, F1, AUROC or average precision.",
+    },
+    severity=Severity.WARNING,
+)
+def majority_or_slice_failure(
+    run: Run,
+    *,
+    recall: float = 0.05,  # CATALOGUE EVAL004
+    least_class: int = 30,
+    slice_ratio: float = 2.0,
+    least_slice: int = 50,
+    p: float = 0.01,
+    least_steps: int = 100,
+) -> Iterator[Evidence]:
+    accuracy = facts.accuracy(run)
+    span = run.steps or (0, 0)
+    early = span[1] - span[0] < least_steps and len(accuracy) < 5
+    name, share, n = facts.majority(run)
+    late = accuracy.values[-3:]
+    if math.isfinite(share) and len(late) >= 2:
+        error = math.sqrt(share * (1 - share) / max(n, 1.0))
+        at_majority = float(np.max(late)) <= share + 2 * error
+        if at_majority and early:
+            raise Unsure("accuracy is at the majority share, as it is at the start of every run", needs_steps=least_steps)
+        if at_majority:
+            yield _majority(
+                run, name, share, float(np.median(late)), (int(accuracy.steps[-len(late)]), int(accuracy.steps[-1]))
+            )
+        else:
+            yield from _classes(run, recall, least_class, float(np.median(late)))
+            if share >= 0.9:
+                yield Evidence({"share": share}, (name,), None, "unsuited", Severity.INFO, Confidence.EXACT)
+    yield from _slices(run, slice_ratio, least_slice, p)
+
+
+def _majority(run: Run, name: str, share: float, accuracy: float, steps: tuple[int, int]) -> Evidence:
+    """Unbalanced classes make it a trap of the metric; balanced ones mean that nothing was learned."""
+    counts = facts.counts(run.fact("data.val_class_counts"))
+    even = share <= 1.5 / max(len(counts), 2)
+    values = {"accuracy": accuracy, "share": share}
+    return Evidence(values, () if even else (name,), steps, "chance" if even else "majority", Severity.WARNING)
+
+
+def _classes(run: Run, recall: float, least: int, accuracy: float) -> Iterator[Evidence]:
+    table, support = run.matrix("eval/recall/class"), run.matrix("eval/support/class")
+    if len(table) < 2 or len(table.names) > 100:
+        return
+    for name in table.names:
+        found = table.column(name).finite().values[-2:]
+        n = support.column(name).last if name in support.names else math.nan
+        # A class as good as absent among many weak ones is the model's level, not a hidden failure.
+        if len(found) == 2 and n >= least and float(np.max(found)) < recall and accuracy > 4 * recall + 1 / len(table.names):
+            values = {"recall": float(found[-1]), "n": n, "accuracy": accuracy}
+            yield Evidence(values, (name,), (int(table.steps[-2]), int(table.steps[-1])), "class")
+
+
+def _slices(run: Run, ratio: float, least: int, p: float) -> Iterator[Evidence]:
+    slices = facts.rows(run, "eval.slices")
+    for row in slices:
+        n, loss, mean, chance = (facts.number(row.get(k)) for k in ("n", "loss", "mean_loss", "p"))
+        if n >= least and mean > 0 and loss > ratio * mean and chance * len(slices) < p:
+            values = {"loss": loss, "n": n, "ratio": loss / mean}
+            yield Evidence(values, (str(row.get("slice", "slice")),), None, "slice", Severity.INFO)

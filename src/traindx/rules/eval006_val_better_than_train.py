@@ -1,0 +1,124 @@
+"""Validation is better than training, which needs an explanation.
+
+## What it sees
+
+The validation loss below the training loss *after* it (a quarter of the way to the next evaluation, so that the lag of an
+epoch's average cannot be the reason), by 2 % and three standard errors, in at least three of four evaluations. From logs
+alone that is a remark: dropout, augmentation and label smoothing raise the training loss and are the usual reason. Where
+the same training batches were also evaluated in eval mode, the comparison is clean: then it is a warning.
+
+## Why it matters
+
+Usually it is nothing. When it is not, the validation set overlaps with training, is easier or shorter, or is averaged
+wrongly (padding counted), and the figure will not hold on new data.
+
+## What else looks like this
+
+- The training figure is an average over an epoch in which the model improved: compared with later training loss, the effect
+  vanishes.
+- Dropout, mixup, augmentation, smoothing, auxiliary terms in the training loss only.
+- DATA006: overlap, seen in the samples themselves. EVAL008: averages that do not add up. EVAL002: a tiny set.
+
+## What to do
+
+Evaluate a part of the training set in eval mode with validation transforms (`traindx check` does). If validation is still
+better, look for shared samples and at how the set was drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime, stats
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Floats, Run, Series
+
+
+@rule(
+    "EVAL006",
+    needs={"loss/val": 3, "loss/train | eval/train_in_eval": 3},
+    says={
+        "": "validation ({val:.4g}) is better than training ({train:.4g}) in {count} of {evaluations} evaluations{reason}",
+        "clean": "validation ({val:.4g}) is better than the same model on training batches in eval mode ({train:.4g})",
+    },
+    fix={
+        "": "Nothing, if dropout, augmentation or smoothing explain it; otherwise look for samples shared with training.",
+        "clean": "Look for samples shared with training, an easier or shorter validation set, or padding in its average.",
+    },
+    severity=Severity.INFO,
+)
+def val_better_than_train(
+    run: Run,
+    *,
+    margin: float = 0.02,  # of the training loss
+    deviations: float = 3.0,  # CATALOGUE EVAL006
+    share: float = 0.75,
+) -> Iterator[Evidence]:
+    val = regime.curve(run, "loss/val")
+    if len(val) < 3 or regime.adversarial(run) or regime.reinforcement(run):
+        return
+    error = _error(run, val)
+    clean = run.series("eval/train_in_eval").finite()
+    if len(clean):
+        train, spread = (
+            float(np.median(clean.values)),
+            stats.mad(clean.values) / math.sqrt(len(clean)) if len(clean) > 2 else 0.0,
+        )
+        if val.last < train - deviations * math.hypot(error, spread) and val.last < train - margin * abs(train):
+            yield Evidence({"val": val.last, "train": train}, ("loss/val",), None, "clean", Severity.WARNING)
+        return
+    later = _train_after(run, val)
+    known = np.isfinite(later)
+    if known.sum() < 3:
+        return
+    limit = later - np.maximum(margin * np.abs(later), deviations * error)
+    below = val.values[known] < limit[known]
+    half = below[len(below) // 2 :]
+    if below.mean() >= share and half.mean() >= share:
+        at = np.flatnonzero(known)[np.flatnonzero(below)[-1]]
+        values = {
+            "val": float(val.values[at]),
+            "train": float(later[at]),
+            "count": int(below.sum()),
+            "evaluations": int(known.sum()),
+        }
+        steps = (int(val.steps[0]), int(val.steps[-1]))
+        yield Evidence({**values, "reason": _reason(run)}, ("loss/val",), steps, "", Severity.INFO, Confidence.STRONG)
+
+
+def _error(run: Run, val: Series) -> float:
+    known = run.series("eval/loss_se").finite().values
+    if len(known):
+        return float(np.median(known))
+    sigma = stats.noise_sigma(val.values) if len(val) >= 5 else 0.0
+    return sigma if math.isfinite(sigma) else 0.0
+
+
+def _train_after(run: Run, val: Series) -> Floats:
+    """The training loss a little after each evaluation: its weights are better, so it may only err towards "no finding"."""
+    train = regime.curve(run)
+    gaps = np.diff(val.steps)
+    gap = float(np.median(gaps)) if len(gaps) else 0.0
+    by_epoch = regime.logged_by_epoch(run) or regime.interval(run) >= 0.5 * gap
+    out = np.full(len(val), np.nan)
+    for i, step in enumerate(val.steps):
+        reach = gap * (1.01 if by_epoch else 0.25)
+        after = train.between(int(step) + 1, step + reach).values
+        if not len(after) and i == len(val) - 1 and not by_epoch:
+            after = train.between(step - 0.1 * gap, int(step)).values  # the run ended with an evaluation
+        if len(after):
+            out[i] = float(np.median(after))
+    return out
+
+
+def _reason(run: Run) -> str:
+    found = [
+        word
+        for word, there in (("dropout", facts.has_layer(run, "Dropout")), ("label smoothing", run.fact("loss.smoothing")))
+        if there
+    ]
+    return f"; {' and '.join(found)} in training may explain it" if found else ""

@@ -1,0 +1,85 @@
+"""Training falls, and validation has not moved since the first evaluation.
+
+## What it sees
+
+At least six evaluations that stay within their own noise of the first ones (and within a tenth of what training fell since
+then), while the training loss fell clearly *after* the first evaluation. If most of the training fall had happened before
+the first evaluation, the model may simply have learned what it could by then: a remark.
+
+## Why it matters
+
+What is learned must show somewhere. Either the evaluation looks at something else (stale weights, another preparation,
+wrong mode), or what is learned is only memory.
+
+## What else looks like this
+
+In this order: EVAL001 (equal to the last digit), EVAL009 and ACTV008 (eval mode is the fault: training batches are bad in
+it too), DATA008 (validation is prepared differently), DATA003 (labels are named differently in validation), DATA004 (labels
+are noise; training falls late and slowly), LOSS008 (validation had a dip and came back).
+
+## What to do
+
+Evaluate the current weights by hand on one *training* batch in eval mode. Bad too: mode or BatchNorm. Good: compare how the
+two sets are prepared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime, stats
+from traindx.finding import Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "EVAL007",
+    needs={"loss/val": 6, "loss/train": 20},
+    says={
+        "": "validation stayed at {level:.4g} (±{scatter:.1g}) over {count} evaluations while training fell from "
+        "{before:.4g} to {now:.4g}",
+        "late": "validation stayed at {level:.4g} over {count} evaluations; most of the training fall was before the "
+        "first of them",
+    },
+    fix="Evaluate one training batch in eval mode: bad too means mode or BatchNorm; good means the sets are prepared "
+    "differently.",
+    severity=Severity.WARNING,
+    explains=("EVAL002",),
+    unless=("rl", "adversarial"),
+)
+def val_flat_from_start(
+    run: Run,
+    *,
+    part: float = 0.1,  # of the training fall that validation may move and still count as flat
+    deviations: float = 3.0,
+    early: float = 0.5,  # share of the training fall that must come after the first evaluation
+) -> Iterator[Evidence]:
+    val, train = regime.curve(run, "loss/val"), regime.curve(run)
+    if len(val) < 6 or len(train) < 20:
+        raise Unsure("needs six evaluations and 20 training losses")
+    near = regime.losses_at(run, val.steps)
+    start = float(np.median(train.values[: max(3, len(train) // 200)]))
+    before, now = float(near[0]), float(np.median(near[-3:]))
+    fell, total = before - now, start - now
+    noise = stats.noise_sigma(val.values)
+    noise = noise if math.isfinite(noise) else 0.0
+    # Training must have fallen by more than either curve scatters, and by a visible part of its level.
+    t_noise = stats.mad(np.diff(train.values)) / math.sqrt(2)
+    if not fell > max(4 * noise, 2 * t_noise, 0.1 * abs(before)):
+        return
+    smooth = stats.smooth3(val.values)[2:]
+    moved = float(max(abs(smooth.min() - smooth[0]), abs(smooth.max() - smooth[0]), abs(val.values[0] - smooth[0])))
+    if moved > max(part * fell, 0.0) or abs(float(smooth[-1] - smooth[0])) > max(
+        deviations * noise, 0.02 * abs(float(smooth[0]))
+    ):
+        return
+    values = {"level": float(np.median(val.values)), "scatter": noise, "count": len(val), "before": before, "now": now}
+    mostly_after = fell >= early * total
+    steps = (int(val.steps[0]), int(val.steps[-1]))
+    yield Evidence(
+        values, ("loss/val",), steps, "" if mostly_after else "late", Severity.WARNING if mostly_after else Severity.INFO
+    )

@@ -1,0 +1,80 @@
+"""The reported validation loss is averaged in a way that does not add up.
+
+## What it sees
+
+The validation loss as the script reported it, against the mean over all samples of the same evaluation. It speaks when the
+two differ by more than .5 % and by more than two standard errors, and says which formula matches: a mean of batch means
+with a small last batch, a sum that was not divided, a running mean that was never reset.
+
+## Why it matters
+
+A last batch of three samples counts as much as a full one; with ranks or padding the error grows. Comparisons between runs
+with other batch sizes are then comparisons of arithmetic.
+
+## What else looks like this
+
+- EVAL003: a metric, not the loss, is computed differently.
+- Regularisation terms or class weights added to the reported loss only: the ratio is constant, and the formula is yours to
+  know.
+
+## What to do
+
+Sum loss × samples, divide by the number of samples (tokens that count, for sequences), and reset the sums for every
+evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "EVAL008",
+    needs={"fact:eval.metric_recomputed": 1},
+    says={
+        "": "the validation loss was reported as {reported:.5g}; the mean over all samples is {recomputed:.5g} "
+        "({gap:+.1%}){formula}",
+    },
+    fix="Sum loss × samples over the evaluation and divide by the number of samples; reset the sums each time.",
+    severity=Severity.WARNING,
+    confidence=Confidence.EXACT,
+)
+def averaging_error(
+    run: Run,
+    *,
+    relative: float = 0.005,  # CATALOGUE EVAL008
+    deviations: float = 2.0,
+) -> Iterator[Evidence]:
+    reported, recomputed = facts.pair(facts.table(run, "eval.metric_recomputed").get("loss"))
+    if not (math.isfinite(reported) and math.isfinite(recomputed)) or recomputed == 0:
+        return
+    gap = (reported - recomputed) / abs(recomputed)
+    se = run.series("eval/loss_se").finite().values
+    error = float(np.median(se[-3:])) if len(se) else 0.0
+    if abs(gap) <= relative:
+        return
+    # Below the error of the measurement the arithmetic is wrong and harmless.
+    severity = Severity.WARNING if abs(reported - recomputed) > deviations * error else Severity.INFO
+    values = {"reported": reported, "recomputed": recomputed, "gap": gap, "formula": _formula(run, reported)}
+    yield Evidence(values, ("loss/val",), None, "", severity)
+
+
+def _formula(run: Run, reported: float) -> str:
+    """The arithmetic that gives the reported value, where one does."""
+    val = run.series("loss/val").finite().values
+    rivals = {
+        "a mean of batch means": run.series("eval/unweighted_loss").finite().last,
+        "a mean over all evaluations so far": float(np.mean(val)) if len(val) > 1 else math.nan,
+    }
+    for words, value in rivals.items():
+        if math.isfinite(value) and abs(value - reported) <= 1e-3 * abs(reported):
+            return f": {words}"
+    return ""

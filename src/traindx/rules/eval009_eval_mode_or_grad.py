@@ -1,0 +1,94 @@
+"""Evaluation runs in training mode, changes normalisation statistics, or builds graphs it does not need.
+
+## What it sees
+
+For every evaluation: the share of forwards with `model.training` true, the share that built a graph, and whether
+normalisation buffers changed. These are facts. Training mode matters only where a layer behaves differently in it (dropout,
+BatchNorm): without one it is a remark.
+
+## Why it matters
+
+With dropout on, the figure is that of a crippled network and jumps at random. With BatchNorm in training mode the answer
+for one sample depends on its neighbours, and the statistics that will be used later absorb the validation data: that is a
+leak. A graph per batch costs memory until evaluation runs out of it.
+
+## What else looks like this
+
+- `torch.no_grad()` is there and `eval()` is not: no_grad does *not* stop BatchNorm from updating. Both are needed.
+- Monte-Carlo dropout by intent: only the dropout layers are in training mode, the model is not; quiet.
+- ACTV008: eval mode is right and the statistics do not fit.
+
+## What to do
+
+`model.eval()` and `torch.inference_mode()` around the evaluation, `model.train()` after it. If buffers were changed,
+recompute them over training batches before trusting old checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+MODE_LAYERS = ("Dropout", "BatchNorm", "SyncBatchNorm", "InstanceNorm", "RReLU", "StochasticDepth", "DropPath")
+
+
+@rule(
+    "EVAL009",
+    needs={"eval/train_mode | eval/grad_enabled | eval/buffers_changed": 1},
+    says={
+        "buffers": "{count} evaluations changed normalisation statistics: validation data leak into the model",
+        "mode": "{count} of {evaluations} evaluations ran in training mode{layers}",
+        "harmless": "{count} of {evaluations} evaluations ran in training mode; no layer of this model minds",
+        "grad": "{count} of {evaluations} evaluations built graphs for a backward that never came",
+    },
+    fix={
+        "": "Wrap the evaluation in model.eval() and torch.inference_mode(), and call model.train() after it.",
+        "buffers": "Call model.eval() before evaluating (no_grad alone does not stop the updates); recompute the "
+        "statistics on training batches.",
+        "grad": "Evaluate under torch.inference_mode() (or no_grad): less memory, less time, the same numbers.",
+    },
+    severity=Severity.WARNING,
+    confidence=Confidence.EXACT,
+    explains=("EVAL002", "ACTV008", "EVAL007", "PERF003"),
+)
+def eval_mode_or_grad(
+    run: Run,
+    *,
+    share: float = 0.5,  # of an evaluation's forwards; a stray forward in train mode is not an evaluation
+) -> Iterator[Evidence]:
+    mode, grad, buffers = (run.series(f"eval/{n}").finite() for n in ("train_mode", "grad_enabled", "buffers_changed"))
+    dirty = buffers.where(buffers.values > 0)
+    if len(dirty):
+        yield Evidence({"count": len(dirty)}, (), (int(dirty.steps[0]), int(dirty.steps[-1])), "buffers", Severity.CRITICAL)
+    wrong = mode.where(mode.values > share)
+    if len(wrong):
+        minds = _minding(run)
+        values = {
+            "count": len(wrong),
+            "evaluations": len(mode),
+            "layers": f" ({', '.join(minds)} behave differently in it)" if minds else "",
+        }
+        known = bool(facts.rows(run, "model.outline"))
+        say, severity = ("harmless", Severity.INFO) if known and not minds else ("mode", Severity.WARNING)
+        if not (len(dirty) and say == "mode"):  # the graver half of the same mistake has been said
+            yield Evidence(values, tuple(minds), (int(wrong.steps[0]), int(wrong.steps[-1])), say, severity)
+    graphs = grad.where(grad.values > share)
+    if len(graphs):
+        values = {"count": len(graphs), "evaluations": len(grad)}
+        yield Evidence(values, (), (int(graphs.steps[0]), int(graphs.steps[-1])), "grad", _cost(run, graphs.values))
+
+
+def _minding(run: Run) -> list[str]:
+    kinds = {str(row.get("class", "")) for row in facts.rows(run, "model.outline")}
+    return sorted(k for k in kinds if any(word in k for word in MODE_LAYERS))
+
+
+def _cost(run: Run, shares: np.ndarray) -> Severity:
+    """A graph per batch is waste; it is worth acting on when every evaluation does it."""
+    return Severity.WARNING if len(shares) >= 1 and float(np.median(shares)) > 0.9 else Severity.INFO

@@ -1,0 +1,74 @@
+"""EVAL001: the evaluation does not see what is being trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runs import a_run, learning, noise
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.eval001_stale_eval import stale_eval as rule
+from traindx.run import Run, Series
+
+AT = np.arange(100, 1001, 100)
+
+
+def _run(val: Any, train: Any = None, **signals: Any) -> Run:
+    table = {name.replace("__", "/"): value for name, value in signals.items()}
+    table["loss/train"] = learning(1001) if train is None else train
+    return a_run({**table, "loss/val": Series(AT[: len(val)], np.asarray(val, float))})
+
+
+STALE = np.r_[2.3025851, np.full(9, 1.8714262)]
+
+
+def test_a_value_that_repeats_while_the_weights_move_is_critical() -> None:
+    [found] = rule.findings(_run(STALE, weights_moved=Series(AT, np.ones(10))))
+    assert found.severity is Severity.CRITICAL and found.confidence is Confidence.EXACT
+    assert found.steps == (200, 1000) and "1.87143" in found.message and found.facts["count"] == 9
+
+
+def test_from_a_log_alone_it_is_a_warning() -> None:
+    [found] = rule.findings(_run(STALE, lr=np.full(1001, 1e-3)))
+    assert found.severity is Severity.WARNING and found.confidence is Confidence.STRONG
+
+
+def test_a_true_plateau_jitters() -> None:
+    assert rule.outcome(_run(1.87 + noise(10, 1e-5))).status is Status.CLEAR
+
+
+def test_rounded_values_may_repeat_and_leave_it_unsure() -> None:
+    assert rule.outcome(_run([2.302, 1.9, *[1.871] * 8])).status is Status.UNSURE
+
+
+def test_two_equal_evaluations_are_chance() -> None:
+    val = 1.87 + noise(10, 0.01)
+    val[4] = val[3]
+    assert rule.outcome(_run(val)).status is Status.CLEAR
+    assert list(rule.findings(_run(val), repeats=2))
+
+
+def test_a_run_that_stands_still_repeats_honestly() -> None:
+    assert rule.outcome(_run(STALE, weights_moved=Series(AT, np.zeros(10)))).status is Status.CLEAR
+    assert rule.outcome(_run(STALE, lr=np.r_[np.full(150, 1e-3), np.zeros(851)])).status is Status.CLEAR
+    assert rule.outcome(_run(STALE, train=np.full(1001, 1.5))).status is Status.CLEAR
+    assert rule.outcome(_run(STALE, update_ratio=np.full(1001, 1e-9))).status is Status.CLEAR
+
+
+def test_an_average_of_the_weights_is_a_remark() -> None:
+    run = _run(learning(10), eval__weights_differ=Series(AT, np.ones(10)))
+    [found] = rule.findings(run)
+    assert found.variant == "other" and found.severity is Severity.INFO
+
+
+def test_a_frozen_copy_is_critical_even_in_few_digits() -> None:
+    run = _run([1.5] * 4, eval__weights_differ=Series(AT[:4], np.ones(4)))
+    found = rule.look(run)
+    first = next(iter(found))
+    assert first.say == "other" and first.severity is Severity.CRITICAL
+
+
+def test_the_same_step_logged_twice_is_one_evaluation() -> None:
+    twice = Series(np.repeat(AT[:4], 3), np.repeat(1.87 + noise(4, 0.01), 3))
+    assert rule.outcome(a_run({"loss/train": learning(500), "loss/val": twice})).status is Status.CLEAR

@@ -1,0 +1,40 @@
+"""EVAL002: differences below what chance makes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run, learning, noise
+from traindx.finding import Severity, Status
+from traindx.rules.eval002_eval_too_noisy import eval_too_noisy as rule
+from traindx.run import Series
+
+AT = np.arange(100, 2001, 100)
+
+
+def test_says_what_the_set_can_resolve() -> None:
+    val = Series(AT, 1.0 + noise(20, 0.05))
+    [found] = rule.findings(a_run({"loss/val": val, "eval/samples": Series(AT, np.full(20, 100.0))}))
+    assert found.severity is Severity.INFO and 0.08 < found.facts["resolution"] < 0.25
+    assert "about" in found.fix
+
+
+def test_the_spread_of_samples_is_used_where_known() -> None:
+    run = a_run({"loss/val": Series(AT, 1.0 + noise(20, 0.05)), "eval/loss_se": Series(AT, np.full(20, 0.04))})
+    [found] = rule.findings(run)
+    assert found.facts["se"] == 0.04 and "times as many" in found.fix
+
+
+def test_a_clear_lead_or_a_calm_curve_is_clear() -> None:
+    assert rule.outcome(a_run({"loss/val": Series(AT, 1.0 + noise(20, 0.002))})).status is Status.CLEAR
+    assert rule.outcome(a_run({"loss/val": Series(AT, learning(20, sd=0.002))})).status is Status.CLEAR
+
+
+def test_the_limit_is_the_users() -> None:
+    run = a_run({"loss/val": Series(AT, 1.0 + noise(20, 0.005))})
+    assert not list(rule.findings(run))
+    assert list(rule.findings(run, relative=0.001))
+
+
+def test_few_evaluations_leave_it_blind() -> None:
+    assert rule.outcome(a_run({"loss/val": Series(AT[:5], np.ones(5))})).status is Status.BLIND

@@ -1,0 +1,56 @@
+"""EVAL003: a metric that is not what the predictions say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.eval003_metric_contradicts_loss import metric_contradicts_loss as rule
+from traindx.run import Run, Series
+
+
+def _run(reported: float, recomputed: float, n: float = 1000.0, name: str = "accuracy") -> Run:
+    return a_run({"eval/samples": np.full(3, n)}, facts={"eval.metric_recomputed": {name: [reported, recomputed]}})
+
+
+def test_names_the_metric_and_both_values() -> None:
+    [found] = rule.findings(_run(0.10, 0.93))
+    assert found.message == "accuracy was reported as 0.1; the predictions give 0.93"
+    assert found.severity is Severity.CRITICAL and found.confidence is Confidence.EXACT and found.where == ("accuracy",)
+
+
+def test_a_small_difference_beyond_chance_is_a_warning() -> None:
+    [found] = rule.findings(_run(0.90, 0.93))
+    assert found.severity is Severity.WARNING
+
+
+def test_rounding_and_chance_are_clear() -> None:
+    assert rule.outcome(_run(0.9304, 0.93)).status is Status.CLEAR
+    assert rule.outcome(_run(0.925, 0.93, n=200)).status is Status.CLEAR
+    assert rule.outcome(_run(0.5, 0.9, name="loss")).status is Status.CLEAR  # EVAL008's
+
+
+def _logged(loss: float, accuracy: float, **facts: Any) -> Run:
+    at = np.arange(4) * 10
+    base = {"loss.kind": "ce", "loss.reduction": "mean"}
+    signals = {"loss/val": Series(at, np.full(4, loss)), "metric/val/acc": Series(at, np.full(4, accuracy))}
+    return a_run(signals, facts={**base, **{k.replace("__", "."): v for k, v in facts.items()}})
+
+
+def test_an_accuracy_that_the_loss_rules_out() -> None:
+    [found] = rule.findings(_logged(0.2, 0.4))
+    assert found.variant == "bound" and "71" in found.message and found.where == ("metric/val/acc",)
+
+
+def test_what_is_possible_is_clear() -> None:
+    assert rule.outcome(_logged(0.2, 0.75)).status is Status.CLEAR
+    assert rule.outcome(_logged(0.2, 0.4, loss__weighted=True)).status is Status.CLEAR
+    assert rule.outcome(_logged(0.2, 0.4, loss__kind="unknown")).status is Status.CLEAR
+    assert rule.outcome(_logged(0.2, 0.4, data__token={"vocab": 9})).status is Status.CLEAR
+
+
+def test_the_limit_is_the_users() -> None:
+    assert not list(rule.findings(_run(0.90, 0.93), least=0.1))

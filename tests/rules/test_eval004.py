@@ -1,0 +1,73 @@
+"""EVAL004: a good average over a failed class or slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.eval004_majority_or_slice_failure import majority_or_slice_failure as rule
+from traindx.run import Matrix, Run, Series
+
+AT = np.arange(100, 601, 100)
+
+
+def _run(accuracy: Any, counts: dict[str, int], recall: dict[str, float] | None = None, last: int = 600) -> Run:
+    at = AT * last // 600
+    table: dict[str, Any] = {"accuracy/val": Series(at, np.broadcast_to(accuracy, 6)), "loss/train": np.ones(last)}
+    if recall:
+        names = tuple(recall)
+        table["eval/recall/class"] = Matrix(at, names, np.tile(list(recall.values()), (6, 1)))
+        table["eval/support/class"] = Matrix(at, names, np.tile([counts[n] for n in names], (6, 1)))
+    return a_run(table, facts={"data.val_class_counts": counts})
+
+
+def test_the_majority_class_is_named() -> None:
+    [found] = rule.findings(_run(0.95, {"ok": 950, "fraud": 50}))
+    assert found.variant == "majority" and found.where == ("ok",) and found.severity is Severity.WARNING
+    assert "95.0%" in found.message
+
+
+def test_balanced_classes_at_chance_point_to_training() -> None:
+    [found] = rule.findings(_run(0.1, {str(c): 100 for c in range(10)}))
+    assert found.variant == "chance" and found.where == ()
+
+
+def test_better_than_the_majority_is_clear() -> None:
+    assert rule.outcome(_run(0.85, {"a": 500, "b": 500})).status is Status.CLEAR
+
+
+def test_an_unsuited_metric_is_a_remark() -> None:
+    [found] = rule.findings(_run(0.99, {"ok": 950, "fraud": 50}))
+    assert found.variant == "unsuited" and found.severity is Severity.INFO
+
+
+def test_a_class_that_is_never_found() -> None:
+    counts = {"a": 300, "b": 300, "c": 60}
+    [found] = rule.findings(_run(0.88, counts, {"a": 0.97, "b": 0.96, "c": 0.0}))
+    assert found.variant == "class" and found.where == ("c",) and found.severity is Severity.WARNING
+    assert rule.outcome(_run(0.88, {**counts, "c": 12}, {"a": 0.97, "b": 0.96, "c": 0.0})).status is Status.CLEAR
+    assert not list(rule.findings(_run(0.88, counts, {"a": 0.97, "b": 0.96, "c": 0.2})))
+
+
+def test_the_start_of_a_run_is_unsure() -> None:
+    run = _run(0.1, {str(c): 100 for c in range(10)}, last=60)
+    early = a_run({"accuracy/val": Series(np.array([20, 40]), np.array([0.1, 0.1]))}, facts=dict(run.facts))
+    assert rule.outcome(early).status is Status.UNSURE
+
+
+def test_a_slice_beyond_chance_is_a_remark() -> None:
+    rows = [
+        {"slice": "length > 80", "n": 120, "loss": 2.4, "mean_loss": 0.8, "p": 1e-9},
+        {"slice": "length < 5", "n": 120, "loss": 2.4, "mean_loss": 0.8, "p": 0.01},
+        {"slice": "dark", "n": 10, "loss": 9.0, "mean_loss": 0.8, "p": 1e-9},
+    ]
+    [found] = rule.findings(a_run(facts={"eval.slices": rows}))
+    assert found.where == ("length > 80",) and found.severity is Severity.INFO
+
+
+def test_the_limit_is_the_users() -> None:
+    counts = {"a": 300, "b": 300, "c": 60}
+    assert list(rule.findings(_run(0.9, counts, {"a": 0.97, "b": 0.96, "c": 0.1}), recall=0.12))

@@ -1,0 +1,35 @@
+"""EVAL008: averages that do not add up."""
+
+from __future__ import annotations
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.eval008_averaging_error import averaging_error as rule
+from traindx.run import Run
+
+
+def _run(reported: float, recomputed: float = 0.5, se: float = 0.001, **signals: float) -> Run:
+    table = {name.replace("__", "/"): [value] * 3 for name, value in signals.items()}
+    return a_run({"eval/loss_se": [se] * 3, **table}, facts={"eval.metric_recomputed": {"loss": [reported, recomputed]}})
+
+
+def test_names_the_formula_that_matches() -> None:
+    [found] = rule.findings(_run(0.56, eval__unweighted_loss=0.56))
+    assert found.severity is Severity.WARNING and "a mean of batch means" in found.message and "+12.0%" in found.message
+
+
+def test_a_running_mean_over_evaluations_is_recognised() -> None:
+    run = a_run({"loss/val": [1.2, 0.7, 0.5]}, facts={"eval.metric_recomputed": {"loss": [0.8, 0.5]}})
+    [found] = rule.findings(run)
+    assert "all evaluations so far" in found.message
+
+
+def test_below_the_error_of_the_measurement_it_is_a_remark() -> None:
+    [found] = rule.findings(_run(0.505, se=0.01))
+    assert found.severity is Severity.INFO
+
+
+def test_equal_figures_are_clear() -> None:
+    assert rule.outcome(_run(0.501)).status is Status.CLEAR
+    assert list(rule.findings(_run(0.501), relative=0.001))
+    assert rule.outcome(a_run(facts={"eval.metric_recomputed": {"accuracy": [0.5, 0.9]}})).status is Status.CLEAR

@@ -1,0 +1,55 @@
+"""EVAL009: evaluation in the wrong mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.eval009_eval_mode_or_grad import eval_mode_or_grad as rule
+from traindx.run import Run
+
+
+def _run(*layers: str, **signals: Any) -> Run:
+    outline = [{"name": f"m{i}", "class": k, "params": 1, "order": i} for i, k in enumerate(layers)]
+    table = {f"eval/{name}": np.full(4, value) for name, value in signals.items()}
+    return a_run(table, steps=[10, 20, 30, 40], facts={"model.outline": outline} if layers else {})
+
+
+def test_training_mode_with_dropout_names_the_layers() -> None:
+    [found] = rule.findings(_run("Linear", "Dropout", train_mode=1.0, grad_enabled=0.0))
+    assert found.variant == "mode" and found.severity is Severity.WARNING and found.confidence is Confidence.EXACT
+    assert found.where == ("Dropout",) and found.steps == (10, 40) and "4 of 4" in found.message
+
+
+def test_without_such_layers_it_is_a_remark() -> None:
+    [found] = rule.findings(_run("Linear", "ReLU", train_mode=1.0))
+    assert found.variant == "harmless" and found.severity is Severity.INFO
+
+
+def test_an_unseen_model_is_given_the_warning() -> None:
+    [found] = rule.findings(_run(train_mode=1.0))
+    assert found.variant == "mode"
+
+
+def test_changed_statistics_are_critical_and_said_once() -> None:
+    [found] = rule.findings(_run("BatchNorm1d", train_mode=1.0, buffers_changed=1.0))
+    assert found.variant == "buffers" and found.severity is Severity.CRITICAL
+
+
+def test_graphs_nobody_needs_are_a_warning() -> None:
+    [found] = rule.findings(_run("Linear", train_mode=0.0, grad_enabled=1.0))
+    assert found.variant == "grad" and found.severity is Severity.WARNING
+
+
+def test_a_proper_evaluation_is_clear() -> None:
+    run = _run("Linear", "Dropout", "BatchNorm2d", train_mode=0.0, grad_enabled=0.0, buffers_changed=0.0)
+    assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_a_stray_forward_in_training_mode_is_below_the_limit() -> None:
+    run = _run("Dropout", train_mode=0.1)
+    assert rule.outcome(run).status is Status.CLEAR
+    assert list(rule.findings(run, share=0.05))
