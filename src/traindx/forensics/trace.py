@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -100,20 +101,20 @@ class Tracer(TorchDispatchMode):
         if call % 64 == 0 and time.monotonic() > self.deadline:
             raise TimeIsUp
         name = func._schema.name
-        before = None
-        if name.endswith("_"):  # in place: the inputs are gone afterwards
-            before = [_finite(t) for t in _tensors((args, kwargs))]
+        in_place = func._schema.is_mutable
+        before = _health((args, kwargs)) if in_place else None  # in place: the inputs are gone afterwards
         out = func(*args, **kwargs)
         if _NOT_ARITHMETIC.match(name):
             return out
         bad = [t for t in _tensors(out) if not _finite(t)]
         if not bad:
             return out
-        clean = all(before) if before is not None else all(_finite(t) for t in _tensors((args, kwargs)))
-        if clean and not any(_infinite(s) for s in _scalars((args, kwargs))):
+        was = before if before is not None else _health((args, kwargs))
+        # an infinity is born of finite inputs, a NaN of inputs without NaN: softmax over an all -inf row, inf - inf, 0 · inf
+        if was == "finite" or (was == "infinite" and any(_has_nan(t) for t in bad)):
             if len(self.origins) < MOST_ORIGINS:
-                self.origins.append(self._origin(name, args, kwargs, bad[0], call, in_place=before is not None))
-        else:
+                self.origins.append(self._origin(name, args, kwargs, bad[0], call, in_place))
+        elif was == "nan":
             self.saw_bad_input = True
         if call in self.patched:
             for t in bad:
@@ -244,8 +245,16 @@ def _finite(t: Tensor) -> bool:
     return bool(total == 0)
 
 
-def _infinite(value: float) -> bool:
-    return value != value or abs(value) == float("inf")
+def _has_nan(t: Tensor) -> bool:
+    return (t.is_floating_point() or t.is_complex()) and bool(torch.isnan(t.detach()).any())
+
+
+def _health(value: Any) -> str:
+    """The worst thing among the tensors and numbers of a call: finite, infinite or nan."""
+    tensors, scalars = _tensors(value), _scalars(value)
+    if all(_finite(t) for t in tensors) and all(abs(s) < float("inf") for s in scalars):
+        return "finite"
+    return "nan" if any(s != s for s in scalars) or any(_has_nan(t) for t in tensors) else "infinite"
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -291,9 +300,9 @@ def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 _LIBRARIES = tuple(
-    os.path.realpath(p) + os.sep
-    for p in (os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    f"{folder}{os.sep}" for folder in (Path(torch.__file__).resolve().parent, Path(__file__).resolve().parents[1])
 )
+_STANDARD = f"{Path(os.__file__).resolve().parent}{os.sep}"
 
 
 def ours(file: str) -> bool:
@@ -301,7 +310,7 @@ def ours(file: str) -> bool:
     if file.startswith("<"):
         return not file.startswith(("<ipython", "<stdin"))
     real = os.path.realpath(file)
-    return real.startswith(_LIBRARIES) or "site-packages" in real or real.startswith(os.path.dirname(os.__file__) + os.sep)
+    return real.startswith(_LIBRARIES) or "site-packages" in real or real.startswith(_STANDARD)
 
 
 def _user_line(frame: FrameType | None) -> tuple[str, int, str]:
