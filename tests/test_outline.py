@@ -46,3 +46,10 @@ def test_gradients_of_any_step_count() -> None:
     run = a_run({"grad_norm/param": {"a": [float("nan"), 1.0], "b": [float("nan"), float("nan")], "c": [0.0, 0.0]}})
     assert outline.with_gradient(run) == {"a"}
     assert outline.latest(run.matrix("grad_norm/param")) == {"a": 1.0, "c": 0.0}
+
+
+def test_precision_is_read_from_autocast_or_from_the_weights() -> None:
+    assert outline.low_precision(a_run(facts={"amp.autocast": "torch.float16"})) == "float16"
+    assert outline.low_precision(a_run(facts={"model.param_dtypes": {"a": "bfloat16"}})) == "bfloat16"
+    assert outline.low_precision(a_run(facts={"amp.half_model": True})) == "float16"
+    assert outline.low_precision(a_run(facts={"amp.autocast": None})) == ""

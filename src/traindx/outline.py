@@ -124,3 +124,14 @@ def groups(names: Iterable[str], known: Mapping[str, object]) -> dict[str, list[
         head = name.split(".", 1)[0]
         out.setdefault(head if head in known or "." in name else name, []).append(name)
     return out
+
+
+def low_precision(run: Run) -> str:
+    """float16 or bfloat16 when training forwards or the weights themselves use it; empty when not, or when unknown."""
+    kinds = [str(run.fact("amp.autocast") or ""), *map(str, facts.table(run, "model.param_dtypes").values())]
+    if run.fact("amp.half_model"):
+        kinds.append("float16")
+    for name, words in (("float16", ("float16", "half", "fp16")), ("bfloat16", ("bfloat16", "bf16"))):
+        if any(kind.removeprefix("torch.") in words for kind in kinds):
+            return name
+    return ""

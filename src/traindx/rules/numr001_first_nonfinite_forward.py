@@ -1,0 +1,121 @@
+"""Non-finite forward: an operation turned finite numbers into NaN or infinity, and the loss with them.
+
+## What it sees
+
+The first thing of the run that was not finite is the loss. Where the step could be replayed, the operation, its
+module and the source line are named, and whether the batch, the weights, the precision or the operation is to blame.
+Without a replay the loss curve alone gives the step. A run whose loss was finite again afterwards gets a warning, one
+that stays broken is critical.
+
+## Why it matters
+
+A NaN spreads through one backward into every gradient and through one update into every weight and moment. What
+counts is the first operation, not the place where the NaN became visible.
+
+## What else looks like this
+
+- Values that had been growing for a while before: the operation overflowed, but the cause is the divergence
+  (`OPTM002`, `GRAD002`). The finding says so.
+- A batch that already held NaN: `DATA001`. A batch without valid targets: `TUNE002`.
+- Weights that were already broken: `NUMR003`. A finite loss with broken gradients: `NUMR002`.
+- Minus infinity in attention masks, and cells of a log that nobody filled: not reported.
+
+## What to do
+
+Use the fused losses; clamp *before* a logarithm; put ε *inside* a square root; guard means over empty selections and
+rows that are masked altogether; with `torch.where`, make the argument safe, not the result. Then go on from weights
+that are older than the first NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from traindx import breakdown
+from traindx.breakdown import Break
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "NUMR001",
+    needs={"event:nonfinite | loss/train": 1},
+    says={
+        "": "the loss became {value} at step {first}",
+        "origin": "the loss became {value} at step {first}: {op} at {where} {doubt}turned finite numbers into non-finite ones",
+        "batch": "the loss became {value} at step {first}: its batch already held non-finite numbers",
+        "grown": "the loss became {value} at step {first} after growing: {before:.3g} shortly before, {best:.3g} at best",
+        "empty": "the loss was {value} at step {first}: no target of that batch was valid",
+        "passing": "the loss was {value} at step {first} and finite again later",
+    },
+    fix={
+        "": "Replay the step (`traindx run` does it on the spot) to learn which operation it was; resume from before "
+        "step {first}.",
+        "batch": "Find and drop the samples of that batch; resume from before step {first}.",
+        "grown": "Lower the learning rate, warm up or clip; resume from well before step {first}.",
+        "empty": "Skip batches without valid targets, or truncate the prompt instead of the answer.",
+        "passing": "Find out what that batch held; guard the operation before it hits the weights.",
+    },
+    severity=Severity.CRITICAL,
+    confidence=Confidence.EXACT,
+    explains=("NUMR003", "NUMR005", "LOSS001", "LOSS006", "LOSS007", "LOSS011", "EVAL001", "EVAL007", "ACTV005"),
+)
+def first_nonfinite_forward(run: Run, *, growth: float = 5.0) -> Iterator[Evidence]:
+    # [def] `growth`: the loss stood this many times its own size above its best before it broke: it had been diverging.
+    found = breakdown.first_break(run)
+    if found is None or found.what not in ("loss", "input") or breakdown.origin(run, "backward"):
+        return
+    loss = next((b for b in breakdown.breaks(run) if b.what == "loss"), None)
+    if loss is None:
+        return  # the batch was bad and the loss did not mind
+    origin = breakdown.origin(run, "forward")
+    shown: dict[str, Any] = {"value": loss.value, **_told(origin)}
+    say = _story(run, found, loss, shown, growth)
+    advice = str(origin.get("advice") or "").replace("{", "{{").replace("}", "}}") if say in ("", "origin") else ""
+    survived = breakdown.passed(run, loss.step)
+    yield Evidence(
+        where=breakdown.place(origin),
+        steps=(loss.step, run.steps[1] if run.steps else loss.step),
+        say=say or ("passing" if survived else ""),
+        severity=Severity.WARNING if survived else Severity.CRITICAL,
+        confidence=Confidence.EXACT if loss.exact else Confidence.STRONG,
+        facts=shown,
+        fix=advice,
+    )
+
+
+def _told(origin: Any) -> dict[str, Any]:
+    if not origin:
+        return {}
+    doubt = "" if origin.get("proven") else "probably "
+    return {"op": str(origin["op"]), "doubt": doubt, "blame": str(origin.get("blame") or ""), "module": origin.get("module")}
+
+
+def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: float) -> str:
+    """Which of the sentences fits; puts what it needs into `shown`."""
+    blame = shown.get("blame")
+    if first.what == "input" or blame == "batch":
+        return "batch"
+    valid = run.series("batch/valid_targets").at([loss.step])[0]
+    if valid == 0 or any(e.step == loss.step for e in run.events_of("empty_targets")):
+        return "empty"
+    before, best = _climb(run, loss.step)
+    if before - best > growth * max(abs(best), 1e-12) or (blame == "weights" and math.isfinite(before)):
+        shown |= {"before": before, "best": best}
+        return "grown"
+    return "origin" if "op" in shown else ""
+
+
+def _climb(run: Run, step: int) -> tuple[float, float]:
+    """The loss shortly before a step and at its best; equal when there is nothing to compare."""
+    losses = run.series("loss/train").finite().between(hi=step - 1).values
+    if len(losses) < 2:
+        return math.nan, math.nan
+    late = float(np.max(losses[-3:]))
+    best = float(np.min(losses)) if len(losses) < 10 else float(np.quantile(losses, 0.1))
+    return late, best

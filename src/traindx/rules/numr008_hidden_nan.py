@@ -1,0 +1,64 @@
+"""Hidden NaN: non-finite numbers occur, and something keeps them out of sight.
+
+## What it sees
+
+`nan_hidden` events: `nan_to_num` that replaced something in a loss or gradient, batches skipped because their loss
+was NaN, a log that leaves NaN out. A skip counts when it takes more than `share` of the updates; a tenth of them is
+critical.
+
+## Why it matters
+
+The loss on the screen is fine and the model is not: the skipped batches are often the hard ones, and a gradient with
+holes points elsewhere. The operation that makes the NaN is still there.
+
+## What else looks like this
+
+- `nan_to_num` on inputs with missing values, done on purpose: not counted.
+- A gradient scaler that calibrates: `NUMR005` judges that.
+
+## What to do
+
+Take the patch out, let the first non-finite operation be named (`NUMR001`), and mend that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Event, Run
+
+
+@rule(
+    "NUMR008",
+    needs={"event:nan_hidden": 1},
+    says={
+        "replaced": "nan_to_num replaced non-finite numbers in the loss or its gradients {count}×",
+        "skipped": "{count} of {total} updates were skipped because something was not finite",
+        "logging": "non-finite losses were left out of the log {count}×",
+    },
+    fix="Remove the patch and let the first non-finite operation be named; then mend that operation.",
+    confidence=Confidence.EXACT,
+    explains=(),
+)
+def hidden_nan(run: Run, *, share: float = 0.001, critical_share: float = 0.1) -> Iterator[Evidence]:
+    # CATALOGUE: more than .1 % of the updates. [def] a tenth of the data left out makes another data set.
+    total = max(len(run.series("loss/train")), (run.steps[1] - run.steps[0] + 1) if run.steps else 1)
+    for how, say in (("nan_to_num", "replaced"), ("skipped", "skipped"), ("logging", "logging")):
+        events = [e for e in run.events_of("nan_hidden") if e.data.get("how") == how]
+        count = int(sum(facts.number(e.data.get("count"), 1) for e in events))
+        if not count or (how == "skipped" and count <= share * total):
+            continue
+        yield Evidence(
+            where=_sites(events),
+            steps=(events[0].step, events[-1].step),
+            say=say,
+            severity=Severity.CRITICAL if how == "skipped" and count > critical_share * total else None,
+            facts={"count": count, "total": total},
+        )
+
+
+def _sites(events: list[Event]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(e.data["site"]) for e in events if e.data.get("site")))

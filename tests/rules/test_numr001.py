@@ -1,0 +1,102 @@
+"""NUMR001: the loss was the first thing that was not finite."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run, learning
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.numr001_first_nonfinite_forward import first_nonfinite_forward as rule
+from traindx.run import Event, Run
+
+NAN = float("nan")
+ORIGIN = {
+    "op": "log",
+    "phase": "forward",
+    "module": "head",
+    "file": "train.py",
+    "line": 17,
+    "blame": "operation",
+    "advice": "clamp before log: x.clamp(min=1e-6).log() {not a field}",
+    "proven": True,
+}
+
+
+def broken(at: int = 60, n: int = 80, *, back: bool = False, what: str = "loss", **facts: object) -> Run:
+    loss = learning(n)
+    loss[at : at + 3 if back else n] = NAN
+    events = [
+        Event(at - (what == "grad"), "nonfinite", {"what": what, "value": "nan"}),
+        Event(at, "nonfinite", {"what": "loss", "value": "nan"}),
+    ]
+    return a_run(loss__train=loss, facts={"watched": ["nonfinite"], **facts}, events=events[: 2 if what != "loss" else 1])
+
+
+def test_names_the_operation_and_the_line() -> None:
+    [found] = rule.findings(broken(origin=ORIGIN))
+    assert found.where == ("train.py:17", "head") and found.steps == (60, 79)
+    assert found.severity is Severity.CRITICAL and found.confidence is Confidence.EXACT
+    assert found.message == (
+        "the loss became nan at step 60: log at train.py:17, head turned finite numbers into non-finite ones"
+    )
+    assert found.fix.startswith("clamp before log") and found.fix.endswith("{not a field}")
+
+
+def test_an_unproven_origin_is_only_probable() -> None:
+    [found] = rule.findings(broken(origin={**ORIGIN, "proven": False}))
+    assert "probably turned" in found.message
+
+
+def test_without_a_replay_it_still_knows_the_step() -> None:
+    [found] = rule.findings(broken())
+    assert found.message == "the loss became nan at step 60"
+
+
+def test_a_finite_run_is_clear() -> None:
+    assert rule.outcome(a_run(loss__train=learning(80), facts={"watched": ["nonfinite"]})).status is Status.CLEAR
+
+
+def test_a_run_that_lives_on_is_warned() -> None:
+    [found] = rule.findings(broken(back=True))
+    assert found.severity is Severity.WARNING and found.variant == "passing"
+
+
+def test_a_bad_batch_is_told_from_a_bad_operation() -> None:
+    [found] = rule.findings(broken(what="input"))
+    assert found.variant == "batch"
+
+
+def test_growth_before_the_break_is_told_and_the_limit_decides() -> None:
+    loss = np.r_[np.full(20, 2.0), 2.0 * 3.0 ** np.arange(10), NAN, NAN]
+    [found] = rule.findings(a_run(loss__train=loss))
+    assert found.variant == "grown" and found.facts["before"] > 1e4
+    assert next(rule.findings(a_run(loss__train=loss), growth=1e9)).variant == ""
+
+
+def test_a_batch_without_valid_targets() -> None:
+    run = broken(back=True)
+    [found] = rule.findings(run.with_(events=[Event(60, "empty_targets")]))
+    assert found.variant == "empty" and found.severity is Severity.WARNING
+
+
+def test_broken_weights_and_broken_gradients_belong_to_other_rules() -> None:
+    assert not list(rule.findings(broken(what="grad")))
+    weights = a_run(
+        loss__train=[NAN, NAN],
+        events=[
+            Event(0, "nonfinite", {"what": "loss", "value": "nan"}),
+            Event(0, "nonfinite", {"what": "param", "value": "nan", "when": "before"}),
+        ],
+    )
+    assert not list(rule.findings(weights))
+
+
+def test_unfilled_cells_of_a_log_are_not_nan_losses() -> None:
+    loss = learning(200)
+    loss[1::2] = NAN
+    assert rule.outcome(a_run(loss__train=loss)).status is Status.CLEAR
+
+
+def test_infinite_masks_do_not_matter() -> None:
+    masks = [Event(0, "nonfinite", {"what": "activation", "value": "-inf", "names": ["attn"]})]
+    assert rule.outcome(a_run(loss__train=learning(80), events=masks)).status is Status.CLEAR

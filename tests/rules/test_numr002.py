@@ -1,0 +1,72 @@
+"""NUMR002: gradients broke while the loss was finite."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run, learning, steady
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.numr002_nonfinite_backward import nonfinite_backward as rule
+from traindx.run import Event, Run
+
+NAN, INF = float("nan"), float("inf")
+
+
+def broken(*more: str, **facts: object) -> Run:
+    loss = learning(60)
+    loss[41:] = NAN
+    whats = ("grad", *more)
+    events = [Event(40 + i, "nonfinite", {"what": w, "value": "nan", "names": ["enc.weight"]}) for i, w in enumerate(whats)]
+    return a_run(loss__train=loss, facts={"watched": ["nonfinite"], **facts}, events=events)
+
+
+def test_names_the_first_gradient() -> None:
+    [found] = rule.findings(broken("param"))
+    assert found.severity is Severity.CRITICAL and found.where == ("enc.weight",) and found.steps == (40, 59)
+
+
+def test_names_the_forward_line_whose_backward_broke() -> None:
+    origin = {
+        "op": "sqrt",
+        "phase": "backward",
+        "module": "norm",
+        "file": "m.py",
+        "line": 5,
+        "proven": True,
+        "advice": "add eps",
+    }
+    [found] = rule.findings(broken(origin=origin))
+    assert found.where == ("m.py:5", "norm") and "the backward of sqrt" in found.message and found.fix == "add eps"
+
+
+def test_a_loss_that_broke_first_belongs_to_another_rule() -> None:
+    loss = learning(60)
+    loss[40:] = NAN
+    events = [Event(40, "nonfinite", {"what": w, "value": "nan"}) for w in ("loss", "grad")]
+    assert not list(rule.findings(a_run(loss__train=loss, events=events)))
+
+
+def test_a_scaler_that_calibrates_is_quiet() -> None:
+    norm = steady(100)
+    norm[[0, 1, 2, 50]] = INF
+    run = a_run(loss__train=learning(100), grad_norm=norm, facts={"amp.scaler": True})
+    assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_gradients_that_somebody_skipped_are_a_warning() -> None:
+    run = a_run(loss__train=learning(60), events=[Event(30, "nonfinite", {"what": "grad", "value": "inf"})])
+    [found] = rule.findings(run)
+    assert found.severity is Severity.WARNING and found.variant == "passing"
+
+
+def test_a_lone_infinity_in_somebodys_log_is_a_hint() -> None:
+    norm = steady(100)
+    norm[30] = INF
+    [found] = rule.findings(a_run(loss__train=learning(100), grad_norm=norm))
+    assert found.confidence is Confidence.SUGGESTIVE and found.severity is Severity.INFO
+
+
+def test_a_log_that_ends_in_nan_norms_is_broken() -> None:
+    norm = np.r_[steady(90), np.full(10, NAN)]
+    [found] = rule.findings(a_run(loss__train=np.zeros(100), grad_norm=norm, facts={"amp.scaler": False}))
+    assert found.steps == (90, 99)

@@ -1,0 +1,39 @@
+"""NUMR008: something keeps NaN out of sight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.numr008_hidden_nan import hidden_nan as rule
+from traindx.run import Event, Run
+
+
+def hidden(how: str, count: int) -> Run:
+    event = Event(5, "nan_hidden", {"how": how, "count": count, "site": "loop.py:8"})
+    return a_run(loss__train=np.ones(1000), events=[event])
+
+
+def test_a_single_replacement_is_told_with_its_line() -> None:
+    [found] = rule.findings(hidden("nan_to_num", 1))
+    assert found.where == ("loop.py:8",) and found.severity is Severity.WARNING and found.variant == "replaced"
+
+
+def test_skipped_batches_are_counted_against_all() -> None:
+    assert not list(rule.findings(hidden("skipped", 1)))
+    assert list(rule.findings(hidden("skipped", 1), share=0.0))
+    [found] = rule.findings(hidden("skipped", 30))
+    assert found.severity is Severity.WARNING and "30 of 1000" in found.message
+
+
+def test_a_tenth_of_the_data_is_critical() -> None:
+    assert next(rule.findings(hidden("skipped", 150))).severity is Severity.CRITICAL
+
+
+def test_a_scaler_is_judged_elsewhere() -> None:
+    assert rule.outcome(hidden("scaler", 50)).status is Status.CLEAR
+
+
+def test_watched_and_nothing_hidden_is_clear() -> None:
+    assert rule.outcome(a_run(loss__train=[1.0], facts={"watched": ["nan_hidden"]})).status is Status.CLEAR
