@@ -434,6 +434,7 @@ EVENTS: dict[str, str] = {
     "checkpoint": "torch.save: keys, missing",
     "load": "load_state_dict: missing, unexpected",
     "dropped": "records lost: count, why",
+    "record": "the record on disk changed how it is kept: from, to (ok, dropping, memory, off), why, dropped, lost",
     "sensor_off": "a probe was switched off: name, error",
     "traindx_off": "traindx switched itself off: why",
     "exception": "type, message, file, line",

@@ -1,0 +1,103 @@
+"""Finding records: which directories are one, and what can be said of each without reading its numbers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traindx.errors import RecordError
+from traindx.record.format import MAGIC, PROLOGUE, Kind, from_json, scan
+from traindx.record.manifest import MANIFEST, Manifest, Start, read_manifest, starts
+
+_TAIL = 64 << 10  # bytes of the words that are looked at: the last beat lies within the last few hundred
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a list of runs shows of one."""
+
+    path: Path
+    name: str
+    created: float | None
+    updated: float | None  # last sign of life, wall-clock seconds
+    ended: str  # closed, exit, exception …; running or killed when it did not say
+    last_step: int | None
+    ranks: int
+    restarts: int
+    trouble: str | None = None
+
+
+def is_record(path: str | Path) -> bool:
+    """Whether this is the directory (or the manifest) of a traindx record."""
+    path = Path(path)
+    if path.name == MANIFEST:
+        path = path.parent
+    if not path.is_dir():
+        return False
+    try:
+        return not _unknown(read_manifest(path)) or bool(starts(path))
+    except RecordError:
+        return True  # a newer one: reading it says so
+    except OSError:
+        return False
+
+
+def list_records(folder: str | Path, now: float | None = None) -> list[Record]:
+    """The records directly below a folder (or the folder itself, if it is one), newest first."""
+    folder = Path(folder)
+    if is_record(folder):
+        return [_record(folder, now)]
+    with os.scandir(folder) as entries:
+        names = sorted(e.name for e in entries if e.is_dir())
+    found = [_record(folder / n, now) for n in names if is_record(folder / n)]
+    return sorted(found, key=lambda r: (-(r.updated or r.created or 0.0), r.path.name))
+
+
+def _unknown(manifest: Manifest) -> bool:
+    return not manifest.data
+
+
+def _record(path: Path, now: float | None) -> Record:
+    from traindx.record.reader import ended_by
+
+    try:
+        manifest, own = read_manifest(path), starts(path)
+    except RecordError as why:
+        return Record(path, path.name, None, None, "unknown", None, 0, 0, str(why))
+    created = manifest.data.get("created")
+    first = [s for s in own if s.rank == own[0].rank]
+    pulse = _pulse(first[-1]) if first else {}
+    updated, step = pulse.get("time"), pulse.get("step")
+    return Record(
+        path,
+        str(manifest.data.get("name") or path.name),
+        float(created) if isinstance(created, int | float) else None,
+        float(updated) if isinstance(updated, int | float) else None,
+        ended_by(pulse, now),
+        step if isinstance(step, int) else None,
+        len({s.rank for s in own}),
+        max(0, len(first) - 1),
+        manifest.trouble,
+    )
+
+
+def _pulse(start: Start) -> dict[str, Any]:
+    """The last sign of life of a process, from the end of its words."""
+    for path in sorted(start.path.glob("words-*.tdx"), reverse=True):
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            data = file.read()
+        at = PROLOGUE.size if size <= _TAIL else max(0, data.find(MAGIC))
+        frames, _, _ = scan(data, at)
+        for frame in reversed(frames):
+            if frame.kind in (Kind.BEAT, Kind.END):
+                try:
+                    value = from_json(frame.payload)
+                except ValueError:
+                    continue
+                if isinstance(value, dict):
+                    return value
+    return {}
