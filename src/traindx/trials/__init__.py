@@ -1,1 +1,1 @@
-
+"""One experiment to a file; `trial.catalogue` scans this folder."""

@@ -1,0 +1,119 @@
+"""Overfit one batch: a net that cannot learn 32 samples by heart has a bug, not a tuning problem."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from traindx.run import Run
+from traindx.trial import Progress, Result, silent, trial
+from traindx.trials import floors
+from traindx.trials.task import Batch, Task
+from traindx.trials.twin import Twin
+
+PASS, ALMOST, FAIL = 0.02, 0.1, 0.2  # shares of the way from the first loss to the floor that are left (CATALOGUE T01)
+
+
+@trial("overfit", steps=900)
+@dataclass(frozen=True)
+class Overfit:
+    """Can the model learn one small batch by heart, with regularisers off?
+
+    Passes also with random labels and with samples that leak into each other: it proves that gradients reach what they must, no
+    more. On failure the level where the loss stopped names the fault.
+    """
+
+    samples: int = 32
+    steps: int = 300
+    rates: tuple[float, ...] = (1e-3, 1e-2, 1e-4)
+
+    def run(self, task: Task, progress: Progress = silent) -> Result:
+        """Climb the ladder of learning rates until one passes."""
+        batch = task.samples(self.samples)
+        best: floors.Fit | None = None
+        done, curves = 0, {}
+        for i, rate in enumerate(self.rates):
+            with task.twin(seed=i) as twin:
+                problem = _prepare(twin, batch)
+                if problem:
+                    return Result("overfit", "fail", {"initial": problem[1], "final": problem[1]}, problem[0], steps=1)
+                fit = self._fit(twin, batch, rate, progress, i)
+            done += len(fit.losses)
+            curves[f"lr {rate:g}"] = fit.losses
+            if best is None or fit.left < best.left:
+                best = fit
+            if best.left < PASS or (best.accuracy == 1.0 and best.left < ALMOST):
+                break
+        assert best is not None
+        return _judged(best, done, curves)
+
+    def _fit(self, twin: Twin, batch: Batch, rate: float, progress: Progress, rung: int) -> floors.Fit:
+        floor = floors.known(twin, batch)
+        optimizer = torch.optim.Adam([p for p in twin.model.parameters() if p.requires_grad], lr=rate)
+        twin.use(optimizer)
+        losses = []
+        for step in range(self.steps):
+            loss = twin.step(batch)
+            losses.append(loss)
+            progress(
+                rung * self.steps + step, len(self.rates) * self.steps, f"overfitting {self.samples} samples at lr {rate:g}"
+            )
+            if not math.isfinite(loss) or (step > 20 and loss - floor.level < PASS / 2 * max(losses[0] - floor.level, 1e-12)):
+                break
+        return floors.Fit(losses, floor, floors.accuracy(twin, batch), rate)
+
+
+def _prepare(twin: Twin, batch: Batch) -> tuple[str, float] | None:
+    """Regularisers off, regression targets untouched; a reason when not even one gradient can be had."""
+    for module in twin.model.modules():
+        if isinstance(module, nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d | nn.AlphaDropout):
+            module.p = 0.0
+        for name in ("dropout", "attention_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    twin.model.train()
+    loss = twin.loss(batch)
+    if not loss.requires_grad:
+        return "the loss has no gradient: it was detached, or nothing in the model is trainable", float(loss)
+    loss.backward()
+    reached = [p for p in twin.model.parameters() if p.grad is not None and bool((p.grad != 0).any())]
+    if not reached:
+        return "every gradient is exactly zero: nothing the model does changes the loss", float(loss)
+    return None
+
+
+def _judged(fit: floors.Fit, steps: int, curves: dict[str, list[float]]) -> Result:
+    first, last = fit.losses[0], fit.last
+    answer = {
+        "initial": first,
+        "final": last,
+        "floor": fit.floor.level,
+        "floor_name": fit.floor.name,
+        "left": fit.left,
+        "accuracy": fit.accuracy,
+        "lr": fit.rate,
+    }
+    run = _record(curves)
+    if fit.left < PASS or (fit.accuracy == 1.0 and fit.left < ALMOST):
+        return Result(
+            "overfit", "pass", answer, f"learned the batch: loss {first:.4g} → {last:.4g} at lr {fit.rate:g}", run, steps
+        )
+    stuck = floors.named(fit)
+    if stuck:
+        answer |= {"floor_name": stuck.name, "stuck_at": stuck.level}
+    reason = f"loss {first:.4g} → {last:.4g}" + (
+        f", stuck at {stuck.name} ({stuck.level:.4g}): {stuck.meaning}" if stuck else ""
+    )
+    if fit.left > FAIL:
+        return Result("overfit", "fail", answer, f"cannot learn one batch: {reason}", run, steps)
+    return Result("overfit", "undecided", answer, f"got most of the way: {reason}", run, steps)
+
+
+def _record(curves: dict[str, list[float]]) -> Run:
+    longest = max(map(len, curves.values()))
+    padded = {k: np.r_[v, np.full(longest - len(v), np.nan)] for k, v in curves.items()}
+    return Run.of({"trial/overfit": padded}, kind="trial")

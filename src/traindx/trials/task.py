@@ -1,0 +1,251 @@
+"""The task: what trials work on. Model, loss, data, and where there are any, optimizer, schedule and scaler.
+
+task = Task(model, loss_fn, train_loader, val_loader, optimizer)
+task = Task(model, loss=lambda model, batch: model(**batch).loss, train=loader)
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from traindx.errors import UsageError
+from traindx.trials.state import random_kept
+
+if TYPE_CHECKING:
+    from traindx.trials.twin import Twin
+
+Batch = Any
+Loss = Callable[[nn.Module, Batch], Tensor]
+TARGETS = ("labels", "label", "target", "targets", "y")
+
+
+@dataclass
+class Task:
+    """What trials work on.
+
+    `loss_fn(output, target)` is adapted to batches that are pairs or dicts; `loss(model, batch)` says it outright. A model
+    that gives its own loss (an output with `.loss`) needs neither.
+    """
+
+    model: nn.Module
+    loss_fn: Callable[..., Tensor] | None = None
+    train: Any = None
+    val: Any = None
+    optimizer: torch.optim.Optimizer | None = None
+    scheduler: Any = None
+    scaler: Any = None
+    loss: Loss | None = None
+    device: torch.device | str | None = None
+    name: str = ""
+    _drawn: dict[str, list[Batch]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, nn.Module):
+            raise UsageError(f"a Task wants a torch.nn.Module as model, not {type(self.model).__name__}")
+        if self.loss_fn is not None and not callable(self.loss_fn):
+            raise UsageError("a Task wants a callable loss_fn(output, target), or loss=callable(model, batch)")
+        if self.device is None:
+            first = next(itertools.chain(self.model.parameters(), self.model.buffers()), None)
+            self.device = first.device if first is not None else torch.device("cpu")
+
+    # -- the loss
+
+    def loss_of(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The loss of a batch under `model`, a scalar tensor with its graph."""
+        batch = to_device(batch, self.device)
+        if self.loss is not None:
+            return self.loss(model, batch)
+        inputs, target = split(batch)
+        output = _call(model, inputs)
+        if self.loss_fn is None:
+            own = getattr(output, "loss", None) if not isinstance(output, Mapping) else output.get("loss")
+            if own is None:
+                raise UsageError("the task has no loss: give loss_fn(output, target) or loss(model, batch)")
+            return own  # type: ignore[no-any-return]
+        return self.loss_fn(_main(output), target)
+
+    def output_of(self, model: nn.Module, batch: Batch) -> Any:
+        """What the model says to a batch."""
+        return _main(_call(model, split(to_device(batch, self.device))[0]))
+
+    # -- the data
+
+    def batches(self, count: int, which: str = "train") -> list[Batch]:
+        """The first `count` batches of a fresh pass, drawn once and kept; fewer when there are fewer."""
+        source = self.train if which == "train" else self.val
+        if source is None:
+            return []
+        have = self._drawn.get(which, [])
+        if len(have) < count and not getattr(self, f"_{which}_done", False):
+            if hasattr(source, "__next__"):
+                raise UsageError(
+                    "the task's data is an iterator, which a trial would use up; give a DataLoader or a list of batches"
+                )
+            with random_kept(seed=0):
+                have = list(itertools.islice(iter(source), count))
+            self._drawn[which] = have
+            if len(have) < count:
+                setattr(self, f"_{which}_done", True)
+        return have[:count]
+
+    def cycle(self, count: int, which: str = "train") -> Iterator[Batch]:
+        """`count` batches, starting again at the first when there are fewer."""
+        have = self.batches(min(count, 512), which)
+        if not have:
+            raise UsageError(f"the task has no {which} data")
+        return itertools.islice(itertools.cycle(have), count)
+
+    def samples(self, count: int) -> Batch:
+        """One batch of `count` training samples, put together from as many batches as it takes."""
+        parts: list[Batch] = []
+        got = 0
+        for batch in self.batches(max(8, count)):
+            parts.append(batch)
+            got += size_of(batch)
+            if got >= count:
+                break
+        if not parts:
+            raise UsageError("the task has no train data")
+        return take(_joined(parts), count)
+
+    # -- safety
+
+    def twin(self, seed: int = 0) -> AbstractContextManager[Twin]:
+        """A copy to experiment on; when it is left, the original is compared with what it was, and any trace is an error."""
+        from traindx.trials.twin import twin
+
+        return twin(self, seed)
+
+    def shrink(self, samples: int = 64) -> Task:
+        """The toy version first: the same task on a handful of samples."""
+        small = take(self.samples(samples), samples)
+        per = max(1, min(size_of(self.batches(1)[0]), samples // 2 or 1))
+        parts = [take(small, per, start) for start in range(0, size_of(small), per)]
+        return replace(self, train=parts, val=self.batches(2, "val") or None, _drawn={}, name=f"{self.name} (shrunk)")
+
+
+def to_device(batch: Any, device: Any) -> Any:
+    """The batch with every tensor on `device`."""
+    return apply(lambda t: t.to(device) if t.device != torch.device(device) else t, batch)
+
+
+def apply(f: Callable[[Tensor], Tensor], batch: Any) -> Any:
+    """`f` on every tensor of a nest."""
+    if isinstance(batch, Tensor):
+        return f(batch)
+    if isinstance(batch, Mapping):
+        made = {k: apply(f, v) for k, v in batch.items()}
+        return type(batch)(made) if type(batch) is not dict else made
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(apply(f, v) for v in batch))
+    if isinstance(batch, list | tuple):
+        return type(batch)(apply(f, v) for v in batch)
+    return batch
+
+
+def tensors(batch: Any) -> list[Tensor]:
+    """Every tensor of a nest, in order."""
+    found: list[Tensor] = []
+    apply(lambda t: found.append(t) or t, batch)  # type: ignore[func-returns-value]
+    return found
+
+
+def size_of(batch: Any) -> int:
+    """Samples in a batch: the most common first dimension."""
+    firsts = [t.shape[0] for t in tensors(batch) if t.ndim]
+    return max(set(firsts), key=firsts.count) if firsts else 1
+
+
+def take(batch: Any, count: int, start: int = 0) -> Any:
+    """`count` samples of the batch from `start` on."""
+    n = size_of(batch)
+    return apply(lambda t: t[start : start + count] if t.ndim and t.shape[0] == n else t, batch)
+
+
+def permuted(batch: Any, order: Tensor) -> Any:
+    """The batch with its samples in another order."""
+    n = size_of(batch)
+    return apply(lambda t: t[order] if t.ndim and t.shape[0] == n else t, batch)
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Batches put end to end; where shapes do not fit, as many as do."""
+    first = parts[0]
+    if isinstance(first, Tensor):
+        fit = [p for p in parts if isinstance(p, Tensor) and p.ndim == first.ndim and p.shape[1:] == first.shape[1:]]
+        return torch.cat(fit) if first.ndim else first
+    if isinstance(first, Mapping):
+        return {k: _joined([p[k] for p in parts if k in p]) for k in first}
+    if isinstance(first, list | tuple):
+        made = [_joined([p[i] for p in parts]) for i in range(len(first))]
+        return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
+    return first
+
+
+def split(batch: Any) -> tuple[Any, Any]:
+    """Inputs and target of a batch: a pair, or a dict with one of the usual target names."""
+    if isinstance(batch, Mapping):
+        key = next((k for k in TARGETS if k in batch), None)
+        return {k: v for k, v in batch.items() if k != key} if key else dict(batch), batch.get(key) if key else None
+    if isinstance(batch, list | tuple) and len(batch) >= 2:
+        inputs = batch[0] if len(batch) == 2 else tuple(batch[:-1])
+        return inputs, batch[-1]
+    return (batch[0] if isinstance(batch, list | tuple) and batch else batch), (
+        batch[0] if isinstance(batch, list | tuple) and batch else batch
+    )
+
+
+def _call(model: nn.Module, inputs: Any) -> Any:
+    if isinstance(inputs, Mapping):
+        wanted = inspect.signature(model.forward).parameters
+        open_ = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in wanted.values())
+        if open_ or set(inputs) & set(wanted):
+            return model(**{k: v for k, v in inputs.items() if open_ or k in wanted})
+        return model(*inputs.values())
+    if isinstance(inputs, tuple):
+        return model(*inputs)
+    return model(inputs)
+
+
+def _main(output: Any) -> Any:
+    """The tensor a loss would take: logits of a model output, the first of a tuple."""
+    for key in ("logits", "prediction", "out"):
+        if isinstance(output, Mapping) and key in output:
+            return output[key]
+        if hasattr(output, key) and isinstance(getattr(output, key), Tensor):
+            return getattr(output, key)
+    return output[0] if isinstance(output, tuple) and output and isinstance(output[0], Tensor) else output
+
+
+@contextmanager
+def evaluating(model: nn.Module, grad: bool = False) -> Iterator[nn.Module]:
+    """The model in eval mode without gradients; every sub-module's mode is put back afterwards."""
+    modes = {m: m.training for m in model.modules()}
+    try:
+        model.eval()
+        with torch.set_grad_enabled(grad):
+            yield model
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+@contextmanager
+def training(model: nn.Module) -> Iterator[nn.Module]:
+    """The model in train mode with gradients; every sub-module's mode is put back afterwards."""
+    modes = {m: m.training for m in model.modules()}
+    try:
+        model.train()
+        with torch.enable_grad():
+            yield model
+    finally:
+        for module, mode in modes.items():
+            module.training = mode

@@ -1,0 +1,105 @@
+"""The twin: a copy of the task to experiment on, and the proof that the original was not touched."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from traindx.errors import TwinLeak, UsageError
+from traindx.trials.state import digest, model_state, random_kept, random_states, stateful
+
+if TYPE_CHECKING:
+    from traindx.trials.task import Batch, Task
+
+
+@dataclass
+class Twin:
+    """A copy of the task's model, optimizer, schedule and scaler, tied to each other as the originals are."""
+
+    task: Task
+    model: nn.Module
+    optimizer: torch.optim.Optimizer | None
+    scheduler: Any
+    scaler: Any
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The loss of a batch with its graph."""
+        return self.task.loss_of(self.model, batch)
+
+    def gradients(self, batch: Batch) -> float:
+        """Fill the gradients from a batch; its loss."""
+        self.model.zero_grad(set_to_none=True)
+        loss = self.loss(batch)
+        loss.backward()
+        return float(loss.detach())
+
+    def step(self, batch: Batch) -> float:
+        """One update as the user's loop would make it; the loss before it."""
+        loss = self.gradients(batch)
+        assert self.optimizer is not None, "this trial needs the task's optimizer"
+        self.optimizer.step()
+        return loss
+
+    def probe(self, batches: list[Batch]) -> float:
+        """Eval-mode loss over fixed batches, weighted by their size: the response of every trial."""
+        from traindx.trials.task import evaluating, size_of
+
+        with evaluating(self.model), random_kept(seed=0):
+            sizes = [size_of(b) for b in batches]
+            losses = [float(self.loss(b)) for b in batches]
+        return sum(v * n for v, n in zip(losses, sizes, strict=True)) / max(sum(sizes), 1)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Model and optimizer as they are now, to come back to."""
+        kept = {"model": copy.deepcopy(self.model.state_dict())}
+        if self.optimizer is not None:
+            kept["optimizer"] = copy.deepcopy(self.optimizer.state_dict())
+        return kept
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Back to a snapshot."""
+        self.model.load_state_dict(kept["model"])
+        if self.optimizer is not None and "optimizer" in kept:
+            self.optimizer.load_state_dict(copy.deepcopy(kept["optimizer"]))
+
+    def use(self, optimizer: torch.optim.Optimizer) -> None:
+        """Train the twin with another optimizer."""
+        self.optimizer, self.scheduler = optimizer, None
+
+
+def fingerprint(task: Task) -> dict[str, str]:
+    """Everything of the original that must stay: a hash by name."""
+    return {
+        **model_state(task.model),
+        "optimizer": stateful(task.optimizer),
+        "scheduler": stateful(task.scheduler),
+        "scaler": stateful(task.scaler),
+        "random": digest(random_states()),
+    }
+
+
+@contextmanager
+def twin(task: Task, seed: int = 0) -> Iterator[Twin]:
+    """A twin to experiment on, under its own random numbers; leaving it compares the original with what it was."""
+    before = fingerprint(task)
+    with random_kept(seed=seed), warnings.catch_warnings():
+        # the copy of a scheduler does not know that its optimizer has stepped, and says so; the user has nothing to mend there
+        warnings.filterwarnings("ignore", message=".*lr_scheduler.step.*")
+        try:
+            model, optimizer, scheduler, scaler = copy.deepcopy((task.model, task.optimizer, task.scheduler, task.scaler))
+        except Exception as why:  # models may refuse to be copied in many ways; the user must hear which
+            raise UsageError(f"the model cannot be copied for an experiment ({type(why).__name__}: {why})") from None
+        for p in model.parameters():
+            p.grad = None
+        yield Twin(task, model, optimizer, scheduler, scaler)
+    after = fingerprint(task)
+    changed = sorted(key for key in before if before[key] != after[key])
+    if changed:
+        raise TwinLeak(f"a trial changed the original's {', '.join(changed)}; please report this with the task")
