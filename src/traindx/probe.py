@@ -168,14 +168,26 @@ class Probe:
     def on_batch(self, scene: Scene, batch: Any, phase: str) -> Reading | None:
         """A batch came from a loader (or `dx.batches`): `scene.loader`."""
 
+    def before_forward(self, scene: Scene, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An outermost module is about to be called (nothing of it has run yet)."""
+
     def on_forward(self, scene: Scene, forward: Forward) -> Reading | None:
         """An outermost module returned."""
 
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
         """A module below a known model returned: on full training steps and in the very first forwards only."""
 
+    def on_attention(self, scene: Scene, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Reading | None:
+        """Attention in a full training forward: kind 'fused' (scaled_dot_product_attention) or 'softmax' (output: weights)."""
+
+    def on_nan_to_num(self, scene: Scene, tensor: Tensor) -> Reading | None:
+        """The script replaces non-finite values of `tensor` (full steps only)."""
+
     def on_loss(self, scene: Scene, call: LossCall) -> Reading | None:
         """A loss function returned. For validation calls, reduce to small own tensors and keep them by `call.serial`."""
+
+    def on_loss_error(self, scene: Scene, call: LossCall, error: BaseException) -> Reading | None:
+        """A loss function raised `error`; `call.output` is None."""
 
     def on_settled(self, scene: Scene, call: LossCall, phase: str) -> Reading | None:
         """The final word on a loss call's phase (its tensors are gone): train when a backward went through it."""

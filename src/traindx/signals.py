@@ -30,6 +30,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("loss/train", "step", "loss", "training loss of the batch(es) behind this update, mean over micro-batches, undivided"),
     ("loss/val", "step", "loss", "loss of one whole evaluation, sample-weighted mean"),
     ("loss/terms", "term", "loss", "parts of a summed training loss, where they were seen apart"),
+    ("loss/optimizer", "optimizer", "loss", "loss behind the latest update of each optimizer, where there are several"),
     ("loss/sample_var", "step", "loss²", "variance of the per-sample losses inside the batch (EVR, CATALOGUE 2.5)"),
     ("metric/train/*", "step", "", "what the user logged about training"),
     ("metric/val/*", "step", "", "what the user logged about validation"),

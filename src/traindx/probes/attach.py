@@ -1,12 +1,12 @@
 """Zero-code observation: patches the points every torch program goes through, inside this process only, and undoes them.
 
 Nothing is ever attached to the user's own objects: no hooks on modules, no attributes, nothing to pickle. A patched
-function calls the original with the same arguments and gives back the same object; our frame is taken out of tracebacks.
+function calls the original with the same arguments and gives back the same object; our frame is taken out of tracebacks
+and is not counted by `warnings`.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import threading
@@ -16,9 +16,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from traindx.probes import taps
+from traindx.probes import taps, taps_loop
 from traindx.probes.recorder import Recorder
 from traindx.probes.story import Story, clock
+
+Function = Callable[..., Any]
+
+# `warnings.warn(stacklevel=2)` does not count frames whose file looks like the import system's: with such a file name on our
+# wrappers a warning still points to the user's line.
+UNSEEN = "<traindx: importlib._bootstrap>"
 
 
 class Observer:
@@ -32,14 +38,16 @@ class Observer:
     def __call__(self, what: str, *args: Any) -> None:
         """Report something; never raises, never re-enters, counts its own time."""
         recorder = self.recorder
-        if recorder.off or recorder.busy or os.getpid() != self.pid:
+        if recorder.off or recorder.busy or _forked[0]:
             return
-        if self.thread is not None and self.thread != threading.get_ident():
+        if self.thread != threading.get_ident() and self.thread is not None:
             return
         recorder.busy = True
         begun = clock()
         try:
-            getattr(self.story, what)(*args)
+            self.story.on[what](*args)
+            if what == "step_begins" and self.thread is None:
+                self.thread = threading.get_ident()
         except Exception as error:  # the promise: nothing of ours reaches the user's code
             recorder.failed("recorder", what, error)
         finally:
@@ -47,53 +55,116 @@ class Observer:
             recorder.spent_s += clock() - begun
 
 
+_forked = [False]  # set in forked children: there we only pass calls through
+os.register_at_fork(after_in_child=lambda: _forked.__setitem__(0, True))
+
+
+class Patch:
+    """One name that is replaced for a while."""
+
+    def __init__(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
+        self.owner, self.name = owner, name
+        self._own = name in vars(owner)
+        self._original = vars(owner)[name] if self._own else getattr(owner, name)
+        self._wrapper = make(getattr(owner, name))
+        _disguise(self._wrapper, self._original)
+
+    def on(self) -> None:
+        setattr(self.owner, self.name, self._wrapper)
+
+    def off(self) -> None:
+        if vars(self.owner).get(self.name) is not self._wrapper:
+            return  # somebody patched over us: theirs calls ours, which calls the original
+        if self._own:
+            setattr(self.owner, self.name, self._original)
+        else:
+            delattr(self.owner, self.name)
+
+
 class Patches:
-    """The set of patched points; counted, so that several observers share them."""
+    """The set of patched points; shared by all observers."""
 
     def __init__(self) -> None:
         self.observers: tuple[Observer, ...] = ()
+        self.modules: Any = None  # taps.Modules
+        self.deep = False  # the forward under way is to be read module by module
+        self.scalars = True  # numbers that are read off tensors matter
+        self._patches: list[Patch] = []
+        self._traced: list[Patch] = []  # those that a compiler would trace into
         self._undo: list[Callable[[], None]] = []
 
     def add(self, observer: Observer) -> None:
         """Let an observer see everything from now on."""
         self.observers = (*self.observers, observer)
         if len(self.observers) == 1:
+            self.deep, self.scalars = False, True
             taps.install(self)
+            taps_loop.install(self)
 
     def remove(self, observer: Observer) -> None:
         """Stop an observer; with the last one every patch is undone."""
         self.observers = tuple(o for o in self.observers if o is not observer)
-        if not self.observers:
-            while self._undo:
-                self._undo.pop()()
+        if self.observers:
+            return
+        while self._undo:
+            self._undo.pop()()
+        while self._patches:
+            self._patches.pop().off()
+        self._traced, self.modules = [], None
 
     def report(self, what: str, *args: Any) -> None:
+        """Tell every observer."""
         for observer in self.observers:
             observer(what, *args)
 
-    def busy(self) -> bool:
-        return any(o.recorder.busy for o in self.observers)
-
-    def replace(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Put `make(original)` in the place of `owner.name` until the patches are undone."""
-        own = name in vars(owner)
-        original = getattr(owner, name)
-        wrapper = make(original)
-        functools.update_wrapper(wrapper, original)
-        setattr(owner, name, wrapper)
+    def replace(self, owner: Any, name: str, make: Callable[[Function], Function], *, traced: bool = False) -> Callable[[], None]:
+        """Put `make(original)` in the place of `owner.name`; gives the function that undoes it before the end."""
+        patch = Patch(owner, name, make)
+        patch.on()
+        self._patches.append(patch)
+        if traced:
+            self._traced.append(patch)
 
         def undo() -> None:
-            if vars(owner).get(name) is not wrapper:
-                return  # somebody patched over us: theirs calls ours, which calls the original
-            if own:
-                setattr(owner, name, original)
-            else:
-                delattr(owner, name)
+            patch.off()
+            if patch in self._patches:
+                self._patches.remove(patch)
 
-        self._undo.append(undo)
+        return undo
+
+    def leave_traced(self) -> None:
+        """A compiler is about to read the program: take back for good what it would trace into."""
+        if self.modules is not None:
+            self.modules.stop()
+        for patch in reversed(self._traced):
+            patch.off()
+            self._patches.remove(patch)
+        self._traced = []
+
+    def lift(self) -> Callable[[], None]:
+        """Take everything back for a moment; the function it gives puts it on again."""
+        patches = list(self._patches)
+        for patch in reversed(patches):
+            patch.off()
+
+        def back() -> None:
+            for patch in patches:
+                patch.on()
+
+        return back
 
     def on_undo(self, action: Callable[[], None]) -> None:
+        """Do this, too, when the patches are undone."""
         self._undo.append(action)
+
+
+def _disguise(wrapper: Any, original: Any) -> None:
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+        value = getattr(original, attribute, None)
+        if value is not None:
+            setattr(wrapper, attribute, value)
+    wrapper.__wrapped__ = original
+    wrapper.__code__ = wrapper.__code__.replace(co_filename=UNSEEN)
 
 
 PATCHES = Patches()
@@ -101,20 +172,21 @@ PATCHES = Patches()
 
 def attach(recorder: Recorder, *, models: list[nn.Module] | None = None, optimizers: list[Any] | None = None) -> Observer:
     """Begin to observe; `detach` ends it."""
-    observer = Observer(recorder, Story(recorder, models=models, optimizers=optimizers))
+    observer = Observer(recorder, Story(recorder, PATCHES, models=models, optimizers=optimizers))
     PATCHES.add(observer)
     return observer
 
 
 def detach(observer: Observer) -> None:
     """Stop observing: the story is brought to its end, every patch undone."""
+    observer.thread = None
     observer("finish")
     PATCHES.remove(observer)
 
 
-def site(depth: int = 2) -> str:
+def site() -> str:
     """file:line of the nearest frame outside torch and traindx."""
-    frame: Any = sys._getframe(depth)
+    frame: Any = sys._getframe(2)
     while frame is not None:
         path = frame.f_code.co_filename
         if not path.startswith(_OURS):
@@ -123,4 +195,4 @@ def site(depth: int = 2) -> str:
     return ""
 
 
-_OURS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
+_OURS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep, UNSEEN)

@@ -2,143 +2,264 @@
 
 from __future__ import annotations
 
+import time
 import weakref
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from traindx.measures import peek
-from traindx.probe import OTHER, TRAIN, VAL, Evaluation, LossCall
+from traindx.probe import OTHER, TRAIN, VAL, Forward, LossCall
+from traindx.probes.evaluations import Evaluations
+from traindx.probes.names import module_names
+from traindx.probes.passes import Loader, Pass, Pending, node_of, reached, samples_in, scalar
+from traindx.probes.stage import Stage
 
-GRAPH_NODES = 256  # nodes looked at between a loss and the forward that led to it
-
-
-@dataclass(slots=True)
-class Loader:
-    """What is known of one loader: how its batches were used."""
-
-    ref: weakref.ref[Any]
-    dataset: int  # id of its data set
-    train: int = 0  # batches a backward followed
-    val: int = 0  # batches used without one
-    epochs: int = 0
-    batches: int = 0  # of the iteration under way
-
-    @property
-    def phase(self) -> str:
-        if self.train:
-            return TRAIN
-        return VAL if self.val else OTHER
+clock = time.perf_counter
+WAITING = 256  # loss calls that may wait for a backward: an evaluation that builds graphs must not pile up
 
 
-@dataclass(slots=True)
-class Pass:
-    """One outermost forward, without its tensors."""
+class Phases:
+    """Follows batches, forwards and losses."""
 
-    serial: int
-    model: int  # id
-    phase: str
-    grad: bool
-    training: bool
-    samples: int
-    batch: int  # serial of the batch it used; 0 when none came from a loader
-    loader: Loader | None
-    first: int  # autograd sequence numbers of its nodes
-    last: int
-    begun: float
-    ended: float
-    storage: int = 0  # where its first input lives
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._recorder, self._scene = stage.recorder, stage.scene
+        self._evaluations = Evaluations(stage)
+        self._loaders: dict[int, Loader] = {}
+        self._loader: Loader | None = None
+        self._pending: list[Pending] = []
+        self._passes: list[Pass] = []  # since the last backward
+        self._latest: Pass | None = None
+        self._open: tuple[nn.Module, float, int, bool, bool] | None = None  # the outermost forward under way
+        self._serial = self._batch = self._calls = 0
+        self._fetch_s = 0.0
+        self._forced = False  # inside dx.validation()
+        self._names: tuple[int, dict[int, str]] = (-1, {})
+        self._makers: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # who made which tensor, of the forward under way
 
+    # -- data
 
-@dataclass(slots=True)
-class Pending:
-    """A loss call that no backward has claimed yet."""
+    def on_loader(self, loader: Any) -> None:
+        """An iteration begins."""
+        note = self._note(loader)
+        old = self._loader
+        if old is not None and old is not note and old.batches and (thing := old.ref()) is not None:
+            self._recorder.tell("on_loader_end", thing, False)
+        note.epochs += 1
+        note.batches = 0
+        self._loader, self._scene.loader = note, loader
+        if note.phase == TRAIN:
+            self._scene.epoch = note.epochs - 1
+            self._recorder.event("epoch", {"index": note.epochs - 1})
+        self._recorder.tell("on_loader", loader, note.phase)
 
-    call: LossCall
-    node: int  # sequence number of its output's node
-    of: Pass | None
-    value: Any  # float on CPU, own tensor elsewhere, None when it is not a scalar
+    def on_loader_end(self, loader: Any, complete: bool) -> None:
+        """An iteration is over."""
+        self._note(loader).batches = 0
+        self._recorder.tell("on_loader_end", loader, complete)
 
+    def on_batch(self, loader: Any, batch: Any, begun: float, ended: float) -> None:
+        """A batch was fetched."""
+        note = self._note(loader)
+        self._loader, self._scene.loader = note, loader
+        note.batches += 1
+        self._batch += 1
+        self._fetch_s += ended - begun
+        self._evaluations.fetched_at = begun
+        if self._stage.last_end is None:
+            self._stage.last_end = begun
+        self._recorder.tell("on_batch", batch, VAL if self._forced else note.phase)
 
-@dataclass
-class Tally:
-    """The losses of one evaluation, as running sums."""
+    def _note(self, loader: Any) -> Loader:
+        note = self._loaders.get(id(loader))
+        if note is None or note.ref() is not loader:
+            note = self._loaders[id(loader)] = Loader(loader)
+        return note
 
-    evaluation: Evaluation
-    key: int
-    begun: float
-    ended: float
-    last_pass: int = 0
-    values: list[tuple[Any, int]] = field(default_factory=list)  # loss of a batch, samples in it
+    # -- forward
 
-    def reading(self) -> dict[str, Any]:
-        """loss/val and how sure it is, from the batches' losses."""
-        e = self.evaluation
-        out: dict[str, Any] = {
-            "eval/samples": float(e.samples),
-            "eval/train_mode": e.train_mode / max(e.forwards, 1),
-            "eval/grad_enabled": e.grad_enabled / max(e.forwards, 1),
-        }
-        if not self.values:
-            return out
-        weights = [float(n) for _, n in self.values]
-        if all(isinstance(v, float) for v, _ in self.values):
-            losses = torch.tensor([v for v, _ in self.values], dtype=torch.float64, device="cpu")
+    def forward_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An outermost module is called."""
+        now = clock()
+        grad = torch.is_grad_enabled()
+        self._serial += 1
+        self._makers.clear()
+        self._stage.patches.deep = grad and self._scene.full and not self._forced and self._guess(grad) == TRAIN
+        if self._stage.last_end is None:
+            self._stage.last_end = now
+        if self._recorder.wants("before_forward"):
+            self._recorder.tell("before_forward", module, args, kwargs)
+        self._open = (module, now, torch._C._autograd._get_sequence_nr(), grad, module.training)
+
+    def forward_failed(self, module: nn.Module, error: BaseException) -> None:
+        """It raised."""
+        self._open = None
+        self._stage.patches.deep = False
+
+    def forward_ends(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        """It returned."""
+        self._stage.patches.deep = False
+        if self._open is None or self._open[0] is not module:
+            return
+        _, begun, first, grad, training = self._open
+        self._open = None
+        last = torch._C._autograd._get_sequence_nr()
+        phase, loader = self._guess(grad), self._loader
+        this = Pass(self._serial, id(module), phase, grad, training, samples_in(args, kwargs), loader, first, last, begun, clock())
+        this.batch = self._batch if loader is not None else 0
+        self._latest = this
+        self._stage.saw(module)
+        if phase == VAL:
+            self._evaluations.forward(this)
+            self._fetch_s = 0.0
         else:
-            losses = torch.stack([v.reshape(()) for v, _ in self.values if isinstance(v, Tensor)]).to(torch.float64)
-        share = torch.tensor(weights, dtype=torch.float64, device="cpu").to(losses.device)
-        share = share / share.sum()
-        mean = (losses * share).sum()
-        out["loss/val"] = mean
-        out["eval/unweighted_loss"] = losses.mean()
-        if len(weights) > 1:
-            out["eval/loss_se"] = ((share * (losses - mean)) ** 2).sum().sqrt() * (len(weights) / (len(weights) - 1)) ** 0.5
-        return out
+            self._passes.append(this)
+            self._stage.step.data_s += self._fetch_s
+            self._fetch_s = 0.0
+            if this.samples == 1 and training and grad and self._stage.batch_norm:
+                self._recorder.event("batch_size_one", {})
+        self._scene.phase = phase
+        if self._recorder.wants("on_forward"):
+            self._recorder.tell("on_forward", Forward(this.serial, module, args, kwargs, output, phase, grad, training))
 
+    def _guess(self, grad: bool) -> str:
+        loader = self._loader
+        if self._forced:
+            return VAL
+        if grad:
+            return VAL if loader is not None and loader.phase == VAL else TRAIN
+        if loader is not None and loader.train and any(p.batch == self._batch and p.phase == TRAIN for p in self._passes):
+            return OTHER  # a second look at a batch that is being trained on: teacher, target, metric
+        return VAL
 
-def node_of(tensor: Any) -> int:
-    """The sequence number of a tensor's node, -1 without one: stays valid without holding the graph."""
-    grad_fn = tensor.grad_fn if isinstance(tensor, Tensor) else None
-    return -1 if grad_fn is None else int(grad_fn._sequence_nr())
+    def module_called(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        """A module inside the outermost one returned (deep forwards only)."""
+        version, names = self._names
+        if version != self._scene.version:
+            names = module_names(self._stage.models or [m for m in (self._open or (None,))[:1] if m is not None])
+            self._names = (self._scene.version, names)
+        name = names.get(id(module))
+        if isinstance(output, Tensor) and id(output) not in self._makers:
+            self._makers[id(output)] = (weakref.ref(output), name or "")
+        if name is not None:
+            self._recorder.tell("on_module", name, module, args, output)
 
+    def attention_called(self, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        """An attention was computed in a deep forward."""
+        self._recorder.tell("on_attention", kind, args, kwargs, output)
 
-def reached(root: Tensor, oldest: int) -> set[int]:
-    """Sequence numbers of the nodes below `root`, down to those older than `oldest` (these included)."""
-    found: set[int] = set()
-    todo = [root.grad_fn]
-    while todo and len(found) < GRAPH_NODES:
-        node = todo.pop()
-        if node is None:
-            continue
-        number = int(node._sequence_nr())
-        if number in found:
-            continue
-        found.add(number)
-        if number > oldest:
-            todo.extend(following for following, _ in node.next_functions)
-    return found
+    # -- losses
 
+    def loss_called(self, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str) -> None:
+        """A loss function returned."""
+        grad = isinstance(output, Tensor) and output.requires_grad
+        phase, of = self._loss_phase(grad)
+        call = self._call(name, module, args, kwargs, output, site, phase)
+        self._recorder.tell("on_loss", call)
+        waiting = Pending(call, node_of(output), of, scalar(output))
+        call.args, call.kwargs, call.output = (), {}, None
+        if not grad:
+            self._settle(waiting, phase)
+            return
+        self._pending.append(waiting)
+        if len(self._pending) > WAITING:
+            self._settle(self._pending.pop(0), VAL)
 
-def scalar(tensor: Any) -> Any:
-    """The value of a one-element tensor without waiting for it: a float on CPU, an own detached tensor elsewhere."""
-    if not isinstance(tensor, Tensor) or tensor.numel() != 1 or not tensor.is_floating_point():
-        return None
-    value = peek(tensor)
-    return value if value is not None else tensor.detach().clone()
+    def loss_failed(
+        self, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: str, error: BaseException
+    ) -> None:
+        """A loss function raised."""
+        phase, _ = self._loss_phase(torch.is_grad_enabled())
+        self._recorder.tell("on_loss_error", self._call(name, module, args, kwargs, None, site, phase), error)
 
+    def _call(
+        self, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str, phase: str
+    ) -> LossCall:
+        self._calls += 1
+        call = LossCall(self._calls, name, args, kwargs, output, phase, site, self._serial, torch.is_grad_enabled(), module)
+        made = self._makers.get(id(args[0])) if args else None
+        if made is not None and made[0]() is args[0]:
+            call.producer = made[1]
+        return call
 
-def divisor(root: Tensor) -> float:
-    """The constant a loss was divided by last (`loss / 4`), 1.0 when it was not."""
-    node = root.grad_fn
-    name = type(node).__name__ if node is not None else ""
-    if name not in ("DivBackward0", "MulBackward0") or node is None:
-        return 1.0
-    if sum(following is not None for following, _ in node.next_functions) != 1:
-        return 1.0
-    other = getattr(node, "_saved_other", None)
-    value = peek(other) if isinstance(other, Tensor) else other
-    if not isinstance(value, float | int) or not value or value != value:
-        return 1.0
-    return float(value) if name == "DivBackward0" else 1.0 / float(value)
+    def _loss_phase(self, grad: bool) -> tuple[str, Pass | None]:
+        if self._forced:
+            return VAL, self._latest
+        if self._open is not None:  # computed inside the model's own forward
+            inside = self._open[3]
+            return (self._guess(inside) if inside == grad else OTHER), None
+        of = self._latest
+        if of is None:
+            return (TRAIN if grad else VAL), None
+        return (of.phase if of.phase != TRAIN or grad else OTHER), of
+
+    def _settle(self, waiting: Pending, phase: str) -> None:
+        call = waiting.call
+        call.phase = phase
+        if phase == VAL:
+            self._evaluations.loss(waiting, self._latest)
+        elif phase == OTHER and isinstance(waiting.value, float) and waiting.value != waiting.value and call.grad:
+            self._recorder.event("nan_hidden", {"how": "skipped"})
+        self._recorder.tell("on_settled", call, phase)
+
+    # -- what a backward says about the past
+
+    def _claim(self, root: Tensor) -> Pending | None:
+        """Settle what waits: calls and passes below `root` are training, the others were not. Gives the call nearest to the root."""
+        waiting, self._pending = self._pending, []
+        passes, self._passes = self._passes, []
+        mine = [p for p in passes if p.grad]
+        oldest = min([w.node for w in waiting] + [p.first for p in mine], default=0)
+        found = reached(root, oldest) if waiting or mine else set()
+        trained = [p for p in mine if any(p.first <= n < p.last for n in found)]
+        nearest: Pending | None = None
+        for w in waiting:
+            if w.node not in found:
+                continue
+            self._evaluations.trained_with(w.call)
+            if nearest is None or w.node > nearest.node:
+                nearest = w
+        for p in trained:
+            p.phase = TRAIN
+            self._stage.led_to_a_loss(p.model)
+            if p.loader is not None:
+                if not p.loader.train:
+                    self._recorder.event("epoch", {"index": p.loader.epochs - 1})
+                p.loader.train += 1
+            self._evaluations.train_storage(p)
+        for w in waiting:
+            lost = w.of is not None and w.of not in trained
+            self._settle(w, TRAIN if w.node in found else VAL if lost else OTHER)
+        for p in mine:
+            if p not in trained and p.loader is not None and not p.loader.train:
+                p.phase = VAL
+                self._evaluations.forward(p)
+        step = self._stage.step
+        step.forwards += len(trained)
+        step.forward_s += sum(p.ended - p.begun for p in trained)
+        step.eval_mode += sum(not p.training for p in trained)
+        return nearest
+
+    # -- evaluations
+
+    def scalar_read(self, tensor: Tensor, value: float, site: str) -> None:
+        """The script read a number off a tensor."""
+        if self._scene.phase == VAL and self._open is None:
+            self._evaluations.read(value, site, self._latest)
+
+    def validation_begins(self) -> None:
+        """`with dx.validation():`"""
+        self._forced = True
+
+    def validation_ends(self) -> None:
+        """The block is over, and so is the evaluation."""
+        self._forced = False
+        self._evaluations.end()
+
+    def finish(self) -> None:
+        """The program ends: what still waits was not trained on."""
+        for waiting in self._pending:
+            self._settle(waiting, VAL if self._recorder.started else OTHER)
+        self._pending = []
+        self._evaluations.end()

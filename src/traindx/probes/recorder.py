@@ -23,7 +23,7 @@ SENSOR_ERRORS, ALL_ERRORS = 3, 10  # PROMISES part 1
 DRAIN_STEPS, DRAIN_S, FACTS_S = 32, 0.25, 30.0
 FAMILIES = (
     "gradients",
-    "contract", "data", "evaluation", "outline",
+    "contract", "data", "evaluation", "outline", "checkpoint",
 )  # fmt: skip
 
 
@@ -143,6 +143,30 @@ class Recorder:
         if self.started:
             self.tell("changed")
 
+    def cast(self, leaves: list[Tensor]) -> None:
+        """Parameters that belong to no module: named by order and shape. New tensors of the same shapes keep their names."""
+        names = tuple(f"p{i}[{'x'.join(map(str, p.shape))}]" for i, p in enumerate(leaves))
+        self.scene.params = leaves
+        if names != self.scene.names:
+            self.scene.names = names
+            self.scene.version += 1
+            self._owned.clear()
+            if self.started:
+                self.tell("changed")
+
+    def nonfinite(self, what: str, names: list[str], value: float, when: str) -> None:
+        """Something that must be finite is not: note it, and call the forensics at the first time."""
+        word = "nan" if value != value else "inf" if value > 0 else "-inf"
+        self.event("nonfinite", {"what": what, "names": names[:20], "value": word, "when": when})
+        self.governor.alarm()
+        if what in ("loss", "grad"):
+            callbacks, self.on_nonfinite = self.on_nonfinite, []
+            for callback in callbacks:
+                try:
+                    callback(self.scene, what)
+                except Exception as error:  # as in _ask
+                    self.failed("forensics", what, error)
+
     def owned(self, optimizer: Any) -> tuple[list[Tensor], tuple[str, ...]]:
         """The parameters this optimizer's step is the moment for; those of no optimizer belong to the primary one."""
         key = id(optimizer)
@@ -170,7 +194,7 @@ class Recorder:
     def event(self, kind: str, data: Mapping[str, Any]) -> None:
         """Write an event the first time; afterwards count it."""
         own = dict(data)
-        key = kind + "/" + str(own.pop("_key", ""))
+        key = f"{kind}/{own.get('what') or own.get('how') or ''}"
         self._counts[key] = self._counts.get(key, 0) + int(own.get("count", 1))
         repeats = kind in ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "sensor_off", "spike", "resume")
         if self._counts[key] == 1 or repeats or key not in self._first_events:
@@ -186,12 +210,12 @@ class Recorder:
                 self.sink.event(step, kind, {**own, "count": self._counts[key]})
         self._first_events = {}
 
-    def close_step(self, row: dict[str, float], step_s: float) -> None:
+    def close_step(self, row: dict[str, float], step_s: float, aside_s: float = 0.0) -> None:
         """The update of `scene.step` was made: send its record, go to the next step, decide how closely to look."""
         scene = self.scene
         self._row.update(row)
         self.send(scene.step)
-        self.governor.account(scene.step, step_s, self.spent_s, scene.full)
+        self.governor.account(scene.step, step_s - aside_s, self.spent_s, scene.full)
         self.spent_s = 0.0
         scene.step += 1
         scene.first = scene.step < FIRST

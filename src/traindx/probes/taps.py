@@ -1,14 +1,21 @@
-"""The patched points themselves: what each reports. `attach.Patches` installs and removes them."""
+"""The patched points of the forward and backward pass: modules, losses, attention, backward, loaders, optimizers.
+
+Every wrapper is one frame, and takes that frame out of a traceback that passes through it.
+"""
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader
+from torch.utils.data import dataloader as loaders
 
 from traindx.probes.story import clock
 
@@ -23,21 +30,53 @@ LOSSES = (
 )  # fmt: skip
 
 Function = Callable[..., Any]
+_compiling = torch.compiler.is_compiling
+_graph_task = torch._C._current_graph_task_id  # -1 outside a backward; checkpointing runs forwards inside one
 
 
 def install(patches: Patches) -> None:
     """Patch every point; each is undone by `Patches.remove`."""
+    state = _State()
     _backward(patches)
-    _losses(patches)
-    _modules(patches)
+    _losses(patches, state)
+    patches.modules = Modules(patches, state)
+    _attention(patches)
     _loaders(patches)
     _optimizers(patches)
 
 
-def _without_us(error: BaseException) -> None:
-    """Take our frame out of a traceback that is on its way to the user."""
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next
+class _State:
+    """How deep we are inside things that count once."""
+
+    def __init__(self) -> None:
+        self.losses = 0  # loss functions under way
+        self.loss_module: Any = None  # the loss module under way
+        self.loss_calls = 0
+
+
+def around(
+    original: Function,
+    before: Function | None = None,
+    after: Function | None = None,
+    failed: Function | None = None,
+) -> Function:
+    """`original` with `before(args, kwargs)`, `after(out, args, kwargs)` and `failed(error, args, kwargs)` around it."""
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if before is not None:
+                before(args, kwargs)
+            out = original(*args, **kwargs)
+        except BaseException as error:
+            if failed is not None:
+                failed(error, args, kwargs)
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+            raise
+        if after is not None:
+            after(out, args, kwargs)
+        return out
+
+    return wrapper
 
 
 def _backward(patches: Patches) -> None:
@@ -45,11 +84,14 @@ def _backward(patches: Patches) -> None:
 
     def make(original: Function) -> Function:
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            patches.report("backward_begins", tensors, site())
             try:
+                if _compiling():
+                    return original(tensors, *args, **kwargs)
+                patches.report("backward_begins", tensors, site())
                 out = original(tensors, *args, **kwargs)
             except BaseException as error:
-                _without_us(error)
+                patches.report("backward_failed", error)
+                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
                 raise
             patches.report("backward_ends")
             return out
@@ -59,25 +101,29 @@ def _backward(patches: Patches) -> None:
     patches.replace(torch.autograd, "backward", make)
 
 
-def _losses(patches: Patches) -> None:
+def _losses(patches: Patches, state: _State) -> None:
     from traindx.probes.attach import site
-
-    depth = [0]  # a loss built on another is one call
 
     def maker(name: str) -> Callable[[Function], Function]:
         def make(original: Function) -> Function:
             def loss(*args: Any, **kwargs: Any) -> Any:
-                if depth[0] or torch.compiler.is_compiling():
-                    return original(*args, **kwargs)
-                depth[0] += 1
+                if _compiling() or state.losses or _graph_task() != -1:
+                    try:
+                        return original(*args, **kwargs)
+                    except BaseException as error:
+                        error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+                        raise
+                state.losses += 1  # a loss built on another is one call
                 try:
                     out = original(*args, **kwargs)
                 except BaseException as error:
-                    _without_us(error)
+                    state.losses -= 1
+                    patches.report("loss_failed", name, state.loss_module, args, kwargs, site(), error)
+                    error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
                     raise
-                finally:
-                    depth[0] -= 1
-                patches.report("loss_called", name, None, args, kwargs, out, site())
+                state.losses -= 1
+                state.loss_calls += 1
+                patches.report("loss_called", name, state.loss_module, args, kwargs, out, site())
                 return out
 
             return loss
@@ -85,76 +131,136 @@ def _losses(patches: Patches) -> None:
         return make
 
     for name in LOSSES:
-        patches.replace(torch.nn.functional, name, maker(name))
+        patches.replace(functional, name, maker(name))
 
 
-def _modules(patches: Patches) -> None:
-    depth = [0]
+class Modules:
+    """`nn.Module.__call__`: patched on the base class while the model is being looked for and on full steps, otherwise on the
+    classes of the known models only, because a Python frame on each of hundreds of modules costs half a budget."""
 
-    def make(original: Function) -> Function:
-        def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if depth[0] or not _has_parameters(self):
-                return original(self, *args, **kwargs)
-            depth[0] += 1
-            patches.report("forward_begins", self)
+    def __init__(self, patches: Patches, state: _State) -> None:
+        self.patches, self.state = patches, state
+        self.depth = 0
+        self.thread = 0  # of the outermost call
+        self._model: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
+        self._undo: list[Callable[[], None]] = []
+        self.wide = self.stopped = False
+        self.widen()
+        patches.on_undo(self._clear)
+
+    def _clear(self) -> None:
+        for undo in self._undo:
+            undo()
+        self._undo, self.wide = [], False
+
+    def stop(self) -> None:
+        """Leave modules alone from now on (torch.compile traces through them)."""
+        self._clear()
+        self.stopped = True
+
+    def widen(self) -> None:
+        """Look at every module's calls."""
+        if not self.wide and not self.stopped:
+            self._clear()
+            self._undo = [self.patches.replace(nn.Module, "__call__", self._make)]
+            self.wide = True
+
+    def narrow(self, models: list[nn.Module]) -> None:
+        """Look at calls of these models only."""
+        if self.wide and models:
+            self._clear()
+            self._undo = [self.patches.replace(kind, "__call__", self._make) for kind in {type(m) for m in models}]
+
+    def _make(self, original: Function) -> Function:
+        patches, state = self.patches, self.state
+        from traindx.probes.attach import site
+
+        def __call__(*args: Any, **kwargs: Any) -> Any:
+            outermost = False
             try:
-                out = original(self, *args, **kwargs)
+                if self.depth:
+                    out = original(*args, **kwargs)
+                    if patches.deep and self.thread == threading.get_ident():
+                        patches.report("module_called", args[0], args[1:], out)
+                    return out
+                if _compiling() or state.losses or _graph_task() != -1:
+                    return original(*args, **kwargs)
+                if self._is_model(args[0]):
+                    outermost, self.depth, self.thread = True, 1, threading.get_ident()
+                    patches.report("forward_begins", args[0], args[1:], kwargs)
+                    out = original(*args, **kwargs)
+                    self.depth = 0
+                    patches.report("forward_ends", args[0], args[1:], kwargs, out)
+                    return out
+                if state.loss_module is not None:
+                    return original(*args, **kwargs)
+                state.loss_module, calls = args[0], state.loss_calls
+                out = original(*args, **kwargs)
+                state.loss_module = None
+                if isinstance(out, Tensor) and out.dim() == 0 and state.loss_calls == calls:
+                    patches.report("loss_called", type(args[0]).__name__, args[0], args[1:], kwargs, out, site())
+                return out
             except BaseException as error:
-                _without_us(error)
+                if outermost:
+                    self.depth = 0
+                    patches.report("forward_failed", args[0], error)
+                if state.loss_module is args[0]:
+                    state.loss_module = None
+                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
                 raise
-            finally:
-                depth[0] -= 1
-            patches.report("forward_ends", self, args, kwargs, out)
-            return out
 
         return __call__
 
-    patches.replace(nn.Module, "__call__", make)
+    def _is_model(self, module: nn.Module) -> bool:
+        known = self._model.get(module)
+        if known is None:
+            known = any(p is not None for part in module.modules() for p in part._parameters.values())
+            self._model[module] = known
+        return known
 
 
-def _has_parameters(module: nn.Module) -> bool:
-    return next(module.parameters(), None) is not None
+def _attention(patches: Patches) -> None:
+    """Attention that is recognisable: the fused call, and a softmax over the last axis of a (…, T, S) tensor."""
+
+    def fused(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if patches.deep:
+            patches.report("attention_called", "fused", args, kwargs, out)
+
+    def softmax(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if patches.deep and isinstance(out, Tensor) and out.dim() >= 3 and out.shape[-1] > 1:
+            patches.report("attention_called", "softmax", args, kwargs, out)
+
+    patches.replace(functional, "scaled_dot_product_attention", lambda original: around(original, after=fused), traced=True)
+    for owner in (functional, torch, Tensor):
+        patches.replace(owner, "softmax", lambda original: around(original, after=softmax), traced=True)
 
 
 def _loaders(patches: Patches) -> None:
+    begun_by: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    def iterates(iterator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        begun_by[iterator] = args[0]
+        patches.report("on_loader", args[0])
+
     def make(original: Function) -> Function:
-        def __iter__(self: Any) -> Any:
-            iterator = original(self)
-            patches.report("on_loader", self)
-            return _Batches(self, iterator, patches)
+        def __next__(self: Any) -> Any:
+            begun = clock()
+            try:
+                batch = original(self)
+            except BaseException as error:
+                if isinstance(error, StopIteration) and self in begun_by:
+                    patches.report("on_loader_end", begun_by[self], True)
+                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+                raise
+            loader = begun_by.get(self)
+            if loader is not None:
+                patches.report("on_batch", loader, batch, begun, clock())
+            return batch
 
-        return __iter__
+        return __next__
 
-    patches.replace(DataLoader, "__iter__", make)
-
-
-class _Batches:
-    """A loader's iterator that reports what it gives."""
-
-    def __init__(self, loader: Any, iterator: Any, patches: Patches) -> None:
-        self._loader, self._iterator, self._patches = loader, iterator, patches
-
-    def __iter__(self) -> _Batches:
-        return self
-
-    def __len__(self) -> int:
-        return len(self._iterator)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._iterator, name)
-
-    def __next__(self) -> Any:
-        begun = clock()
-        try:
-            batch = next(self._iterator)
-        except StopIteration:
-            self._patches.report("on_loader_end", self._loader, True)
-            raise
-        except BaseException as error:
-            _without_us(error)
-            raise
-        self._patches.report("on_batch", self._loader, batch, begun, clock())
-        return batch
+    patches.replace(DataLoader, "__iter__", lambda original: around(original, after=iterates))
+    patches.replace(loaders._BaseDataLoaderIter, "__next__", make)
 
 
 def _optimizers(patches: Patches) -> None:
@@ -167,12 +273,3 @@ def _optimizers(patches: Patches) -> None:
 
     patches.on_undo(register_optimizer_step_pre_hook(before).remove)
     patches.on_undo(register_optimizer_step_post_hook(after).remove)
-
-    def make(original: Function) -> Function:
-        def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-            patches.report("zero_grad")
-            return original(self, *args, **kwargs)
-
-        return zero_grad
-
-    patches.replace(torch.optim.Optimizer, "zero_grad", make)

@@ -1,0 +1,175 @@
+"""Evaluations: the passes without a backward, gathered into one record each; the loss they report, by the best evidence there is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from traindx.probe import Evaluation, LossCall
+from traindx.probes.passes import Pass, Pending
+from traindx.probes.stage import Stage
+
+clock = time.perf_counter
+PLAUSIBLE = 50.0  # a number read while evaluating counts as a loss only within this factor of the training loss
+
+
+@dataclass
+class _Open:
+    """The evaluation under way."""
+
+    evaluation: Evaluation
+    key: int
+    begun: float
+    ended: float
+    last_pass: int = 0
+    calls: list[tuple[Any, int]] = field(default_factory=list)  # loss of a batch as its loss call gave it, samples
+    reads: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)  # site → (value, samples, pass)
+
+
+class Evaluations:
+    """Opens, fills and closes evaluations."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self._recorder, self._scene = stage, stage.recorder, stage.scene
+        self._open: _Open | None = None
+        self._kinds: set[str] = set()  # loss functions that were trained with
+        self._datasets: set[int] = set()  # that were trained on
+        self._losses: list[float] = []  # recent training losses, to judge what is read
+        self._main = 0  # key of the validation data proper: the first that was evaluated
+        self._seen_loss = False
+        self.fetched_at = 0.0
+
+    # -- what training tells
+
+    def trained_with(self, call: LossCall) -> None:
+        """This call was trained through."""
+        self._kinds.add(call.name)
+
+    def train_storage(self, this: Pass) -> None:
+        """This pass was trained on."""
+        if this.loader is not None:
+            self._datasets.add(this.loader.dataset)
+
+    def trained(self, loss: float) -> None:
+        """A training loss, to compare with."""
+        self._losses = [*self._losses[-19:], loss]
+        self._stage.patches.scalars = not self._kinds or not self._seen_loss
+
+    # -- what evaluating brings
+
+    def forward(self, this: Pass) -> None:
+        """A pass of the evaluation."""
+        key = id(this.loader.ref()) if this.loader is not None else 0
+        open_ = self._at(key, this.begun)
+        if open_.last_pass == this.serial:
+            return
+        open_.last_pass, open_.ended = this.serial, this.ended
+        evaluation = open_.evaluation
+        evaluation.forwards += 1
+        evaluation.batches += 1
+        evaluation.samples += this.samples
+        evaluation.train_mode += this.training
+        evaluation.grad_enabled += this.grad
+        if this.loader is not None:
+            this.loader.val += 1
+            evaluation.loader = this.loader.ref()
+
+    def loss(self, waiting: Pending, latest: Pass | None) -> None:
+        """A loss call of the evaluation."""
+        of = waiting.of or latest
+        if of is not None:
+            self.forward(of)
+        open_ = self._open or self._at(0, clock())
+        open_.ended = clock()
+        if waiting.value is not None and (not self._kinds or waiting.call.name in self._kinds):
+            open_.calls.append((waiting.value, max(of.samples if of is not None else 1, 1)))
+
+    def read(self, value: float, site: str, latest: Pass | None) -> None:
+        """A number the script read while evaluating."""
+        if self._open is not None:
+            samples, serial = (latest.samples, latest.serial) if latest is not None else (1, 0)
+            self._open.reads.setdefault(site, []).append((value, max(samples, 1), serial))
+
+    def _at(self, key: int, begun: float) -> _Open:
+        if self._open is not None and self._open.key != key:
+            self.end()
+        if self._open is None:
+            start = self.fetched_at if 0 < begun - self.fetched_at < 60 else begun
+            self._open = _Open(Evaluation(max(self._scene.step - 1, 0)), key, start, begun)
+            self._stage.patches.scalars = True
+            self._recorder.tell("on_eval_begin", self._open.evaluation)
+        return self._open
+
+    # -- the end of one
+
+    def end(self) -> None:
+        """Close the evaluation under way, if there is one, and record it."""
+        open_, self._open = self._open, None
+        if open_ is None:
+            return
+        evaluation = open_.evaluation
+        evaluation.seconds = open_.ended - open_.begun
+        self._stage.step.eval_s += evaluation.seconds
+        values = self._values(open_)
+        if not values and not evaluation.samples:
+            return
+        on_train = evaluation.loader is not None and id(getattr(evaluation.loader, "dataset", None)) in self._datasets
+        back = self._recorder.apart()
+        if values:
+            self._record(values, evaluation, on_train, open_.key)
+        if not on_train:
+            self._recorder.tell("on_eval_end", evaluation)
+        back(evaluation.step)
+        data = {"samples": evaluation.samples, "batches": evaluation.batches, "seconds": evaluation.seconds, "on_train": on_train}
+        self._recorder.event("evaluation", data)
+
+    def _values(self, open_: _Open) -> list[tuple[Any, int]]:
+        """Loss and samples of each batch: from loss calls, else from what the script read."""
+        if open_.calls:
+            self._seen_loss = True
+            return open_.calls
+        near = self._losses[-1:] and sorted(self._losses)[len(self._losses) // 2]
+        for reads in open_.reads.values():  # in the order the program reads them: the loss comes first by habit
+            values = [v for v, _, _ in reads]
+            typical = sorted(values)[len(values) // 2]
+            if not near or (typical > 0) != (near > 0) or not 1 / PLAUSIBLE < abs(typical / near) < PLAUSIBLE:
+                continue
+            return [(v, n) for v, n, _ in reads]
+        if open_.evaluation.forwards and self._recorder.started:
+            self._scene.blind("loss/val", "evaluation passes were seen, but no loss call and no loss that was read as a number")
+        return []
+
+    def _record(self, values: list[tuple[Any, int]], evaluation: Evaluation, on_train: bool, key: int) -> None:
+        reading = _summary(values)
+        if on_train:
+            self._recorder.take({"eval/train_in_eval": reading["loss/val"]})
+            return
+        self._main = self._main or key or -1
+        if self._main not in (key, -1):
+            self._recorder.take({"metric/other/loss": reading["loss/val"]})
+            return
+        share = 1.0 / max(evaluation.forwards, 1)
+        reading["eval/samples"] = float(evaluation.samples)
+        reading["eval/train_mode"] = evaluation.train_mode * share
+        reading["eval/grad_enabled"] = evaluation.grad_enabled * share
+        self._recorder.take(reading)
+
+
+def _summary(values: list[tuple[Any, int]]) -> dict[str, Any]:
+    """loss/val, sample-weighted; the unweighted mean beside it; its standard error from the spread over batches."""
+    if all(isinstance(v, float) for v, _ in values):
+        losses = torch.tensor([v for v, _ in values], dtype=torch.float64, device="cpu")
+    else:
+        losses = torch.stack([v.reshape(()).double() for v, _ in values if isinstance(v, Tensor)])
+    share = torch.tensor([float(n) for _, n in values], dtype=torch.float64, device="cpu").to(losses.device)
+    share = share / share.sum()
+    mean = (losses * share).sum()
+    out = {"loss/val": mean, "eval/unweighted_loss": losses.mean()}
+    n = len(values)
+    if n > 1:
+        out["eval/loss_se"] = ((share * (losses - mean)) ** 2).sum().sqrt() * (n / (n - 1)) ** 0.5
+    return out

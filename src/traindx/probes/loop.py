@@ -1,0 +1,300 @@
+"""The loop's own facts: clearing, clipping, scaling, scheduling, modes, files; counted per update, noted when out of order."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from traindx.measures import peek
+from traindx.probes.stage import Stage
+from traindx.probes.step import Micro, Step
+
+WATCHED = (
+    "double_step", "clip_after_step", "clip_before_unscale", "clip_value", "clip_nonfinite", "scaler_bypassed", "scaler_no_update",
+    "scaler_with_bf16", "backward_in_autocast", "accumulation_undivided", "grad_all_none", "batch_size_one", "scheduler_order",
+    "lr_jump", "nonfinite", "nan_hidden", "inplace_error", "mode", "evaluation", "epoch", "spike", "checkpoint", "load", "exception",
+)  # fmt: skip
+
+
+@dataclass
+class _Owner:
+    """An optimizer as the loop sees it: its sentinel gradient tells clearing, touching and staleness apart."""
+
+    sentinel: weakref.ref[Tensor] | None = None
+    grad: tuple[int, int] | None = None  # (id, version) of the sentinel's gradient after the last backward or step
+    waits: bool = False  # no backward has reached it since its step
+    stale: bool = False
+    cleared: bool = False
+    backwards: int = -1  # serial of the last backward at its latest step
+    touched: bool = False  # somebody changed the gradient after the backward (not a known clip or unscale)
+
+
+class Loop:
+    """Listens to everything around the pass."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self._recorder, self._scene = stage, stage.recorder, stage.scene
+        self._owners: dict[int, _Owner] = {}
+        self._backwards = 0
+        self._schedulers: list[weakref.ref[Any]] = []
+        self._scalers: dict[int, dict[str, Any]] = {}
+        self._scaled: tuple[weakref.ref[Tensor], Any] | None = None  # scaled loss → the loss it came from
+        self._in_scaler: Any = None
+        self._names: tuple[str, ...] = ()
+        self._objects: set[int] = set()
+        self._expected_touch = False
+        self._scheduled_early = 0
+        self._seeds: dict[str, bool] = {}
+        self._scene.fact("watched", list(WATCHED))
+        self._scene.fact("amp.scaler", False)
+        self._scene.fact("amp.autocast", None)
+
+    # -- gradients: clearing and staleness
+
+    def zero_grad(self, thing: Any) -> None:
+        """zero_grad of an optimizer or a module."""
+        self._stage.step.zero_grads += 1
+
+    def _backward_begins(self) -> None:
+        self._backwards += 1
+        self._expected_touch = False
+        if torch._C._is_any_autocast_enabled():
+            self._recorder.event("backward_in_autocast", {})
+        for owner in self._owners.values():
+            now = _grad_state(owner.sentinel)
+            if now != owner.grad or now is None:  # cleared: set to None, or written over
+                owner.cleared = owner.waits
+                owner.stale = False
+                owner.grad = now
+                owner.waits = owner.waits or now is None
+
+    def _backward_ended(self) -> None:
+        for owner in self._owners.values():
+            now = _grad_state(owner.sentinel)
+            if now != owner.grad and owner.waits:  # this backward reached it, the first since its step (or since it was cleared)
+                owner.stale = not owner.cleared
+                owner.waits = False
+            owner.grad = now
+
+    def _step_begins(self, optimizer: Any, closure: bool) -> None:
+        owner = self._owners.setdefault(id(optimizer), _Owner())
+        if not closure:
+            if owner.backwards == self._backwards:
+                self._recorder.event("double_step", {})
+            if all(p.grad is None for group in optimizer.param_groups for p in group["params"]):
+                self._stage.step.empty = 1
+                self._recorder.event("grad_all_none", {})
+        state = _grad_state(owner.sentinel)
+        owner.touched = state != owner.grad and not self._expected_touch
+        if self._stage.step.scaled and self._in_scaler is None:
+            self._recorder.event("scaler_bypassed", {})
+        if owner.stale and optimizer is (self._stage.optimizers or [None])[0]:
+            self._stage.step.stale = 1
+
+    def _step_ended(self, optimizer: Any) -> None:
+        owner = self._owners[id(optimizer)]
+        owner.backwards = self._backwards
+        param = next((p for group in optimizer.param_groups for p in group["params"] if p.grad is not None), None)
+        owner.sentinel = weakref.ref(param) if param is not None else None
+        owner.grad = _grad_state(owner.sentinel)
+        owner.waits, owner.stale, owner.cleared = True, False, False
+
+    def _closes(self, step: Step, row: dict[str, float]) -> None:
+        """The update is complete: look for accumulation; add the scaler's state."""
+        owner = self._owners.get(id(self._stage.optimizers[0])) if self._stage.optimizers else None
+        if not step.zero_grads and owner is not None and owner.cleared:
+            row["loop/zero_grads"] = 1.0
+        if _undivided(step.losses) and not (owner is not None and owner.touched):
+            self._recorder.event("accumulation_undivided", {"k": len(step.losses)})
+        for scaler in self._scalers.values():
+            if scaler.get("scale") is not None:
+                self._recorder.take({"amp/scale": scaler["scale"], "amp/skipped": 0.0})
+
+    # -- clipping
+
+    def clipped(self, norm: Any, limit: Any, kind: Any, parameters: Any) -> None:
+        """clip_grad_norm_ was called."""
+        step = self._stage.step
+        step.clips += 1
+        self._clip_order()
+        bound = float(limit) if isinstance(limit, float | int) else None
+        if isinstance(norm, Tensor) and norm.numel() == 1:
+            value = peek(norm)
+            reading: dict[str, Any] = {"clip/norm": value if value is not None else norm.detach().clone()}
+            if bound is not None:
+                reading["clip/threshold"] = bound
+            if kind in (2, 2.0) and self._scene.step >= 0:
+                reading["grad_norm"] = reading["clip/norm"]
+            self._recorder.take(reading)
+            if value is not None and not math.isfinite(value):
+                self._recorder.event("clip_nonfinite", {})
+
+    def clipped_value(self, value: Any) -> None:
+        """clip_grad_value_ was called."""
+        self._stage.step.clips += 1
+        self._clip_order()
+        self._recorder.event("clip_value", {"value": float(value) if isinstance(value, float | int) else None})
+
+    def _clip_order(self) -> None:
+        self._expected_touch = True
+        if any(o.backwards == self._backwards for o in self._owners.values()) and not self._stage.step.backwards:
+            self._recorder.event("clip_after_step", {})
+        if self._stage.step.scaled and not self._stage.step.unscaled:
+            self._recorder.event("clip_before_unscale", {})
+
+    # -- mixed precision
+
+    def scaled(self, scaler: Any, loss: Any, out: Any) -> None:
+        """GradScaler.scale was called."""
+        self._stage.step.scaled = True
+        self._scene.fact("amp.scaler", True)
+        if isinstance(out, Tensor) and isinstance(loss, Tensor):
+            self._scaled = (weakref.ref(out), loss.detach())
+
+    def _unscaled_loss(self, root: Tensor) -> Tensor | None:
+        scaled, self._scaled = self._scaled, None
+        return scaled[1] if scaled is not None and scaled[0]() is root else None
+
+    def unscaled(self, scaler: Any, optimizer: Any) -> None:
+        """GradScaler.unscale_ was called."""
+        self._stage.step.unscaled = self._expected_touch = True
+
+    def scaler_steps(self, scaler: Any, optimizer: Any) -> None:
+        """GradScaler.step begins."""
+        state = self._scalers.setdefault(id(scaler), {"stepped": 0, "updated": 0, "scale": None})
+        if state["stepped"] > state["updated"] + 1:
+            self._recorder.event("scaler_no_update", {})
+        state["stepped"] += 1
+        state["before"] = self._owners[id(optimizer)].backwards if id(optimizer) in self._owners else None
+        self._in_scaler, self._expected_touch = scaler, True
+        scale = getattr(scaler, "_scale", None)
+        if isinstance(scale, Tensor):
+            value = peek(scale)
+            state["scale"] = value if value is not None else scale.detach().clone()
+
+    def scaler_stepped(self, scaler: Any, optimizer: Any) -> None:
+        """GradScaler.step is over: did the optimizer step?"""
+        self._in_scaler = None
+        state = self._scalers[id(scaler)]
+        owner = self._owners.get(id(optimizer))
+        if owner is None or owner.backwards == state["before"]:
+            back = self._recorder.apart()
+            self._recorder.take({"amp/skipped": 1.0, **({"amp/scale": state["scale"]} if state["scale"] is not None else {})})
+            back(self._scene.step)
+            self._stage.step.losses = []
+
+    def scaler_updated(self, scaler: Any) -> None:
+        """GradScaler.update was called."""
+        state = self._scalers.setdefault(id(scaler), {"stepped": 0, "updated": 0, "scale": None})
+        state["updated"] = state["stepped"]
+
+    # -- schedules
+
+    def scheduled(self, scheduler: Any) -> None:
+        """An outermost scheduler stepped."""
+        self._stage.step.scheduler_steps += 1
+        self._objects.add(id(scheduler))
+        if not self._stage.optimizers and not self._recorder.started:
+            self._scheduled_early += 1
+            self._recorder.event("scheduler_order", {})
+        if not any(r() is scheduler for r in self._schedulers):
+            self._schedulers.append(weakref.ref(scheduler))
+
+    def built(self, kind: str, thing: Any) -> None:
+        """A scheduler, scaler or optimizer was constructed."""
+        if kind == "optimizer":
+            self._stage.optimizers_built += 1
+        elif kind == "scheduler":
+            if not any(r() is thing for r in self._schedulers):
+                self._schedulers.append(weakref.ref(thing))
+            if self._recorder.started:
+                self._stage.schedulers_rebuilt += 1
+        self._recorder.tell("on_built", kind, thing)
+
+    # -- modes, files, seeds, compilers
+
+    def noted(self, module: nn.Module) -> None:
+        """Somebody asked a module for its parameters."""
+        self._stage.note(module)
+
+    def switched(self, module: nn.Module, training: bool) -> None:
+        """train() or eval() of an outermost module."""
+        if any(m is module for m in self._stage.models):
+            self._recorder.event("mode", {"training": training})
+            self._recorder.tell("on_mode", module, training)
+
+    def saved(self, thing: Any, path: str, begun: float) -> None:
+        """torch.save wrote a file."""
+        from traindx.probes.updates import clock
+
+        self._stage.step.checkpoint_s += clock() - begun
+        self._recorder.tell("on_save", thing, path)
+
+    def loaded(self, thing: Any, state: Any, result: Any) -> None:
+        """load_state_dict of a module or optimizer."""
+        keys = tuple(str(k) for k in state) if isinstance(state, Mapping) else ()
+        missing = list(getattr(result, "missing_keys", ()))
+        unexpected = list(getattr(result, "unexpected_keys", ()))
+        what = "optimizer" if isinstance(thing, Optimizer) else "model"
+        self._recorder.event("load", {"what": what, "missing": missing[:20], "unexpected": unexpected[:20]})
+        self._recorder.tell("on_load", thing, keys, missing, unexpected)
+
+    def seeded(self, what: str, value: Any) -> None:
+        """A seed was set."""
+        self._seeds[what] = True
+        self._scene.fact("seeds", dict(self._seeds))
+        self._recorder.tell("on_seed", what, value)
+
+    def compiles(self) -> None:
+        """torch.compile was called."""
+        self._scene.compiled = True
+        self._scene.fact("perf.compiled", True)
+        for signal in ("act_rms/module", "dead_fraction/module", "attn_entropy/module", "bn_mean_gap/module"):
+            self._scene.blind(signal, "the model is compiled: modules are left alone so that graphs stay as they are")
+
+    def nan_replaced(self, tensor: Any) -> None:
+        """nan_to_num was called."""
+        if isinstance(tensor, Tensor) and tensor.is_floating_point() and self._scene.full and tensor.numel() <= 1 << 20:
+            self._recorder.tell("on_nan_to_num", tensor)
+
+    def on_metric(self, name: str, value: Any) -> None:
+        """The user logged a metric."""
+        phase = self._scene.phase
+        kind = name if name.startswith("metric/") else f"metric/{phase if phase in ('train', 'val') else 'other'}/{name}"
+        if isinstance(value, Tensor):
+            known = peek(value)
+            value = value.detach().clone() if known is None else known
+        self._recorder.take({kind: value if isinstance(value, Tensor) else float(value)})
+        self._recorder.tell("on_metric", name, value, phase)
+
+    def _group_names(self, n: int) -> tuple[str, ...]:
+        if len(self._names) != n:
+            self._names = tuple(f"group{i}" for i in range(n))
+        return self._names
+
+    def finish(self) -> None:
+        """Facts that are known at the end."""
+        for scheduler in (s for r in self._schedulers if (s := r()) is not None):
+            self._recorder.scene.facts.setdefault("schedule.name", type(scheduler).__name__)
+            break
+
+
+def _grad_state(ref: weakref.ref[Tensor] | None) -> tuple[int, int] | None:
+    param = ref() if ref is not None else None
+    grad = None if param is None else param.grad
+    return None if grad is None else (id(grad), grad._version)
+
+
+def _undivided(losses: list[Micro]) -> bool:
+    """Several micro-batches through one loss call, none of them divided by their number."""
+    if len(losses) < 2:
+        return False
+    first = losses[0]
+    return bool(first.call) and all(m.site == first.site and m.call == first.call and m.parts == 1.0 for m in losses)

@@ -1,0 +1,237 @@
+"""The patched points around the pass: clearing, clipping, scaling, schedules, modes, files, seeds, compilation, reading scalars."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import utils
+from torch.nn.utils import clip_grad
+from torch.optim import Optimizer, lr_scheduler
+
+from traindx.probes.story import clock
+from traindx.probes.taps import around
+
+if TYPE_CHECKING:
+    from traindx.probes.attach import Patches
+
+Function = Callable[..., Any]
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+
+def install(patches: Patches) -> None:
+    """Patch every point; each is undone by `Patches.remove`."""
+    _clearing(patches)
+    _clipping(patches)
+    _scaling(patches)
+    _schedules(patches)
+    _modules(patches)
+    _files(patches)
+    _seeds(patches)
+    _compilers(patches)
+    _scalars(patches)
+    _hiding(patches)
+
+
+def _argument(args: Args, kwargs: Kwargs, position: int, name: str, default: Any = None) -> Any:
+    return args[position] if len(args) > position else kwargs.get(name, default)
+
+
+def _clearing(patches: Patches) -> None:
+    def cleared(args: Args, kwargs: Kwargs) -> None:
+        patches.report("zero_grad", args[0])
+
+    patches.replace(Optimizer, "zero_grad", lambda original: around(original, before=cleared))
+    patches.replace(nn.Module, "zero_grad", lambda original: around(original, before=cleared))
+
+
+def _clipping(patches: Patches) -> None:
+    def by_norm(out: Any, args: Args, kwargs: Kwargs) -> None:
+        kind = _argument(args, kwargs, 2, "norm_type", 2.0)
+        patches.report("clipped", out, _argument(args, kwargs, 1, "max_norm"), kind, _argument(args, kwargs, 0, "parameters"))
+
+    def by_value(out: Any, args: Args, kwargs: Kwargs) -> None:
+        patches.report("clipped_value", _argument(args, kwargs, 1, "clip_value"))
+
+    for name, then in (("clip_grad_norm_", by_norm), ("clip_grad_value_", by_value)):
+        patches.replace(clip_grad, name, lambda original, then=then: around(original, after=then))
+        patches.replace(utils, name, lambda original, name=name: _same(clip_grad, name))
+
+
+def _same(owner: Any, name: str) -> Function:
+    """The wrapper that stands in another module already, once more."""
+    inner = getattr(owner, name)
+    return around(inner)
+
+
+def _scaling(patches: Patches) -> None:
+    kind = torch.amp.GradScaler
+
+    def scaled(out: Any, args: Args, kwargs: Kwargs) -> None:
+        if args[0].is_enabled():
+            patches.report("scaled", args[0], _argument(args, kwargs, 1, "outputs"), out)
+
+    def unscaled(out: Any, args: Args, kwargs: Kwargs) -> None:
+        if args[0].is_enabled():
+            patches.report("unscaled", args[0], _argument(args, kwargs, 1, "optimizer"))
+
+    def steps(args: Args, kwargs: Kwargs) -> None:
+        if args[0].is_enabled():
+            patches.report("scaler_steps", args[0], _argument(args, kwargs, 1, "optimizer"))
+
+    def stepped(out: Any, args: Args, kwargs: Kwargs) -> None:
+        if args[0].is_enabled():
+            patches.report("scaler_stepped", args[0], _argument(args, kwargs, 1, "optimizer"))
+
+    def updated(out: Any, args: Args, kwargs: Kwargs) -> None:
+        if args[0].is_enabled():
+            patches.report("scaler_updated", args[0])
+
+    patches.replace(kind, "__init__", lambda original: around(original, after=lambda out, a, k: patches.report("built", "scaler", a[0])))
+    patches.replace(kind, "scale", lambda original: around(original, after=scaled))
+    patches.replace(kind, "unscale_", lambda original: around(original, after=unscaled))
+    patches.replace(kind, "step", lambda original: around(original, before=steps, after=stepped))
+    patches.replace(kind, "update", lambda original: around(original, after=updated))
+
+
+def _schedules(patches: Patches) -> None:
+    depth = [0]  # schedulers step themselves when they are built, and one another
+
+    def begins(args: Args, kwargs: Kwargs) -> None:
+        depth[0] += 1
+
+    def fails(error: BaseException, args: Args, kwargs: Kwargs) -> None:
+        depth[0] -= 1
+
+    def built(out: Any, args: Args, kwargs: Kwargs) -> None:
+        depth[0] -= 1
+        if not depth[0]:
+            patches.report("built", "scheduler", args[0])
+
+    def stepped(out: Any, args: Args, kwargs: Kwargs) -> None:
+        depth[0] -= 1
+        if not depth[0]:
+            patches.report("scheduled", args[0])
+
+    kinds = [k for k in vars(lr_scheduler).values() if isinstance(k, type) and issubclass(k, lr_scheduler.LRScheduler)]
+    for kind in kinds:
+        if "__init__" in vars(kind):
+            patches.replace(kind, "__init__", lambda original: around(original, before=begins, after=built, failed=fails))
+        if "step" in vars(kind):
+            patches.replace(kind, "step", lambda original: around(original, before=begins, after=stepped, failed=fails))
+
+    def made(out: Any, args: Args, kwargs: Kwargs) -> None:
+        patches.report("built", "optimizer", args[0])
+
+    patches.replace(Optimizer, "__init__", lambda original: around(original, after=made))
+
+
+def _modules(patches: Patches) -> None:
+    depth = [0]  # train() walks down the tree by calling itself
+
+    def begins(args: Args, kwargs: Kwargs) -> None:
+        depth[0] += 1
+
+    def switched(out: Any, args: Args, kwargs: Kwargs) -> None:
+        depth[0] -= 1
+        if not depth[0]:
+            patches.report("switched", args[0], bool(_argument(args, kwargs, 1, "mode", True)))
+
+    def fails(error: BaseException, args: Args, kwargs: Kwargs) -> None:
+        depth[0] -= 1
+
+    def noted(args: Args, kwargs: Kwargs) -> None:
+        patches.report("noted", args[0])
+
+    patches.replace(nn.Module, "train", lambda original: around(original, before=begins, after=switched, failed=fails))
+    patches.replace(nn.Module, "parameters", lambda original: around(original, before=noted))
+    patches.replace(nn.Module, "named_parameters", lambda original: around(original, before=noted))
+
+
+def _files(patches: Patches) -> None:
+    begun = [0.0]
+
+    def saves(args: Args, kwargs: Kwargs) -> None:
+        begun[0] = clock()
+
+    def saved(out: Any, args: Args, kwargs: Kwargs) -> None:
+        target = _argument(args, kwargs, 1, "f", "")
+        patches.report("saved", _argument(args, kwargs, 0, "obj"), str(target)[:300], begun[0])
+
+    def loaded(out: Any, args: Args, kwargs: Kwargs) -> None:
+        patches.report("loaded", args[0], _argument(args, kwargs, 1, "state_dict"), out)
+
+    patches.replace(torch, "save", lambda original: around(original, before=saves, after=saved))
+    patches.replace(nn.Module, "load_state_dict", lambda original: around(original, after=loaded))
+    patches.replace(Optimizer, "load_state_dict", lambda original: around(original, after=loaded))
+
+
+def _seeds(patches: Patches) -> None:
+    def teller(what: str) -> Function:
+        return lambda args, kwargs: patches.report("seeded", what, args[0] if args else next(iter(kwargs.values()), None))
+
+    points = [(torch, "manual_seed", "torch"), (torch.cuda, "manual_seed_all", "cuda"), (random, "seed", "python")]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        points.append((numpy.random, "seed", "numpy"))
+    for owner, name, what in points:
+        patches.replace(owner, name, lambda original, what=what: around(original, before=teller(what)))
+
+
+def _compilers(patches: Patches) -> None:
+    """Compilers read Python code: before they look, modules are left alone for good, scripting sees the originals."""
+
+    def compiles(args: Args, kwargs: Kwargs) -> None:
+        patches.leave_traced()
+        patches.report("compiles")
+
+    patches.replace(torch, "compile", lambda original: around(original, before=compiles))
+
+    def make(original: Function) -> Function:
+        def script(*args: Any, **kwargs: Any) -> Any:
+            back = patches.lift()
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+                raise
+            finally:
+                back()
+
+        return script
+
+    patches.replace(torch.jit, "script", make)
+
+
+def _scalars(patches: Patches) -> None:
+    """Numbers the script reads off tensors: how a hand-written validation loss is seen."""
+    from traindx.probes.attach import site
+
+    def make(original: Function) -> Function:
+        def read(self: Tensor) -> Any:
+            try:
+                value = original(self)
+            except BaseException as error:
+                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+                raise
+            if patches.scalars and isinstance(value, float):
+                patches.report("scalar_read", self, value, site())
+            return value
+
+        return read
+
+    patches.replace(Tensor, "item", make, traced=True)
+    patches.replace(Tensor, "__float__", make, traced=True)
+
+
+def _hiding(patches: Patches) -> None:
+    def hidden(args: Args, kwargs: Kwargs) -> None:
+        patches.report("nan_replaced", _argument(args, kwargs, 0, "input"))
+
+    for owner in (torch, Tensor):
+        patches.replace(owner, "nan_to_num", lambda original: around(original, before=hidden), traced=True)

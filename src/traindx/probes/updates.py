@@ -1,0 +1,203 @@
+"""Backwards and updates: what a step is, which loss is behind it, whether it looks abnormal."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from traindx.measures import peek
+from traindx.probe import TRAIN, Row
+from traindx.probes.gate import LossGate
+from traindx.probes.loop import Loop
+from traindx.probes.manual import Manual
+from traindx.probes.passes import divisor, scalar
+from traindx.probes.phases import Phases
+from traindx.probes.stage import Stage
+from traindx.probes.step import Micro, Step, mean_loss
+
+clock = time.perf_counter
+
+
+class Updates:
+    """Follows backwards and optimizer steps, and closes the record of each update."""
+
+    def __init__(self, stage: Stage, phases: Phases, loop: Loop) -> None:
+        self._stage, self._phases, self._loop = stage, phases, loop
+        self._recorder, self._scene = stage.recorder, stage.scene
+        self._gate = LossGate()
+        self._manual = Manual(stage)
+        self._inside: Any = None  # the optimizer whose step is under way
+        self._closure = False
+        self._backwards_inside = 0
+        self._begun = self._step_begun = 0.0
+        self._losses_of: dict[int, Any] = {}
+        self._optimizer_names: tuple[str, ...] = ()
+        self._last_lr: float | None = None
+
+    # -- backward
+
+    def backward_begins(self, tensors: Any, site: str) -> None:
+        """A backward is about to run."""
+        self._begun = clock()
+        root = tensors if isinstance(tensors, Tensor) else next((t for t in tensors if isinstance(t, Tensor)), None)
+        if root is None or root.grad_fn is None:
+            return
+        if self._manual.changed(root):
+            self._close_manual()
+        nearest = self._phases._claim(root)
+        self._phases._evaluations.end()
+        self._scene.phase = TRAIN
+        self._loop._backward_begins()
+        self._stage.step.backwards += 1
+        self._backwards_inside += self._inside is not None
+        self._take_loss(root, site, nearest)
+        self._manual.backward()
+        self._recorder.tell("on_backward", root)
+
+    def _take_loss(self, root: Tensor, site: str, nearest: Any) -> None:
+        loss, parts = self._loop._unscaled_loss(root), 1.0
+        if loss is None:
+            loss = root
+        if loss.grad_fn is not None:
+            parts = divisor(loss)
+        value = scalar(loss)
+        if value is None:
+            return
+        self._scene.loss = loss.detach()
+        whole = value * parts if parts != 1.0 else value
+        alone = nearest is not None and isinstance(whole, float) and nearest.value == whole
+        self._stage.step.losses.append(Micro(site, whole, parts, nearest.call.site if alone else ""))
+        if isinstance(value, float) and not math.isfinite(value):
+            self._recorder.nonfinite("loss", ["loss"], value, "before")
+        elif isinstance(whole, float):
+            self._judge(whole)
+
+    def _judge(self, loss: float) -> None:
+        self._phases._evaluations.trained(loss)
+        z = self._gate.z(loss)
+        if z > LossGate.ABNORMAL:
+            self._scene.full = True  # gradients and weights of this step, activations from the next on
+            self._recorder.governor.alarm()
+            self._recorder.event("spike", {"signal": "loss/train", "z": z})
+
+    def backward_failed(self, error: BaseException) -> None:
+        """A backward raised."""
+        text = str(error)
+        if "modified by an inplace operation" in text:
+            self._recorder.event("inplace_error", {"message": text[:300]})
+
+    def backward_ends(self) -> None:
+        """A backward is done: gradients are there."""
+        self._stage.step.backward_s += clock() - self._begun
+        self._loop._backward_ended()
+        if self._inside is not None and self._closure and self._backwards_inside == 1:
+            self._before(self._inside)
+        elif self._manual.on:
+            if not self._recorder.started:
+                self._recorder.start()
+            self._manual.graded()
+            self._before(None)
+
+    # -- the update
+
+    def step_begins(self, optimizer: Any, closure: bool) -> None:
+        """An optimizer's step is about to be made."""
+        stage = self._stage
+        if stage.given_optimizers and all(o is not optimizer for o in stage.given_optimizers):
+            return
+        self._step_begun = clock()
+        self._inside, self._closure, self._backwards_inside = optimizer, closure, 0
+        if all(o is not optimizer for o in stage.optimizers):
+            stage.stepped_first(optimizer)
+        if not self._recorder.started:
+            self._recorder.start()
+        self._loop._step_begins(optimizer, closure)
+        if not closure:
+            self._before(optimizer)
+
+    def _before(self, optimizer: Any) -> None:
+        self._recorder.tell("before_step", optimizer)
+
+    def step_ends(self, optimizer: Any) -> None:
+        """The update was made."""
+        if self._inside is not optimizer:
+            return
+        self._inside = None
+        self._stage.step.optimizer_s += clock() - self._step_begun
+        self._recorder.tell("after_step", optimizer)
+        self._loop._step_ended(optimizer)
+        losses = self._stage.step.losses
+        if losses:
+            self._losses_of[id(optimizer)] = mean_loss(losses)
+        if optimizer is self._stage.optimizers[0]:
+            self._lr(optimizer)
+            self._close()
+        self._stage.step.losses = []
+
+    def _lr(self, optimizer: Any) -> None:
+        rates = [_number(group.get("lr")) for group in optimizer.param_groups]
+        if rates and rates[0] is not None:
+            now, before = rates[0], self._last_lr
+            self._recorder.take({"lr": now})
+            if before and now and abs(math.log(abs(now / before))) > 0.4:
+                self._recorder.event("lr_jump", {"from": before, "to": now})
+            self._last_lr = now
+        if len(rates) > 1:
+            names = self._loop._group_names(len(rates))
+            self._recorder.take({"lr/group": Row(names, [math.nan if r is None else r for r in rates])})
+
+    def _close(self) -> None:
+        stage, step, now = self._stage, self._stage.step, clock()
+        loss = mean_loss(step.losses)
+        if loss is not None:
+            self._recorder.take({"loss/train": loss})
+        if len(stage.optimizers) > 1:
+            self._take_losses_of()
+        took = now - stage.last_end if stage.last_end is not None else 0.0
+        step.eval_submodules = stage.asleep() if self._scene.full else 0
+        row = step.row(took, self._recorder.spent_s)
+        row["epoch"] = float(self._scene.epoch)
+        self._loop._closes(step, row)
+        stage.step, stage.last_end = Step(), now
+        self._recorder.close_step(row, took, step.eval_s + step.checkpoint_s)
+        stage.set_view()
+
+    def _take_losses_of(self) -> None:
+        every = [self._losses_of.get(id(o)) for o in self._stage.optimizers]
+        if all(isinstance(v, float) for v in every):
+            if len(self._optimizer_names) != len(every):
+                self._optimizer_names = tuple(f"optimizer{i}" for i in range(len(every)))
+            self._recorder.take({"loss/optimizer": Row(self._optimizer_names, every)})  # type: ignore[dict-item]
+
+    # -- updates by hand
+
+    def _close_manual(self) -> None:
+        self._recorder.tell("after_step", None)
+        lr = self._manual.rate()
+        if lr is not None:
+            self._recorder.take({"lr": lr})
+        self._close()
+        self._manual.closed()
+
+    def finish(self) -> None:
+        """The program ends."""
+        if self._manual.changed(None):
+            self._close_manual()
+
+
+def _number(rate: Any) -> float | None:
+    if isinstance(rate, Tensor):
+        return peek(rate)
+    return float(rate) if isinstance(rate, float | int) else None
+
+
+def autocast_dtype() -> str | None:
+    """The dtype of the autocast in force, if any."""
+    for device in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(device):
+            return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+    return None
