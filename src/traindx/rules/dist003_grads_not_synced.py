@@ -1,0 +1,79 @@
+"""Gradients not synchronised: ranks update from different gradients.
+
+## What it sees
+
+Fingerprints of the gradients at the update, equal to the bit under data parallelism, that differ between ranks. At
+every update the wrapper is not used at all; at some of them `no_sync` covers the last micro-batch now and then.
+
+## Why it matters
+
+Replicas part with the first update (`DIST001`), and each learns from its own share of the data.
+
+## What else looks like this
+
+- Micro-batches under `no_sync` differ by design; what counts is the update.
+- Methods that average weights instead of gradients: replicas meet again and again; info.
+- Sharded gradients differ by design: not judged.
+
+## What to do
+
+Run the forward through the wrapper (`ddp(x)`, not `ddp.module(x)`). Leave `no_sync` before the last backward of an
+accumulation. Check hooks and parameters that some ranks do not use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import ranks
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "DIST003",
+    needs={"rank/grads | fact:world_size": 1},
+    says={
+        "": "gradients differ between ranks at every update that was compared ({count}): they are not synchronised",
+        "some": "gradients differ between ranks at {count} of {total} updates: they are not always synchronised",
+        "meet": "gradients differ between ranks while their weights are averaged now and then",
+    },
+    fix={
+        "": "Call the DistributedDataParallel wrapper in forward, not its .module.",
+        "some": "Leave no_sync() before the last backward of each accumulation.",
+        "meet": "Nothing, if the averaging is meant.",
+    },
+    severity=Severity.CRITICAL,
+    confidence=Confidence.EXACT,
+    explains=("DIST001", "DIST006"),
+)
+def grads_not_synced(run: Run, *, meetings: int = 3) -> Iterator[Evidence]:
+    # As in DIST001: weights that are equal again three times after they parted are averaged on purpose.
+    seen = ranks.rows(run, "rank/grads", sharded=False)
+    apart = np.flatnonzero(~seen.equal)
+    if not len(apart):
+        return
+    first = int(seen.steps[apart[0]])
+    meet = _meet(run, first) >= meetings
+    say = "meet" if meet else "" if len(apart) == len(seen) else "some"
+    lone = ranks.apart(seen.names, seen.values[apart[0]])
+    yield Evidence(
+        where=tuple(ranks.label(n) for n in lone),
+        steps=(first, int(seen.steps[apart[-1]])),
+        say=say,
+        severity=Severity.INFO if meet else None,
+        rank=ranks.number(lone[0]) if len(lone) == 1 else None,
+        facts={"count": len(apart), "total": len(seen)},
+    )
+
+
+def _meet(run: Run, since: int) -> int:
+    """How often the weights were equal on all ranks after a step, having differed at least once."""
+    if "rank/params" not in run:
+        return 0
+    seen = ranks.rows(run, "rank/params")
+    later = seen.equal[seen.steps > since]
+    return int(np.count_nonzero(later)) if not np.all(later) else 0

@@ -1,0 +1,55 @@
+"""DIST001: replicas hold different parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run, steady
+from traindx.finding import Severity, Status
+from traindx.rules.dist001_rank_drift import rank_drift as rule
+from traindx.run import Run
+
+PRINTS = np.random.default_rng(0).integers(0, 2**52, 20).astype(float)
+
+
+def replicas(*columns: np.ndarray, **facts: object) -> Run:
+    return a_run({"rank/params": {str(i): c for i, c in enumerate(columns)}}, steps=np.arange(20) * 500, facts=facts)
+
+
+def changed(at: int) -> np.ndarray:
+    out = PRINTS.copy()
+    out[at:] += 1
+    return out
+
+
+def test_names_the_rank_and_the_step() -> None:
+    [found] = rule.findings(replicas(PRINTS, PRINTS, changed(4), PRINTS))
+    assert found.where == ("rank 2",) and found.rank == 2 and found.steps == (2000, 9500)
+    assert found.severity is Severity.CRITICAL
+
+
+def test_different_from_the_start() -> None:
+    [found] = rule.findings(replicas(PRINTS, changed(0)))
+    assert found.variant == "start" and found.where == ("rank 0", "rank 1")
+
+
+def test_equal_replicas_with_different_losses_are_healthy() -> None:
+    run = replicas(PRINTS, PRINTS).with_(a_run({"rank/loss": {"0": steady(20), "1": steady(20, seed=1)}}).signals)
+    assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_replicas_that_meet_again_average_on_purpose() -> None:
+    other = PRINTS.copy()
+    other[np.arange(20) % 4 != 3] += 7
+    run = replicas(PRINTS, other)
+    assert next(rule.findings(run)).severity is Severity.INFO
+    assert next(rule.findings(run, meetings=50)).severity is Severity.CRITICAL
+
+
+def test_sharded_models_are_not_judged() -> None:
+    assert rule.outcome(replicas(PRINTS, changed(0), distributed="fsdp")).status is Status.MUTED
+
+
+def test_one_process_is_muted_and_missing_files_are_blind() -> None:
+    assert rule.outcome(a_run(facts={"world_size": 1})).status is Status.MUTED
+    assert rule.outcome(a_run(facts={"world_size": 2})).status is Status.BLIND

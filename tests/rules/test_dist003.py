@@ -1,0 +1,39 @@
+"""DIST003: ranks update from different gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.dist003_grads_not_synced import grads_not_synced as rule
+
+A, B = (np.random.default_rng(s).integers(0, 2**52, 12).astype(float) for s in range(2))
+
+
+def test_never_synchronised() -> None:
+    [found] = rule.findings(a_run({"rank/grads": {"0": A, "1": B}}))
+    assert found.variant == "" and found.severity is Severity.CRITICAL and "DistributedDataParallel" in found.fix
+
+
+def test_sometimes_not_synchronised() -> None:
+    other = A.copy()
+    other[[3, 7]] += 1
+    [found] = rule.findings(a_run({"rank/grads": {"0": A, "1": other, "2": A}}))
+    assert found.variant == "some" and found.rank == 1 and found.steps == (3, 7)
+
+
+def test_equal_gradients_are_clear() -> None:
+    assert rule.outcome(a_run({"rank/grads": {"0": A, "1": A}})).status is Status.CLEAR
+
+
+def test_weights_that_are_averaged_now_and_then_are_meant() -> None:
+    other = A.copy()
+    other[::2] += 1
+    run = a_run({"rank/grads": {"0": A, "1": B}, "rank/params": {"0": A, "1": other}})
+    assert next(rule.findings(run)).severity is Severity.INFO
+    assert next(rule.findings(run, meetings=99)).severity is Severity.CRITICAL
+
+
+def test_it_accounts_for_the_drift() -> None:
+    assert "DIST001" in rule.explains

@@ -1,0 +1,53 @@
+"""DIST007: one rank alone is off."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run, steady
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.dist007_device_fault import device_fault as rule
+from traindx.run import Event, Run
+
+
+def losses(**spikes: list[int]) -> Run:
+    columns = {str(i): steady(300, 2.0, 0.02, seed=i) for i in range(4)}
+    for name, at in spikes.items():
+        columns[name[1:]][at] += 5.0
+    return a_run({"rank/loss": columns}, facts={"world_size": 4})
+
+
+def test_the_first_rank_with_a_nan_is_named() -> None:
+    events = [Event(30, "nonfinite", {"what": "loss", "rank": 2}), Event(31, "nonfinite", {"what": "loss", "rank": 0})]
+    [found] = rule.findings(losses().with_(events=events))
+    assert found.rank == 2 and found.steps == (30, 30) and found.severity is Severity.WARNING
+
+
+def test_ranks_that_break_together_have_another_cause() -> None:
+    events = [Event(30, "nonfinite", {"what": "loss", "rank": r}) for r in (0, 1)]
+    assert not list(rule.findings(losses().with_(events=events)))
+
+
+def test_an_infinite_record_on_one_rank() -> None:
+    run = a_run({"rank/loss": {"0": [1.0, 1.0], "1": [1.0, np.inf]}})
+    [found] = rule.findings(run)
+    assert found.rank == 1 and found.confidence is Confidence.EXACT
+
+
+def test_leaps_of_one_rank_are_a_hint_and_the_limit_decides() -> None:
+    [found] = rule.findings(losses(r3=[10, 90, 200]))
+    assert found.rank == 3 and found.confidence is Confidence.SUGGESTIVE and found.severity is Severity.INFO
+    assert not list(rule.findings(losses(r3=[10, 90])))
+    assert list(rule.findings(losses(r3=[10, 90]), least=2))
+
+
+def test_leaps_everywhere_are_the_data() -> None:
+    assert not list(rule.findings(losses(r3=[10, 90, 200], r1=[50])))
+
+
+def test_ordinary_spread_between_ranks_is_clear() -> None:
+    assert rule.outcome(losses()).status is Status.CLEAR
+
+
+def test_one_process_is_muted() -> None:
+    assert rule.outcome(a_run(facts={"world_size": 1})).status is Status.MUTED
