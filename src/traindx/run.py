@@ -25,7 +25,11 @@ def _same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:
     return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
 
 
-@dataclass(frozen=True, eq=False)
+def _span(steps: Ints) -> str:
+    return f", steps {steps[0]}–{steps[-1]}" if len(steps) else ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Series:
     """One number per recorded step; `times` are wall-clock seconds where known."""
 
@@ -54,6 +58,9 @@ class Series:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        return f"<Series of {len(self)}{_span(self.steps)}, last {self.last:.6g}>"
+
     @property
     def last(self) -> float:
         """The newest value; NaN when there is none."""
@@ -80,7 +87,7 @@ class Series:
         return out
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Matrix:
     """One number per recorded step and name: parameters, modules, groups, classes."""
 
@@ -107,6 +114,9 @@ class Matrix:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Matrix of {len(self)} x {len(self.names)}{_span(self.steps)}>"
 
     def column(self, name: str) -> Series:
         """The series of one name."""
@@ -138,7 +148,7 @@ class Event:
 Signal = Series | Matrix
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """The record of one training: signals over steps, facts, events, and notes of what is missing from it."""
 
@@ -187,6 +197,10 @@ class Run:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        span = f", steps {self.steps[0]}–{self.steps[1]}" if self.steps else ""
+        return f"<Run {self.source or self.kind}: {len(self.signals)} signals{span}>"
 
     def series(self, name: str) -> Series:
         """The series of that name, empty when it was not recorded."""
