@@ -1,0 +1,227 @@
+"""Judging what feeds remembered: overlaps, conflicts, order, class dispersion, leaking features. Plain numpy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traindx.probes.feeds import Feed, Rows, Turn
+
+_REPEATED = 3  # batches that must come in the same order before we speak of one
+
+
+def shared(train: Feed, val: Feed) -> int:
+    """Distinct validation samples that were also trained on."""
+    return len(np.intersect1d(train.store.table()[0], val.store.table()[0]))
+
+
+def conflicts(feed: Feed) -> int:
+    """Inputs that came with more than one label, over all passes."""
+    contents, labels, _ = feed.store.table()
+    if not labels.any():
+        return 0
+    pairs = np.unique(np.stack([contents, labels], 1), axis=0)
+    _, counts = np.unique(pairs[:, 0], return_counts=True)
+    return int((counts > 1).sum())
+
+
+def first_pass(feed: Feed) -> dict[str, float]:
+    """Distinct over drawn samples of the first pass, and the share whose content had been seen before in it."""
+    contents, _, turns = feed.store.table()
+    own = contents[turns == 1]
+    first = feed.turns[0] if feed.turns else Turn()
+    if not len(own) or len(own) < 0.9 * first.samples:
+        return {}
+    unique = len(np.unique(own)) / len(own)
+    return {"unique": unique, "duplicate": 1 - unique}
+
+
+def _agree(one: Mapping[int, int], two: Mapping[int, int]) -> tuple[int, int]:
+    """(places both passes were looked at, places where they agree)."""
+    both = one.keys() & two.keys()
+    return len(both), sum(one[i] == two[i] for i in both)
+
+
+def order_repeats(feed: Feed) -> bool | None:
+    """Whether the second pass served what the first did in the same order; None when two passes were not seen.
+
+    Contents decide where they repeat; where samples are augmented the sequence of labels does, if it is not constant.
+    """
+    if len(feed.turns) < 2:
+        return None
+    first, second = feed.turns[:2]
+    n, same = _agree(first.prints, second.prints)
+    if n < _REPEATED:
+        return None
+    if same == n:
+        return True
+    m, alike = _agree(first.labels, second.labels)
+    return m >= _REPEATED and alike == m and len(set(first.labels.values())) > len(first.labels) // 2
+
+
+def random_contents(feed: Feed) -> bool | None:
+    """Whether the same samples (by the order of their labels) came with other contents in a second pass; None: cannot tell."""
+    if len(feed.turns) < 2:
+        return None
+    first, second = feed.turns[:2]
+    n, same = _agree(first.prints, second.prints)
+    if not n:
+        return None
+    if same == n:
+        return False
+    contents, _, turns = feed.store.table()
+    one, two = set(contents[turns == 1].tolist()), set(contents[turns == 2].tolist())
+    if one and two and len(one & two) > 0.5 * min(len(one), len(two)):
+        return False  # the same samples in another order
+    m, alike = _agree(first.labels, second.labels)
+    return True if m == n == alike and len(set(first.labels.values())) > 1 else None
+
+
+def repeats(feed: Feed) -> dict[str, int]:
+    """How many samples of the second pass had the very content of one in the first, of how many."""
+    contents, _, turns = feed.store.table()
+    one, two = contents[turns == 1], contents[turns == 2]
+    return {"repeats": int(np.isin(two, one).sum()), "checked": len(two)} if len(one) and len(two) else {}
+
+
+def dispersion(batches: Sequence[Counter[int]]) -> tuple[float, float] | None:
+    """(χ²/dof, p) of class counts over batches against one common mix; classes expected less than once a batch are pooled.
+
+    1 when batches are drawn at random, far above when they are sorted, below when they are stratified.
+    """
+    if len(batches) < 4:
+        return None
+    names = sorted(set().union(*batches))
+    table = np.array([[b.get(c, 0) for c in names] for b in batches], float)
+    share = table.sum(0) / table.sum()
+    rare = share * table.sum(1).mean() < 1
+    if rare.sum() > 1:
+        table = np.column_stack([table[:, ~rare], table[:, rare].sum(1)])
+    table = table[:, table.sum(0) > 0]
+    rows, columns = table.shape
+    if columns < 2:
+        return None
+    expected = table.sum(1, keepdims=True) * table.sum(0) / table.sum()
+    dof = (rows - 1) * (columns - 1)
+    chi2 = float(((table - expected) ** 2 / expected).sum())
+    from scipy.stats import chi2 as law
+
+    return chi2 / dof, float(law.sf(chi2, dof))
+
+
+def feature_scores(feed: Feed, least: int = 200) -> dict[str, float]:
+    """Feature → how well it alone gives the target: AUC for two classes, the gain over the prior for more, R² for numbers."""
+    if feed.kept_rows < least or not feed.rows:
+        return {}
+    x, y = np.concatenate(feed.rows), np.concatenate(feed.row_labels).astype(float)
+    classes = np.unique(y)
+    if len(classes) < 2:
+        return {}
+    score = auc if len(classes) == 2 else (gain if len(classes) <= 50 and not feed.float_labels else r2)
+    with np.errstate(all="ignore"):
+        return {str(i): round(score(x[:, i].astype(float), y), 5) for i in range(x.shape[1]) if np.ptp(x[:, i]) > 0}
+
+
+def auc(x: NDArray[Any], y: NDArray[Any]) -> float:
+    """Area under the ROC curve of one feature, whichever way round it is.
+
+    >>> auc(np.array([1.0, 2, 3, 4]), np.array([0, 0, 1, 1]))
+    1.0
+    """
+    from scipy.stats import rankdata
+
+    up = y == y.max()
+    n, m = int(up.sum()), int((~up).sum())
+    area = (rankdata(x)[up].sum() - n * (n + 1) / 2) / (n * m)
+    return float(max(area, 1 - area))
+
+
+def gain(x: NDArray[Any], y: NDArray[Any], bins: int = 30) -> float:
+    """(accuracy − prior) / (1 − prior) of the majority class per quantile bin, learned on one half, scored on the other."""
+    edges = np.unique(np.quantile(x, np.linspace(0, 1, bins + 1)[1:-1]))
+    place = np.searchsorted(edges, x, side="right")
+    classes, y = np.unique(y, return_inverse=True)
+    votes = np.zeros((len(edges) + 1, len(classes)))
+    np.add.at(votes, (place[::2], y[::2]), 1)
+    hits = votes.argmax(1)[place[1::2]] == y[1::2]
+    prior = np.bincount(y).max() / len(y)
+    return float(max(0.0, (hits.mean() - prior) / (1 - prior)))
+
+
+def r2(x: NDArray[Any], y: NDArray[Any]) -> float:
+    """Squared correlation of one feature with the target, of values or of ranks, whichever is larger."""
+    from scipy.stats import rankdata
+
+    plain = np.corrcoef(x, y)[0, 1] ** 2
+    ranks = np.corrcoef(rankdata(x), rankdata(y))[0, 1] ** 2
+    return float(np.nanmax([plain, ranks, 0.0]))
+
+
+def label_probe(feed: Feed, least: int = 200, permutations: int = 19) -> dict[str, Any]:
+    """Do the inputs predict the labels? The better of five nearest neighbours and a linear probe, against permuted labels."""
+    if feed.kept_rows < least or not feed.rows:
+        return {}
+    x, y = np.concatenate(feed.rows).astype(float), np.concatenate(feed.row_labels).astype(float)
+    keep = x.std(0) > 0
+    if not keep.any() or np.ptp(y) == 0 or not np.isfinite(x).all() or not np.isfinite(y).all():
+        return {}
+    x = (x - x.mean(0))[:, keep] / x.std(0)[keep]
+    real = feed.float_labels or len(np.unique(y)) > 50
+    near, fold = _neighbours(x), _ridge_folds(x)
+    rng = np.random.default_rng(0)
+    null = [_skill(near, fold, rng.permutation(y), real) for _ in range(permutations)]
+    return {
+        "n": len(y),
+        "features": int(x.shape[1]),
+        "kind": "regression" if real else "class",
+        "score": _skill(near, fold, y, real),
+        "null_mean": float(np.mean(null)),
+        "null_sd": float(np.std(null, ddof=1)),
+        "permutations": permutations,
+    }
+
+
+def _neighbours(x: Rows, k: int = 5) -> NDArray[np.int64]:
+    square = (x**2).sum(1)
+    apart = square[:, None] + square[None, :] - 2 * x @ x.T
+    np.fill_diagonal(apart, np.inf)
+    return np.argpartition(apart, k, axis=1)[:, :k].astype(np.int64)
+
+
+def _ridge_folds(x: Rows, folds: int = 5) -> list[tuple[NDArray[np.bool_], NDArray[Any]]]:
+    """Per fold, who is left out and the matrix from the others' targets to their predictions."""
+    wide = np.column_stack([x, np.ones(len(x))])
+    out = []
+    for i in range(folds):
+        test = np.arange(len(x)) % folds == i
+        a = wide[~test]
+        out.append((test, wide[test] @ np.linalg.solve(a.T @ a + 1.0 * np.eye(a.shape[1]), a.T)))
+    return out
+
+
+def _skill(near: NDArray[np.int64], folds: list[tuple[NDArray[np.bool_], NDArray[Any]]], y: NDArray[Any], real: bool) -> float:
+    """Accuracy (classes) or R² (numbers), the better of the two probes."""
+    goal = y[:, None] if real else (y[:, None] == np.unique(y)[None, :]).astype(float)
+    by_neighbours = goal[near].mean(1)
+    by_line = np.empty_like(goal)
+    for test, matrix in folds:
+        by_line[test] = matrix @ goal[~test]
+    if real:
+        total = ((goal - goal.mean()) ** 2).sum()
+        return float(max(1 - ((goal - p) ** 2).sum() / total for p in (by_neighbours, by_line)))
+    truth = goal.argmax(1)
+    return float(max((p.argmax(1) == truth).mean() for p in (by_neighbours, by_line)))
+
+
+def drifts(turns: Sequence[Turn], least: int = 4) -> bool | None:
+    """Whether the batches change from pass to pass in one direction, by a fifth or more: a curriculum."""
+    levels = np.array([t.mean / t.seen for t in turns if t.seen])
+    if len(levels) < least:
+        return None
+    moves = np.diff(levels)
+    whole = abs(levels[-1] - levels[0])
+    return bool((np.all(moves > 0) or np.all(moves < 0)) and whole > 0.2 * np.abs(levels).max())

@@ -1,0 +1,403 @@
+"""The loss call's contract: what kind of loss it is, and whether what goes in is what that loss expects.
+
+Every number comes from the call's own tensors on full steps; the answers about all batches ("every row summed to 1") are
+kept as running minima and maxima on the device, so a later batch can always clear an early suspicion. A call counts
+once it has settled as training; what a hand-written loss does inside stays unknown, and the facts are then absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from traindx.probe import TRAIN, VAL, Forward, Later, LossCall, Probe, Reading, Row, Scene
+from traindx.probes import graph, losses
+from traindx.probes.losses import BINARY, CLASSES, REGRESSION, Spoken, some
+from traindx.probes.tally import Tally
+from traindx.probes.texts import TokenCatch
+
+MOST_CLASSES = 100  # per-class signals stop here
+_KEPT_TARGETS = 4096  # target values kept for counting distinct ones
+_PENDING = 64  # calls waiting for their phase
+_ROW_TOLERANCE = 1e-3  # rows of probabilities sum to 1 within this, also in bf16 (CATALOGUE WIRE006)
+_MIN_BATCHES = 3  # CATALOGUE WIRE006: on 3 batches
+
+_WATCHED = 20  # batches without an ignored target before they are no longer counted on every step
+_TERM = "term"  # where a call's own value waits for its phase
+
+_LOWS = ("input_min", "target_min", "row_low", "loss_min", "row_sum_min", "one_hot", "fixed_order", "valid_min")
+_HIGHS = ("input_max", "target_max", "row_off", "log_off", "fraction", "row_sum_max", "column_off")
+_SUMS = ("beyond", "targets", "valid", "asked")
+
+
+def check(said: Spoken, head: Mapping[str, Any] | None) -> dict[str, Tensor]:
+    """One row for the tally: the extremes of a call's input and target, and how far its rows are from probabilities."""
+    x = some(said.input).float()
+    low, high = torch.aminmax(x)
+    found = {"input_min": low, "input_max": high}
+    y = said.target
+    if y is not None and said.name != "ctc_loss":
+        found |= _targets(said, y, head)
+    if said.kind in CLASSES and said.input.ndim >= 1:
+        found |= _rows(said)
+    elif said.kind == "kl" and said.input.ndim >= 2:
+        table = said.input.reshape(-1, said.input.shape[-1])[:512].float()
+        found |= {"row_low": table.min(), "row_off": (table.sum(1) - 1).abs().max(), "log_off": table.logsumexp(1).abs().max()}
+    return found
+
+
+def _rows(said: Spoken) -> dict[str, Tensor]:
+    x = said.input if said.input.ndim > 1 else said.input[None]
+    count = x.shape[1]
+    step = max(1, -(-x.numel() // (count * max(losses.FEWEST_ROWS, losses.MOST // count))))
+    table = x.movedim(1, -1).reshape(-1, count)[::step].float()
+    found = {
+        "row_low": table.min(),
+        "row_off": (table.sum(1) - 1).abs().max(),
+        "log_off": table.logsumexp(1).abs().max(),
+    }
+    if x.ndim == 2 and x.shape[0] > 1:
+        found["column_off"] = (x.float().sum(0) - 1).abs().max()
+    return found
+
+
+def _targets(said: Spoken, y: Tensor, head: Mapping[str, Any] | None) -> dict[str, Tensor]:
+    flat = some(y)
+    if said.indices:
+        valid = flat != said.ignore_index
+        n = valid.sum()
+        blank = flat.new_zeros(())
+        inside = torch.where(valid, flat, blank)
+        found = {"target_min": inside.min(), "target_max": inside.max(), "valid": n, "asked": torch.ones_like(n) * flat.numel()}
+        found["valid_min"] = n.float() / flat.numel()
+        if y.ndim == 1 and said.input.ndim == 2 and y.shape[0] == said.input.shape[1] == said.input.shape[0]:
+            found["fixed_order"] = (y == torch.arange(len(y), device=y.device)).float().mean()
+        return found
+    real = flat.float()
+    low, high = torch.aminmax(real)
+    found = {"target_min": low, "target_max": high, "fraction": (real - real.round()).abs().max()}
+    found["targets"] = torch.ones_like(low) * real.numel()
+    reachable = [0.0, 1.0] if said.kind in BINARY else (head or {}).get("range", [None, None])
+    found["beyond"] = beyond(real, reachable)
+    if y.ndim >= 2 and y.shape[-1 if said.kind not in CLASSES else 1] > 1:
+        rows = (
+            y.movedim(1 if said.kind in CLASSES else -1, -1)
+            .reshape(-1, y.shape[1 if said.kind in CLASSES else -1])[:512]
+            .float()
+        )
+        total = rows.sum(1)
+        found |= {"row_sum_min": total.min(), "row_sum_max": total.max()}
+        found["one_hot"] = (((rows == 0) | (rows == 1)).all(1) & (total == 1)).float().min()
+    return found
+
+
+def beyond(targets: Tensor, reachable: list[float | None]) -> Tensor:
+    """How many targets lie outside [lo, hi], with a millionth of slack; None is no bound."""
+    lo, hi = reachable
+    out = torch.zeros_like(targets, dtype=torch.bool)
+    if lo is not None:
+        out |= targets < lo - 1e-6 * max(1.0, abs(lo))
+    if hi is not None:
+        out |= targets > hi + 1e-6 * max(1.0, abs(hi))
+    return out.sum()
+
+
+@dataclass
+class Site:
+    """One place in the user's code that calls a loss."""
+
+    first: dict[str, Any]  # what does not change from call to call: kind, options, shapes
+    trained: int = 0  # calls that settled as training
+    stretched: int = 0  # calls whose shapes differed
+    shapes: set[tuple[Any, ...]] = field(default_factory=set)
+    tally: Tally = field(default_factory=lambda: Tally(lows=_LOWS, highs=_HIGHS, sums=_SUMS))
+    head: dict[str, Any] | None = None
+    heads: int = 0  # checked calls
+    axis: dict[str, Any] | None = None
+    values: list[Tensor] = field(default_factory=list)  # a few targets
+    kept: int = 0
+    ignores: bool = True  # ignored targets may occur: watched every step until the first batches say otherwise
+    counted: int = 0  # batches whose ignored targets were counted
+    names: tuple[str, ...] = ()  # of the classes
+
+
+def outline(said: Spoken, call: LossCall) -> dict[str, Any]:
+    """What one call says about all of them."""
+    target = said.target
+    return {
+        "loss.kind": said.kind,
+        "loss.site": call.site,
+        "loss.reduction": said.reduction,
+        "loss.smoothing": said.smoothing if said.kind == "ce" else None,
+        "loss.ignore_index": said.ignore_index if said.kind in CLASSES else None,
+        "loss.weighted": said.weight is not None,
+        "loss.classes": said.classes,
+        "loss.input_shape": list(said.input.shape),
+        "loss.target_shape": list(target.shape) if target is not None else None,
+        "loss.target_dtype": str(target.dtype).removeprefix("torch.") if target is not None else None,
+        "loss.may_be_negative": said.may_be_negative,
+    }
+
+
+def stretched(said: Spoken) -> bool:
+    """Input and target had different shapes and one stretched the other; a single number as target is meant so."""
+    x, y = said.input, said.target
+    if y is None or said.kind not in (*REGRESSION, "kl") or x.shape == y.shape:
+        return False
+    return min(x.numel(), y.numel()) > 1
+
+
+def wrong_axis(said: Spoken) -> dict[str, Any] | None:
+    """The class axis of a call whose logits came from a linear layer but not with its features on axis 1."""
+    if said.kind not in CLASSES or said.input.ndim < 3:
+        return None
+    placed = graph.features_axis(said.input)
+    if placed is None or placed[0] == 1:
+        return None
+    return {"shape": list(said.input.shape), "classes": placed[1]}
+
+
+class Contract(Probe):
+    """`loss.*`, what the head does, and accuracy, confidence and spread of what goes into the training loss."""
+
+    def __init__(self) -> None:
+        self.sites: dict[tuple[str, str], Site] = {}
+        self._waiting: dict[int, tuple[Site, dict[str, Any], dict[str, Tensor]]] = {}
+        self._tokens = TokenCatch()
+        self._samples: int | None = None  # batch size of the latest forward
+        self._lowest: Tensor | None = None  # smallest training loss so far
+        self._by_hand: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self._terms: dict[str, Tensor] = {}  # this update's loss calls by where they stand
+        self._term_names: tuple[str, ...] = ()
+
+    def on_forward(self, scene: Scene, forward: Forward) -> None:
+        self._samples = batch_size(forward)
+        if scene.full and forward.phase != VAL and forward.grad:
+            self._tokens.forward(forward)
+
+    def on_loss(self, scene: Scene, call: LossCall) -> None:
+        if call.phase == VAL or not call.grad:
+            return
+        said = losses.read(call)
+        if said is None:
+            return
+        key = (call.site, call.name)
+        site = self.sites.get(key)
+        if site is None:
+            if len(self.sites) >= 64:  # a loss called from everywhere: enough is known
+                return
+            site = self.sites[key] = Site(outline(said, call))
+        if scene.full:
+            entry = (site, self._measured(site, said, call), self._checked(site, said, call))
+            self._tokens.loss(said, self._samples)
+        elif site.ignores and said.indices:
+            entry = (site, {"batch/valid_targets": counted_share(said)}, {})
+        else:
+            entry = (site, {}, {})
+        if len(self._waiting) >= _PENDING:
+            self._waiting.pop(next(iter(self._waiting)))
+        self._waiting[call.serial] = entry
+
+    def on_settled(self, scene: Scene, call: LossCall, phase: str) -> Reading | None:
+        entry = self._waiting.pop(call.serial, None)
+        if entry is None or phase != TRAIN:
+            return None
+        site, reading, row = entry
+        site.trained += 1
+        if row:
+            site.tally.add(row)
+        if (term := reading.pop(_TERM, None)) is not None:
+            self._terms[f"{call.site.rsplit('/', 1)[-1]} {call.name}"] = term
+        if (share := reading.get("batch/valid_targets")) is not None:
+            reading = {**reading, "empty": Later((share.reshape(1),), lambda s: self._empty(scene, site, s[0]))}
+        return reading
+
+    def _empty(self, scene: Scene, site: Site, share: float) -> Mapping[str, Any]:
+        site.counted += 1
+        site.ignores = share < 1.0 or (site.ignores and site.counted < _WATCHED)
+        if share == 0.0:
+            scene.event("empty_targets")
+        return {}
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        terms, self._terms = self._terms, {}
+        if len(terms) < 2:
+            return None
+        if tuple(terms) != self._term_names:
+            self._term_names = tuple(terms)
+        return {"loss/terms": Row(self._term_names, torch.cat(list(terms.values())))}
+
+    def on_loss_error(self, scene: Scene, call: LossCall, error: BaseException) -> None:
+        """A loss function raised: say so when a label lies outside the classes (waiting is fine, the run is over)."""
+        said = losses.read(call)
+        if said is None or not said.indices or said.target is None or said.target.device.type != "cpu":
+            return
+        counted = said.target[said.target != said.ignore_index]
+        if counted.numel() and said.classes:
+            low, high = int(counted.min()), int(counted.max())
+            if low < 0 or high >= said.classes:
+                scene.event("label_out_of_range", min=low, max=high, classes=said.classes)
+
+    def on_backward(self, scene: Scene, loss: Tensor) -> None:
+        self._tokens.reset()
+        if loss.numel() == 1:
+            value = loss.detach().reshape(()).float()
+            same = self._lowest is not None and self._lowest.device == value.device
+            self._lowest = torch.fmin(self._lowest, value) if same and self._lowest is not None else value.clone()
+        if scene.full and self._by_hand is None:
+            self._by_hand = graph.broadcast_difference(loss)
+
+    def _measured(self, site: Site, said: Spoken, call: LossCall) -> dict[str, Any]:
+        out = measured(site, said, self._samples)
+        if isinstance(call.output, Tensor) and call.output.numel() == 1:
+            out[_TERM] = call.output.detach().reshape(1).float().clone()
+        return out
+
+    def _checked(self, site: Site, said: Spoken, call: LossCall) -> dict[str, Tensor]:
+        head = graph.head_activation(said.input)
+        if head is not None:
+            head["module"] = call.producer
+        site.head = head if not site.heads or head == site.head else None
+        site.heads += 1
+        site.stretched += stretched(said)
+        site.axis = site.axis or wrong_axis(said)
+        if said.target is not None and site.kept < _KEPT_TARGETS:
+            part = some(said.target, 256).to(torch.float64)
+            site.values.append(part)
+            site.kept += len(part)
+        return check(said, head)
+
+    def facts(self, scene: Scene) -> Mapping[str, Any]:
+        found: dict[str, Any] = {}
+        main = self.main()
+        if self._lowest is not None and float(self._lowest) < 0:
+            found["loss.may_be_negative"] = True
+        if main is not None:
+            found = {k: v for k, v in main.first.items() if v is not None} | judged(main) | found
+            if main.first["loss.may_be_negative"]:
+                found["loss.may_be_negative"] = True
+        elif self._by_hand is not None:
+            found |= {"loss.kind": "unknown"}
+        if self._by_hand is not None:
+            found |= {"loss.broadcast": True, "loss.input_shape": list(self._by_hand[0])}
+        return found | self._tokens.facts(scene)
+
+    def main(self) -> Site | None:
+        """The call that trains: the most often settled one, the first of equals."""
+        trained = [s for s in self.sites.values() if s.trained]
+        return max(trained, key=lambda s: s.trained) if trained else None
+
+
+def counted_share(said: Spoken) -> Tensor:
+    """Share of the targets that are not ignored."""
+    assert said.target is not None
+    return torch.ne(said.target, said.ignore_index).float().mean()
+
+
+def batch_size(forward: Forward) -> int | None:
+    """The first size of the first tensor a model was given."""
+    for value in (*forward.args, *forward.kwargs.values()):
+        if isinstance(value, Tensor) and value.ndim:
+            return int(value.shape[0])
+    return None
+
+
+def measured(site: Site, said: Spoken, samples: int | None) -> dict[str, Any]:
+    """The per-step readings of one training call."""
+    out: dict[str, Any] = {}
+    scale = float(samples or said.input.shape[0] if said.input.ndim else 1) ** 2 if said.reduction == "sum" else 1.0
+    if (table := losses.rows(said, samples)) is not None:
+        got = losses.classification(said, table)
+        out |= {
+            "accuracy/train": got["accuracy"],
+            "confidence/train": got["confidence"],
+            "output_top_share": got["top_share"],
+            "logz_mean": got["logz"],
+            "logit_maxabs": got["maxabs"],
+            "output_std": got["output_std"],
+            "batch/valid_targets": counted_share(said),
+            "loss/sample_var": got["sample_var"] * scale,
+        }
+        return out | _label_counts(site, said)
+    if said.kind in BINARY:
+        got = losses.binary(said)
+        names = {"accuracy": "accuracy/train", "confidence": "confidence/train", "top_share": "output_top_share"}
+        out |= {names[k]: got[k] for k in names if k in got}
+        out |= {"output_std": got["output_std"], "logit_maxabs": got["maxabs"]}
+    elif said.kind in REGRESSION and said.input.ndim:
+        out["output_std"] = losses.spread(said.input.reshape(said.input.shape[0], -1)[:, :64].float())
+    if (each := losses.elementwise(said)) is not None and each.shape[0] > 1:
+        out["loss/sample_var"] = each.mean(1).var() * scale
+    return out
+
+
+def _label_counts(site: Site, said: Spoken) -> dict[str, Any]:
+    count = said.classes
+    if said.target is None or count is None or not 1 < count <= MOST_CLASSES:
+        return {}
+    if len(site.names) != count:
+        site.names = tuple(str(i) for i in range(count))
+    flat = some(said.target).long()
+    inside = (flat != said.ignore_index) & (flat >= 0) & (flat < count)
+    counts = torch.zeros(count, device=flat.device).index_add_(0, flat.clamp(0, count - 1), inside.float())
+    return {"batch/labels/class": Row(site.names, counts)}
+
+
+def judged(site: Site) -> dict[str, Any]:
+    """The facts that need all checked batches; reads the device."""
+    got = site.tally.read()
+    kind, n = site.first["loss.kind"], site.tally.added
+    if not n:
+        return {}
+    found: dict[str, Any] = {
+        "loss.checked_batches": n,
+        "loss.input_range": [got["input_min"], got["input_max"]],
+        "loss.broadcast": bool(site.stretched == site.heads and site.stretched),
+    }
+    if "target_min" in got:
+        found["loss.target_range"] = [got["target_min"], got["target_max"]]
+    if site.head is not None:
+        found["model.head_activation"] = site.head
+    if site.axis is not None:
+        found["loss.wrong_class_axis"] = site.axis
+    if n >= _MIN_BATCHES:
+        found |= _shapes_of_rows(kind, got)
+    return found | _about_targets(site, kind, got)
+
+
+def _shapes_of_rows(kind: str, got: Mapping[str, float]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if "row_off" in got:
+        found["loss.probabilities"] = bool(got["row_low"] >= 0 and got["row_off"] <= _ROW_TOLERANCE)
+        found["loss.log_probabilities"] = bool(got["input_max"] <= _ROW_TOLERANCE and got["log_off"] <= 10 * _ROW_TOLERANCE)
+    if "column_off" in got:
+        found["loss.column_probabilities"] = bool(got["input_min"] >= 0 and got["column_off"] <= _ROW_TOLERANCE)
+    if kind in (*BINARY, *CLASSES):
+        found["loss.unit_interval"] = bool(got["input_min"] >= 0 and got["input_max"] <= 1)
+    return found
+
+
+def _about_targets(site: Site, kind: str, got: Mapping[str, float]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if site.values:
+        values = torch.cat([v.cpu() for v in site.values])
+        found["loss.target_unique"] = min(1001, int(torch.unique(values).numel()))
+    if kind in REGRESSION and "fraction" in got:
+        small = got["fraction"] == 0 and max(abs(got["target_min"]), abs(got["target_max"])) <= 1000
+        found["loss.target_integral"] = bool(small and found.get("loss.target_unique", 0) > 1)
+    if got.get("targets") and (kind in BINARY or (site.head and site.head["range"] != [None, None])):
+        found["loss.unreachable_share"] = got["beyond"] / got["targets"]
+    if kind in CLASSES and "row_sum_min" in got:
+        found["loss.target_row_sum"] = [got["row_sum_min"], got["row_sum_max"]]
+    if "one_hot" in got:
+        found["loss.target_one_hot"] = bool(got["one_hot"] == 1.0)
+    if got.get("fixed_order") == 1.0 and site.tally.added >= _MIN_BATCHES:
+        found["loss.kind"] = "contrastive"  # row i belongs to column i in every batch: in-batch negatives
+    return found
+
+
+PROBES = [Contract]

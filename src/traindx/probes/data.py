@@ -1,0 +1,429 @@
+"""What is fed: batches as they come from a loader or, without one, as the model's inputs and the loss call's targets.
+
+Contents are remembered as hashes and sums, never as samples. Full steps are looked at closely; in between, a small
+allowance of time goes into fingerprints, ranges and content hashes, so that a long run still covers its data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from traindx.probe import OTHER, TRAIN, VAL, Forward, LossCall, Probe, Reading, Row, Scene
+from traindx.probes import batches, contents, losses
+from traindx.probes.allowance import Allowance, clock
+from traindx.probes.batches import Batch
+from traindx.probes.extremes import Extremes
+from traindx.probes.feeds import Feed, Turn, randomness
+
+_NEW_SAMPLES = 5_000  # validation samples hashed at once, whatever it costs (about 3 ms)
+
+
+class Data(Probe):
+    """`batch/*` and `data.*`."""
+
+    def __init__(self) -> None:
+        self.feeds: dict[int, Feed] = {}
+        self.loose: dict[str, Feed] = {}  # without a loader, by phase
+        self.extremes = Extremes()
+        self._looks, self._hashes = Allowance(), Allowance()
+        self._now: Feed | None = None  # of the latest batch
+        self._held: dict[str, Any] = {}  # readings of the latest batch, until a backward shows that it trains
+        self._fresh = False  # a loader's batch came since the last training forward
+        self._places: list[tuple[str, int, tuple[int, ...], torch.dtype]] = []
+        self._target_place: dict[int, str] = {}
+        self._open: tuple[Feed, batches.Hashes | None, int, Tensor | None] | None = None  # loose batch waiting for its labels
+        self._by_call: dict[int, Feed] = {}
+        self._last: dict[int, tuple[int, int | None]] = {}  # feed → fingerprint of its latest batch, lean and whole
+        self._size = 0
+        self._channel_names: dict[int, tuple[str, ...]] = {}
+        self._probed = 0
+        self._slow: dict[str, Any] = {}  # facts that are dear to compute
+
+    # -- from a loader
+
+    def on_loader(self, scene: Scene, loader: Any, phase: str) -> None:
+        feed = self._feed(loader)
+        feed.begin(scene.step)
+        self._vote(feed, phase)
+
+    def on_loader_end(self, scene: Scene, loader: Any, complete: bool) -> None:
+        self._feed(loader).end(scene.step, complete)
+
+    def on_batch(self, scene: Scene, batch: Any, phase: str) -> None:
+        feed = self._now = self._feed(scene.loader)
+        self._vote(feed, phase)
+        self._held, self._fresh = {}, True
+        begun = clock()
+        if not (scene.full or _new(feed) or self._looks.granted()):
+            feed.passed(_size(batch))
+            return
+        found = list(batches.fields(batch))
+        parts = batches.parted(found, self._target_place.get(id(feed)))
+        if parts is None:
+            feed.passed(0)
+            return
+        feed.count(parts)
+        if scene.full:
+            self._places = [(f.place, f.tensor.data_ptr(), tuple(f.tensor.shape), f.tensor.dtype) for f in found]
+        self._look(scene, feed, parts, phase)
+        if not scene.full:
+            self._looks.spend(clock() - begun)
+        self._remember(scene, feed, parts)
+
+    def _look(self, scene: Scene, feed: Feed, parts: Batch, phase: str) -> None:
+        held: dict[str, Any] = {"size": float(parts.samples)}
+        held |= self._order(feed, parts)
+        feed.label(parts.target)
+        if phase != VAL:
+            held |= self.extremes.range(parts, scene.step)
+            held |= self.extremes.far(parts, scene.step)
+        if scene.full:
+            held |= self._numbers(feed, parts)
+            held |= _of_targets(parts.target)
+            feed.keep_rows(parts.main, parts.target)
+            if phase != VAL:
+                self.extremes.constant(parts, scene.step)
+        held |= _lengths(feed.turn, parts)
+        self._held = held
+
+    def _remember(self, scene: Scene, feed: Feed, parts: Batch) -> None:
+        free = scene.first or _new(feed)
+        if free or self._hashes.granted():
+            begun = clock()
+            feed.hash(parts)
+            if not free:
+                self._hashes.spend(clock() - begun)
+
+    def _order(self, feed: Feed, parts: Batch) -> dict[str, float]:
+        mark = batches.fingerprint(parts)
+        if mark is None:
+            return {}
+        feed.order(mark, parts)
+        out = {"batch/fingerprint": float(mark)}
+        before = self._last.get(id(feed))
+        whole = None
+        if before is not None and before[0] == mark:  # pieces agree: only the whole batch can prove a repeat
+            whole = batches.fingerprint(parts, whole=True)
+            if before[1] is not None:
+                out["batch/repeat"] = float(whole == before[1])
+        elif before is not None:
+            out["batch/repeat"] = 0.0
+        self._last[id(feed)] = (mark, whole)
+        return out
+
+    def _numbers(self, feed: Feed, parts: Batch) -> dict[str, Any]:
+        main = parts.main
+        if main is None or not main.is_floating_point():
+            return {}
+        got = batches.numbers(main)
+        feed.describe_numbers(got, parts.samples)
+        out: dict[str, Any] = {
+            "batch/input_mean": got.mean,
+            "batch/input_std": got.var.sqrt(),
+            "batch/input_integral": got.integral,
+        }
+        if got.channel_mean is not None and got.channel_var is not None:
+            n = len(got.channel_mean)
+            names = self._channel_names.setdefault(n, tuple(str(i) for i in range(n)))
+            out["batch/channel_mean"] = Row(names, got.channel_mean)
+            out["batch/channel_std"] = Row(names, got.channel_var.sqrt())
+        return out
+
+    # -- without a loader
+
+    def on_forward(self, scene: Scene, forward: Forward) -> None:
+        if forward.phase == TRAIN and self._fresh:
+            self._fresh = False
+            return
+        if forward.phase == OTHER or (scene.loader is not None and (forward.phase == VAL or not forward.grad)):
+            return
+        self._close_loose()
+        begun = clock()
+        if not (scene.full or self._looks.granted()):
+            if scene.loader is None and forward.phase in self.loose:
+                self.loose[forward.phase].passed(_size(forward.args))
+            return
+        parts = batches.parted(list(batches.fields((*forward.args, *forward.kwargs.values()))), "")
+        if parts is None:
+            return
+        parts = _all_inputs(parts)
+        feed = self._kept(scene) or self.loose.setdefault(forward.phase, Feed())
+        self._vote(feed, forward.phase)
+        self._loose_batch(scene, feed, parts, forward.phase)
+        if not scene.full:
+            self._looks.spend(clock() - begun)
+
+    def _kept(self, scene: Scene) -> Feed | None:
+        """The feed of a batch that the script holds on to and uses again."""
+        return self._feed(scene.loader) if scene.loader is not None else None
+
+    def _loose_batch(self, scene: Scene, feed: Feed, parts: Batch, phase: str) -> None:
+        own = scene.loader is None
+        if own:
+            feed.count(parts)
+        held = {"size": float(parts.samples)} | self._order(feed, parts)
+        if own:
+            _new_pass(feed, parts.samples, scene.step)
+        if phase == TRAIN:
+            held |= self.extremes.range(parts, scene.step) | self.extremes.far(parts, scene.step)
+            self._held = held | (self._numbers(feed, parts) if scene.full else {})
+            self._now = feed
+        elif scene.full:
+            self._numbers(feed, parts)
+        if own and (scene.first or self._hashes.granted()):
+            begun = clock()
+            hashes = batches.sample_hashes(parts.inputs)
+            sketch = (
+                parts.main[:256].clone() if scene.full and parts.main is not None and parts.main.device.type == "cpu" else None
+            )
+            self._open = (feed, hashes, parts.samples, sketch)
+            if not scene.first:
+                self._hashes.spend(clock() - begun)
+
+    def _close_loose(self, target: Tensor | None = None) -> None:
+        if self._open is None:
+            return
+        feed, hashes, samples, sketch = self._open
+        self._open = None
+        fits = target is not None and target.ndim > 0 and target.shape[0] == samples
+        if hashes is not None:
+            feed.remember(hashes, batches.sample_hashes((target,)) if fits and target is not None else None)
+        if fits and target is not None:
+            feed.label(target)
+            if sketch is not None:
+                feed.keep_rows(sketch, target[: len(sketch)])
+
+    # -- targets and phases
+
+    def on_loss(self, scene: Scene, call: LossCall) -> None:
+        if scene.loader is not None and self._now is not None:
+            if len(self._by_call) > 512:
+                self._by_call.clear()
+            self._by_call[call.serial] = self._now
+            if scene.full and self._places and call.phase != VAL:
+                self._learn_place(call)
+        elif self._open is not None and (said := losses.read(call)) is not None:
+            self._close_loose(said.target)
+            if said.target is not None and call.phase != VAL:
+                self._held |= _of_targets(said.target)
+
+    def _learn_place(self, call: LossCall) -> None:
+        """Which part of the batch the loss was asked for: the same memory, else the only part of that shape and type."""
+        said = losses.read(call)
+        places, self._places = self._places, []
+        if said is None or said.target is None or self._now is None:
+            return
+        y = said.target
+        same = [p for p, at, _, _ in places if at == y.data_ptr()]
+        alike = [p for p, _, sizes, kind in places if sizes == tuple(y.shape) and kind == y.dtype]
+        chosen = same[:1] or (alike if len(alike) == 1 else [])
+        if chosen and chosen[0] != places[0][0]:  # a loss against the input itself leaves the label where it was
+            self._target_place[id(self._now)] = chosen[0]
+
+    def on_settled(self, scene: Scene, call: LossCall, phase: str) -> None:
+        feed = self._by_call.pop(call.serial, None)
+        if feed is not None:
+            self._vote(feed, phase)
+
+    def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
+        held, self._held = self._held, {}
+        if self._now is not None and held:
+            self._vote(self._now, TRAIN)
+            self._size += int(held.pop("size", 0))
+        return held
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        if optimizer is not scene.optimizer:
+            return None
+        self._looks.steps += 1
+        self._hashes.steps += 1
+        size, self._size = self._size, 0
+        return {"batch/size": float(size)} if size else None
+
+    def _vote(self, feed: Feed, phase: str) -> None:
+        if phase != OTHER:
+            feed.used[phase] += 1
+
+    def _feed(self, loader: Any) -> Feed:
+        known = self.feeds.get(id(loader))
+        if known is None or known.loader() is not loader:
+            if len(self.feeds) >= 32:
+                self.feeds.pop(next(iter(self.feeds)))
+            known = self.feeds[id(loader)] = Feed(loader)
+        return known
+
+    # -- facts
+
+    def facts(self, scene: Scene) -> Mapping[str, Any]:
+        every = [*self.feeds.values(), *self.loose.values()]
+        train = _most(every, TRAIN)
+        val = _most([f for f in every if train is None or f.dataset != train.dataset or not f.dataset], VAL)
+        again = _most([f for f in every if f is not train and f.used[VAL]], VAL)
+        found: dict[str, Any] = {}
+        if train is not None:
+            found |= self._of_training(train, scene)
+        if val is None and again is not None and train is not None and again.dataset == train.dataset and again.dataset:
+            found["data.same_set"] = True
+            val = again
+        if val is not None:
+            found |= of_validation(val)
+        if train is not None and val is not None and (train.store.size and val.store.size):
+            found["data.seen"] = {"train": train.store.size, "val": val.store.size}
+            found["data.shared"] = contents.shared(train, val)
+        if self.extremes.listed:
+            found["data.bad_samples"] = self.extremes.listed
+        return found
+
+    def _of_training(self, train: Feed, scene: Scene) -> dict[str, Any]:
+        found = of_training(train)
+        found["data.brought_by"] = _brought_by(train)
+        if train.kept_rows >= 200 and train.kept_rows >= 2 * self._probed:
+            self._probed = train.kept_rows
+            main = {"data.feature_auc": contents.feature_scores(train)} if train.table else {}
+            self._slow = {k: v for k, v in (main | {"data.label_probe": contents.label_probe(train)}).items() if v}
+        return found | self._slow
+
+
+def _new(feed: Feed) -> bool:
+    """The first look at something that has not been trained on: the first evaluation, which is worth a little more."""
+    return len(feed.turns) <= 1 and feed.phase != TRAIN and feed.store.size < _NEW_SAMPLES
+
+
+def _brought_by(feed: Feed) -> str:
+    if not feed.about:
+        return "loss call"
+    return "loader" if isinstance(feed.loader(), DataLoader) or feed.about.get("sampler") else "batches()"
+
+
+def _most(feeds: list[Feed], phase: str) -> Feed | None:
+    """The feed that was used most in that phase."""
+    fit = [f for f in feeds if f.phase == phase]
+    return max(fit, key=lambda f: f.used[phase]) if fit else None
+
+
+def of_training(feed: Feed) -> dict[str, Any]:
+    """Facts about what is trained on."""
+    found: dict[str, Any] = {}
+    if feed.about:
+        found["data.loader"] = feed.about
+        found["data.fetched"] = {"batches": feed.fetched, "iterators": feed.passes}
+    done = next((t for t in feed.turns if t.complete and t.steps), None)
+    if done is not None:
+        found["data.steps_per_epoch"], found["data.samples_per_epoch"] = done.steps, done.samples
+    if feed.bounded and (first := contents.first_pass(feed)):
+        found["data.unique_share"], found["data.duplicate_share"] = first["unique"], first["duplicate"]
+    if feed.store.size:
+        found["data.seen"] = {"train": feed.store.size, "val": 0}
+        found["data.conflicts"] = contents.conflicts(feed)
+    if (same := contents.order_repeats(feed)) is not None:
+        found["data.order_repeats"] = same
+    if (spread := contents.dispersion(feed.batch_classes)) is not None:
+        found["data.label_dispersion"], found["data.label_dispersion_p"] = spread
+    if feed.about.get("num_workers", 0) and feed.worker_twins:
+        found["data.worker_duplicates"] = feed.worker_twins
+    if randomness(feed.loader()) and (again := contents.repeats(feed)):
+        found["data.aug_repeats"] = again
+    if (drifting := contents.drifts(feed.turns)) is not None:
+        found["curriculum"] = drifting
+    return found | _common(feed, "data.", "data.class_counts")
+
+
+def of_validation(feed: Feed) -> dict[str, Any]:
+    """Facts about what is validated on."""
+    found: dict[str, Any] = {"data.val_loader": feed.about} if feed.about else {}
+    if (random := contents.random_contents(feed)) is not None:
+        found["data.val_random"] = random
+    return found | _common(feed, "data.val_", "data.val_class_counts")
+
+
+def _common(feed: Feed, prefix: str, classes: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if feed.classes:
+        found[classes] = {str(k): int(v) for k, v in sorted(feed.classes.items())[:1000]}
+    got = feed.stats.read()
+    if got.get("n"):
+        mean = got["mean"] / got["n"]
+        var = got["var"] / got["n"] + max(0.0, got["square"] / got["n"] - mean**2)
+        found[f"{prefix}input_stats"] = {
+            "mean": mean,
+            "std": var**0.5,
+            "min": got["low"],
+            "max": got["high"],
+            "n": int(got["n"]),
+        }
+    if len(feed.channels) == 1:
+        n, mean_, square, within = (t.cpu().numpy() for t in next(iter(feed.channels.values())))
+        means = mean_ / n
+        spread = np.sqrt(within / n + np.maximum(0.0, square / n - means**2))
+        found[f"{prefix}channel_stats"] = {"mean": [float(v) for v in means], "std": [float(v) for v in spread]}
+    return found
+
+
+def _size(batch: Any) -> int:
+    """Samples in a batch, looking no further than its first tensor."""
+    for _ in range(4):
+        if isinstance(batch, Tensor | np.ndarray):
+            return int(batch.shape[0]) if batch.ndim else 0
+        if isinstance(batch, Mapping) and batch:
+            batch = next(iter(batch.values()))
+        elif isinstance(batch, list | tuple) and batch:
+            batch = batch[0]
+        else:
+            return 0
+    return 0
+
+
+def _all_inputs(parts: Batch) -> Batch:
+    """A model's arguments are inputs, all of them."""
+    if parts.target is None:
+        return parts
+    every = (*parts.inputs, parts.target)
+    return Batch(every, None, parts.mask, parts.samples, next((t for t in every if t.is_floating_point()), every[0]))
+
+
+def _of_targets(target: Tensor | None) -> dict[str, Any]:
+    if target is None or not losses.plain(target) or target.dtype == torch.bool:
+        return {}
+    real = losses.some(target, 16_384).float()
+    low, high = torch.aminmax(real)
+    out: dict[str, Any] = {"batch/label_min": low, "batch/label_max": high}
+    if target.is_floating_point() and real.numel() > 1:
+        var, mean = torch.var_mean(real)
+        out |= {"batch/label_mean": mean, "batch/label_std": var.sqrt()}
+    return out
+
+
+def _lengths(turn: Turn, parts: Batch) -> dict[str, Any]:
+    """Sequence length and padding of token batches in host memory; also what a curriculum would move."""
+    main = parts.main
+    if main is None or main.ndim != 2 or main.is_floating_point():
+        return {}
+    turn.mean += float(main.shape[1])
+    turn.seen += 1
+    if parts.mask is not None and parts.mask.shape == main.shape:
+        share = parts.mask.float().mean()
+        return {"batch/length": share * main.shape[1], "batch/pad_share": 1.0 - share}
+    return {"batch/length": float(main.shape[1])}
+
+
+def _new_pass(feed: Feed, samples: int, step: int) -> None:
+    """Without a loader a pass ends where its first batch comes again; only known when every batch was looked at."""
+    turn = feed.turn
+    last = turn.batches - 1
+    if last < 1 or len(turn.prints) != turn.batches or turn.prints[last] != turn.prints[0]:
+        return
+    turn.batches, turn.samples = last, turn.samples - samples
+    mark = turn.prints.pop(last)
+    feed.end(step, True)
+    feed.begin(step)
+    feed.passed(samples)
+    feed.turn.prints[0] = mark
+
+
+PROBES = [Data]

@@ -1,0 +1,140 @@
+"""How self-attention was masked, read off the autograd graph: fused attention says so, hand-written attention shows it.
+
+A saved mask is looked at through `SavedTensor.data`, which does not run anybody's unpack hook; what must be known of it
+is reduced on its device and read later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from traindx.probes.graph import Fn, inputs, op, shape
+from traindx.probes.tokens import TokenBatch, pad_id
+
+_PASSED = frozenset(
+    {"Mul", "Div", "View", "UnsafeView", "Reshape", "ReshapeAlias", "ToCopy", "Clone", "Expand", "Float", "Tanh"}
+)
+_PRODUCTS = frozenset({"Bmm", "Baddbmm", "Matmul"})
+_BLOCKED = -1e4  # an additive mask at or below this shuts a position out, also in fp16
+_ROWS = 32
+
+
+@dataclass
+class Masks:
+    """Counts of self-attention calls by how they were masked."""
+
+    causal: int = 0
+    masked: int = 0
+    none: int = 0
+    upper: list[Tensor] = field(default_factory=list)  # masks whose upper triangle decides: 1 when it is all shut
+    keys: list[Tensor] = field(default_factory=list)  # (B, L) keys shut for the last query
+
+    def visit(self, fn: Fn) -> None:
+        """Take note of a graph node if it is self-attention over more than one position."""
+        name = op(fn)
+        if name.startswith("ScaledDotProduct"):
+            self._fused(fn)
+        elif name == "Softmax":
+            self._by_hand(fn)
+
+    def _fused(self, fn: Fn) -> None:
+        made = shape(fn)
+        key = _raw(fn, "_raw_saved_key")
+        if made is None or key is None or key.ndim < 3 or made[-2] != key.shape[-2] or made[-2] < 2:
+            return
+        if bool(getattr(fn, "_saved_is_causal", False)):
+            self.causal += 1
+            return
+        mask = _raw(fn, "_raw_saved_attn_mask")
+        mask = mask if mask is not None else _raw(fn, "_raw_saved_attn_bias")
+        if mask is None:
+            self.none += 1
+        else:
+            self._tensor(mask <= _BLOCKED if mask.dtype != torch.bool else ~mask)
+
+    def _by_hand(self, fn: Fn) -> None:
+        made = shape(fn)
+        if made is None or len(made) < 3 or made[-1] != made[-2] or made[-1] < 2:
+            return
+        below = inputs(fn)
+        shut = None
+        for _ in range(8):
+            if not below:
+                return
+            name = op(below[0])
+            if name in _PRODUCTS:
+                if shut is not None:
+                    self._tensor(shut)
+                elif name == "Baddbmm":
+                    self.masked += 1
+                else:
+                    self.none += 1
+                return
+            if name in ("MaskedFill", "Where", "Add"):
+                if name == "Add" or (shut := _raw(below[0], "_raw_saved_mask")) is None:
+                    self.masked += _is_product(below[0])  # what it shuts cannot be read
+                    return
+            elif name not in _PASSED:
+                return
+            below = inputs(below[0])
+
+    def _tensor(self, shut: Tensor) -> None:
+        if shut.ndim < 2 or len(self.upper) >= 64:
+            self.masked += 1
+            return
+        if shut.shape[-1] == shut.shape[-2]:
+            later = torch.ones(shut.shape[-2:], dtype=torch.bool, device=shut.device).triu(1)
+            self.upper.append((shut | ~later).all())
+        else:
+            self.masked += 1
+        if shut.ndim == 4 and shut.shape[0] > 1 and len(self.keys) < 4:
+            self.keys.append(shut[:_ROWS, 0, -1, :].clone())
+
+    def facts(self, pads: list[np.ndarray[Any, Any]]) -> dict[str, Any]:
+        """`model.attention_masks`, and `model.pad_mask` where the padding (N, L) of the same batches is known."""
+        causal = sum(bool(u) for u in self.upper)
+        count = {"causal": self.causal + causal, "masked": self.masked + len(self.upper) - causal, "none": self.none}
+        if not sum(count.values()):
+            return {}
+        found: dict[str, Any] = {"model.attention_masks": count}
+        if self.keys and pads:
+            shut = self.keys[0].cpu().numpy()
+            pad = next((p for p in pads if p.shape == shut.shape and p.any()), None)
+            if pad is not None:
+                found["model.pad_mask"] = {
+                    "valid_masked": float(shut[~pad].mean()) if (~pad).any() else 0.0,
+                    "pad_attended": float((~shut)[pad].mean()),
+                }
+        return found
+
+
+def _is_product(fn: Fn) -> bool:
+    """Whether a product of two things lies below, past scaling and reshaping: then this was attention."""
+    for _ in range(6):
+        below = inputs(fn)
+        if not below:
+            return False
+        if op(below[0]) in _PRODUCTS:
+            return True
+        fn = below[0]
+    return False
+
+
+def _raw(fn: Fn, name: str) -> Tensor | None:
+    saved = getattr(fn, name, None)
+    data = getattr(saved, "data", None)
+    return data if isinstance(data, Tensor) else None
+
+
+def padding(tokens: Tensor, mask: Tensor | None, stated: int | None) -> np.ndarray[Any, Any] | None:
+    """(N, L) True under padding: where the attention mask is 0, else where the padding id stands; None when unknown."""
+    ids = tokens.cpu().long().numpy()
+    if mask is not None:
+        return np.asarray(mask.cpu().numpy() == 0)
+    found = stated if stated is not None else pad_id([TokenBatch(ids, None, None, -100)])[0]
+    return None if found is None else np.asarray(ids == found)

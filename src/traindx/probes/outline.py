@@ -1,0 +1,368 @@
+"""The model as it is wired: what is called, owned, reached by the loss, frozen, tied, adapted, loaded.
+
+Ownership and reach are facts of identity (which tensors an optimizer holds, which leaves a loss graph ends in), so they
+need no guessing from curves. Each is believed only after several updates, over all optimizers and all losses, because
+adversarial and alternating loops show one half at a time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from traindx.probe import TRAIN, Forward, Probe, Scene
+from traindx.probes import anatomy
+from traindx.probes.graph import reach
+from traindx.probes.masks import Masks, padding
+from traindx.probes.names import unwrapped
+from traindx.probes.sketch import few
+from traindx.probes.texts import ids_of, stated
+
+_WALKS = frozenset({0, 1, 2, 10, 19})  # updates whose losses are walked, then one in a thousand
+_LATER = 1000
+_LEAST_WALKS = 3
+_GRADED = frozenset({0, 1, 2, 3, 10, 19})  # updates at which gradients are looked for
+_CALLED = 20  # CATALOGUE WIRE014: 0 calls in 20 steps
+_PATIENCE = 200  # updates after which an optimizer that was built and never stepped owns nothing
+_MOST_MODULES = 5_000
+
+
+class Outline(Probe):
+    """`model.*`, ownership of parameters, and the regime facts that follow from them."""
+
+    def __init__(self) -> None:
+        self._static: dict[str, Any] = {}
+        self._rows: list[dict[str, Any]] = []
+        self._order: dict[str, int] = {}
+        self._reached: set[int] = set()
+        self._walked: dict[int, int] = {}  # parameter → walks while it was trainable
+        self._walks = 0
+        self._whole = True
+        self._next_walk = _LATER
+        self._graded: set[int] = set()
+        self._pairs: set[tuple[int, int]] = set()
+        self._masks = Masks()
+        self._pads: list[tuple[Tensor, Tensor | None]] = []
+        self._first: dict[int, Tensor] = {}  # parameter → a few of its numbers before the first update
+        self._tied: list[list[str]] = []
+        self._copies: list[tuple[str, str, Tensor, Tensor]] = []
+        self._gains: tuple[list[str], Tensor | None, dict[str, Tensor]] = ([], None, {})
+        self._frozen: list[str] = []
+        self._frozen_modules: list[str] = []
+        self._adapters: list[tuple[str, str]] = []
+        self._hidden: dict[str, tuple[str, list[nn.Module]]] = {}
+        self._built: list[weakref.ref[Any]] = []
+        self._loads: list[tuple[weakref.ref[nn.Module], list[str], list[str], float]] = []
+        self._resumed = False
+        self._detached = False
+        self._outputs: dict[int, tuple[str, int]] = {}  # where an output with a graph lies → (module, its node)
+        self._cuts: dict[str, int] = {}  # module whose output went on without its graph → its node
+        self._boundary: str | None = None
+        self._steps: list[tuple[int, int]] = []  # (optimizer, backwards before its step), the first 64
+        self._backwards = 0
+        self._loss: Tensor | None = None
+        self._started = False
+        self._version = -1
+
+    # -- before the first update
+
+    def start(self, scene: Scene) -> None:
+        self._started = True
+        self._look(scene)
+        self._frozen = [n for n, p in zip(scene.names, scene.params) if not p.requires_grad]
+        self._frozen_modules = anatomy.frozen_modules(scene.models) if self._frozen else []
+        self._gains = anatomy.init_statistics(scene.names, scene.params)
+        self._tied = anatomy.tied_groups(scene.models)
+        self._copies = anatomy.twins_by_value(scene.models)
+        self._first = {id(p): few(p) for p in scene.params if p.requires_grad and _ordinary(p)}
+
+    def changed(self, scene: Scene) -> None:
+        self._version = -1
+
+    def _look(self, scene: Scene) -> None:
+        """What can be seen without running: done again when the model has changed."""
+        if not scene.models or self._version == scene.version:
+            return
+        self._version = scene.version
+        self._static = anatomy.static_facts(scene.models) | anatomy.sizes(scene.names, scene.params)
+        self._adapters = anatomy.adapters(scene.models)
+        self._hidden = anatomy.unregistered(scene.models)
+        self._rows = [
+            {"name": name, "class": type(module).__name__, "params": sum(p.numel() for p in module.parameters())}
+            for _, (name, module) in zip(range(_MOST_MODULES), anatomy.modules(scene.models))
+        ]
+
+    def on_built(self, scene: Scene, kind: str, thing: Any) -> None:
+        if kind == "optimizer" and len(self._built) < 64:
+            self._built.append(weakref.ref(thing))
+
+    def on_load(self, scene: Scene, module: Any, keys: tuple[str, ...], missing: list[str], unexpected: list[str]) -> None:
+        if isinstance(module, nn.Module):
+            if not self._started and len(self._loads) < 64:
+                share = anatomy.loaded_share(module, missing)
+                self._loads.append((weakref.ref(module), list(missing), list(unexpected), share))
+        elif not self._started and module is not None:
+            self._resumed = True  # an optimizer's state came along: the same training goes on
+
+    # -- while it runs
+
+    def on_forward(self, scene: Scene, forward: Forward) -> None:
+        if forward.phase == TRAIN and scene.step < 3 and len(self._pads) < 4 and (ids := ids_of(forward)) is not None:
+            tokens, mask = ids
+            self._pads.append((tokens[:32].clone(), mask[:32].clone() if mask is not None else None))
+
+    def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        if name not in self._order:
+            self._order[name] = len(self._order)
+        if scene.step > 2:
+            return
+        for value in args:
+            if isinstance(value, Tensor) and not value.requires_grad and (source := self._outputs.get(value.data_ptr())):
+                self._cuts[source[0]] = source[1]
+        if isinstance(output, Tensor) and output.grad_fn is not None and output.is_floating_point():
+            self._outputs[output.data_ptr()] = (name, int(output.grad_fn._sequence_nr()))
+
+    def on_backward(self, scene: Scene, loss: Tensor) -> None:
+        self._backwards += 1
+        if loss.grad_fn is None:
+            self._detached = True
+            return
+        if self._loss is None and loss.numel() == 1:
+            self._loss = loss.detach().reshape(()).double()
+        if scene.step in _WALKS or (scene.full and scene.step >= self._next_walk):
+            self._walk(scene, loss)
+        self._outputs.clear()
+
+    def _walk(self, scene: Scene, loss: Tensor) -> None:
+        if scene.step >= self._next_walk:
+            self._next_walk = scene.step + _LATER
+        seen = reach(loss.grad_fn, visit=self._masks.visit if scene.step < 3 else None)
+        self._walks += 1
+        self._whole = self._whole and seen.whole
+        self._reached |= seen.variables
+        self._pairs.update(seen.pairs)
+        for p in scene.params:
+            if p.requires_grad:
+                self._walked[id(p)] = self._walked.get(id(p), 0) + 1
+        cut = [name for name, node in self._cuts.items() if node not in seen.nodes]
+        self._boundary = cut[-1] if cut else self._boundary
+
+    def before_step(self, scene: Scene, optimizer: Any) -> None:
+        if len(self._steps) < 64:
+            self._steps.append((id(optimizer), self._backwards))
+        if scene.step in _GRADED:
+            self._graded.update(id(p) for p in scene.params if p.grad is not None)
+            for _, hidden in self._hidden.values():
+                self._graded.update(id(p) for m in hidden for p in m.parameters() if p.grad is not None)
+
+    # -- facts
+
+    def facts(self, scene: Scene) -> Mapping[str, Any]:
+        if not scene.models:
+            return {"model.loss_detached": True} if self._detached else {}
+        self._look(scene)
+        found = dict(self._static)
+        found["model.outline"] = self._outline()
+        found["model.loss_detached"] = self._detached
+        if self._started:
+            found |= self._as_built(scene) | self._ownership(scene) | self._regime(scene)
+        if scene.step >= 1:
+            found |= self._wiring(scene)
+        return found
+
+    def _outline(self) -> list[dict[str, Any]]:
+        rows = [{**row, "order": self._order.get(row["name"])} for row in self._rows]
+        return sorted(rows, key=lambda r: math.inf if r["order"] is None else r["order"])
+
+    def _as_built(self, scene: Scene) -> dict[str, Any]:
+        names, gains, twins = self._gains
+        found: dict[str, Any] = {"model.frozen": self._frozen, "model.frozen_modules": self._frozen_modules}
+        if gains is not None:
+            found["model.init_gain"] = dict(zip(names, [float(g) for g in gains.cpu()]))
+            shares = {n: float(t) for n, t in twins.items()}
+            found["model.twin_rows"] = {n: s for n, s in shares.items() if s > 0}
+        found["model.tied"] = self._tied
+        now = {frozenset(g) for g in anatomy.tied_groups(scene.models)}
+        names_now = {n for n, _ in _named(scene)}
+        broken = [g for g in self._tied if set(g) <= names_now and not any(set(g) <= other for other in now)]
+        broken += anatomy.declared_ties(scene.models)
+        broken += [[a, b] for a, b, x, y in self._copies if torch.equal(x.cpu(), y.cpu())]
+        found["model.tying_broken"] = broken
+        if self._adapters:
+            found["model.adapters"] = [n for pair in self._adapters for n in pair]
+            found["model.adapter_b_zero"] = _zero_sides(self._adapters, dict(_named(scene)))
+        if (loaded := self._loaded(scene)) is not None:
+            found["model.loaded"] = loaded
+        return found
+
+    def _loaded(self, scene: Scene) -> dict[str, Any] | None:
+        """The last load into each module of the model, before the first update."""
+        inside = {id(m) for model in scene.models for m in model.modules()} | {id(m) for m in scene.models}
+        last: dict[int, tuple[list[str], list[str], float]] = {}
+        for ref, missing, unexpected, share in self._loads:
+            module = ref()
+            if module is not None and id(module) in inside:
+                last[id(module)] = (missing, unexpected, share)
+        if not last:
+            return None
+        return {
+            "missing": [k for m, _, _ in last.values() for k in m][:200],
+            "unexpected": [k for _, u, _ in last.values() for k in u][:200],
+            "unloaded_share": max(share for _, _, share in last.values()),
+        }
+
+    def _owners(self, scene: Scene) -> set[int]:
+        """Ids of the parameters some optimizer holds."""
+        waiting = [o for r in self._built if (o := r()) is not None] if scene.step < _PATIENCE else []
+        return {id(p) for o in (*scene.optimizers, *waiting) for g in o.param_groups for p in g["params"]}
+
+    def _ownership(self, scene: Scene) -> dict[str, Any]:
+        if not scene.optimizers:
+            return {}
+        named = dict(_named(scene))
+        ids = {id(p): n for n, p in named.items()}
+        owned = self._owners(scene)
+        found = anatomy.groups_of(scene.optimizers, ids)
+        still = [p for p in named.values() if p.requires_grad and id(p) not in owned and id(p) in self._graded]
+        left = [p for p in still if not _moved(p, self._first)]
+        total = sum(p.numel() for p in named.values() if p.requires_grad)
+        found["model.unowned"] = [ids[id(p)] for p in left]
+        found["model.unowned_share"] = sum(p.numel() for p in left) / total if total else 0.0
+        stepped = [p for o in scene.optimizers for g in o.param_groups for p in g["params"]]
+        strangers = [p for p in stepped if id(p) not in ids and id(p) not in self._reached and id(p) not in self._graded]
+        found["model.foreign_params"] = len(strangers)
+        return found | {"model.unregistered": self._unregistered(owned)}
+
+    def _unregistered(self, owned: set[int]) -> dict[str, Any]:
+        found = {}
+        for attribute, (kind, hidden) in self._hidden.items():
+            params = [p for m in hidden for p in m.parameters()]
+            if any(id(p) in self._graded for p in params):  # a teacher kept out of sight on purpose gets no gradient
+                found[attribute] = {
+                    "class": kind,
+                    "count": len(hidden),
+                    "params": sum(p.numel() for p in params),
+                    "in_optimizer": all(id(p) in owned for p in params if p.requires_grad),
+                }
+        return found
+
+    def _wiring(self, scene: Scene) -> dict[str, Any]:
+        named = dict(_named(scene))
+        found: dict[str, Any] = {}
+        alive = self._reached | self._graded
+        if self._walks >= _LEAST_WALKS and scene.step >= _LEAST_WALKS and self._whole:
+            owned = self._owners(scene)
+            lost = [
+                n
+                for n, p in named.items()
+                if id(p) in owned and self._walked.get(id(p), 0) >= _LEAST_WALKS and id(p) not in alive
+            ]
+            found["model.unreachable"] = lost
+            if lost and (boundary := self._boundary or self._front(scene, set(lost))):
+                found["model.boundary"] = boundary
+            found["model.linear_pairs"] = self._linear_pairs(named)
+        if scene.step >= _CALLED and self._order and not scene.compiled:
+            found["model.never_called"] = self._never_called(scene, alive)
+        pad = None
+        if self._pads and scene.model is not None:
+            pad = stated(scene.model, max(int(t.max()) for t, _ in self._pads)).pad
+        return found | self._masks.facts([p for t, m in self._pads if (p := padding(t, m, pad)) is not None])
+
+    def _front(self, scene: Scene, lost: set[str]) -> str | None:
+        """The last lost module, when the first layers that are called are lost and all later ones are reached."""
+        called = sorted(
+            (self._order[name], name, all(f"{name}.{own}" in lost for own, _ in anatomy.own_parameters(module)))
+            for name, module in anatomy.modules(scene.models)
+            if name in self._order and any(p.requires_grad for _, p in anatomy.own_parameters(module))
+        )
+        gone = [dead for _, _, dead in called]
+        count = sum(gone)
+        return called[count - 1][1] if 0 < count < len(called) and all(gone[:count]) else None
+
+    def _never_called(self, scene: Scene, alive: set[int]) -> list[str]:
+        idle: list[str] = []
+        for name, module in anatomy.modules(scene.models):
+            own = [p for _, p in anatomy.own_parameters(module) if p.requires_grad]
+            if own and name not in self._order and not any(id(p) in alive for p in own):
+                idle.append(name)
+        return idle
+
+    def _linear_pairs(self, named: Mapping[str, Tensor]) -> list[list[str]]:
+        """Names of the layers; a narrow middle (LoRA, bottleneck, factorised layer) is there on purpose."""
+        ids = {id(p): (n.rpartition(".")[0], p) for n, p in named.items()}
+        found = []
+        for a, b in sorted(self._pairs, key=lambda pair: [ids[i][0] for i in pair if i in ids]):
+            if a in ids and b in ids and a != b:
+                (first, p), (second, q) = ids[a], ids[b]
+                wide = p.shape[0]
+                if wide >= min(p[0].numel(), q.shape[0]) and wide > 1:
+                    found.append([first, second])
+        return found
+
+    def _regime(self, scene: Scene) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        adversarial = alternating(self._steps, scene.optimizers)
+        if len(scene.optimizers) > 1 or len(self._steps) >= _CALLED:
+            found["optimizer.disjoint"] = found["adversarial"] = adversarial
+        found["frozen_by_intent"] = bool(self._frozen_modules or (self._adapters and self._frozen))
+        tuned = self._finetuned(scene)
+        if tuned is not None:
+            found["finetune"] = tuned
+        return found
+
+    def _finetuned(self, scene: Scene) -> bool | None:
+        if self._adapters or any(_pretrained(m) for m in scene.models):
+            return True
+        if self._loads and not self._resumed and self._loaded(scene) is not None:
+            return True
+        kind, classes = scene.facts.get("loss.kind"), scene.facts.get("loss.classes") or 0
+        if kind == "ce" and classes > 2 and self._loss is not None and float(self._loss) < 0.5 * math.log(classes):
+            return True
+        return False if self._built else None  # built before our eyes: a load would have been seen
+
+
+def alternating(steps: list[tuple[int, int]], optimizers: list[Any]) -> bool:
+    """Two or more optimizers with disjoint parameters that take turns, each after a backward of its own."""
+    if len(optimizers) < 2:
+        return False
+    held = [{id(p) for g in o.param_groups for p in g["params"]} for o in optimizers]
+    if any(a & b for i, a in enumerate(held) for b in held[i + 1 :]):
+        return False
+    turns = [(a, b) for a, b in itertools.pairwise(steps) if a[0] != b[0]]
+    return len(turns) >= 4 and all(b[1] > a[1] for a, b in turns)
+
+
+def _named(scene: Scene) -> list[tuple[str, Tensor]]:
+    """The parameters of the models (not those only an optimizer holds), by name."""
+    own = {id(p) for m in scene.models for p in unwrapped(m).parameters()}
+    return [(n, p) for n, p in zip(scene.names, scene.params) if id(p) in own]
+
+
+def _ordinary(param: Tensor) -> bool:
+    return param.is_floating_point() and param.numel() > 0 and param.layout == torch.strided and param.device.type != "meta"
+
+
+def _moved(param: Tensor, first: Mapping[int, Tensor]) -> bool:
+    """Whether somebody changed the parameter, by whatever means (manual updates, an average)."""
+    before = first.get(id(param))
+    return before is not None and _ordinary(param) and not torch.equal(before.cpu(), few(param).cpu())
+
+
+def _zero_sides(pairs: list[tuple[str, str]], named: Mapping[str, Tensor]) -> list[str]:
+    """Adapter matrices that are exactly zero."""
+    return [n for pair in pairs for n in pair if n in named and not bool(named[n].detach().any())]
+
+
+def _pretrained(model: nn.Module) -> bool:
+    """A model that names where its weights came from."""
+    name = getattr(getattr(unwrapped(model), "config", None), "_name_or_path", "")
+    return isinstance(name, str) and bool(name)
+
+
+PROBES = [Outline]

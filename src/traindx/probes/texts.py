@@ -1,0 +1,112 @@
+"""Catching token batches: the ids a model was given beside the ids its loss was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from traindx.probe import Forward, Scene
+from traindx.probes.losses import Spoken, plain
+from traindx.probes.tokens import Stated, TokenBatch, token_facts
+
+_ROWS = 32  # sequences copied of a batch
+_IDS = 16_384  # ids copied of a batch
+_BATCHES = 8  # batches kept
+_ID_DTYPES = (torch.int64, torch.int32)
+
+
+def ids_of(forward: Forward) -> tuple[Tensor, Tensor | None] | None:
+    """(token ids, attention mask or None) among a model's inputs: the first (N, L) integers that are no mask or labels."""
+    named = dict(forward.kwargs)
+    mask = named.pop("attention_mask", None)
+    for name in ("labels", "token_type_ids", "position_ids"):
+        named.pop(name, None)
+    values = [named.pop("input_ids", None), *forward.args, *named.values()]
+    for value in values:
+        if plain(value) and value.ndim == 2 and value.dtype in _ID_DTYPES and value.shape[1] > 1:
+            fits = plain(mask) and mask.shape == value.shape
+            return value, mask if fits else None
+    return None
+
+
+class TokenCatch:
+    """Pairs the tokens of a forward with the targets of its loss, whichever is seen first, and keeps a few copies."""
+
+    def __init__(self) -> None:
+        self._tokens: tuple[Tensor, Tensor | None] | None = None
+        self._targets: tuple[Tensor, int] | None = None
+        self._kept: list[tuple[Tensor, Tensor | None, Tensor | None, int]] = []
+
+    def forward(self, forward: Forward) -> None:
+        found = ids_of(forward)
+        if found is None or len(self._kept) >= _BATCHES:
+            return
+        ids, mask = found
+        rows = max(1, min(_ROWS, _IDS // ids.shape[1]))
+        # a loss inside the model was seen before the model returned, so its targets may already wait here
+        self._tokens = (ids[:rows].clone(), mask[:rows].clone() if mask is not None else None)
+        self._pair(int(ids.shape[0]))
+
+    def loss(self, said: Spoken, samples: int | None) -> None:
+        if not said.indices or said.target is None or len(self._kept) >= _BATCHES:
+            return
+        self._targets = (said.target.reshape(-1), said.ignore_index)
+        if self._tokens is not None and samples:
+            self._pair(samples)
+        else:
+            self._targets = (said.target.reshape(-1).clone(), said.ignore_index) if said.target.numel() <= _IDS * 4 else None
+
+    def _pair(self, samples: int) -> None:
+        if self._tokens is None or self._targets is None:
+            return
+        (ids, mask), (flat, ignore) = self._tokens, self._targets
+        self._tokens = self._targets = None
+        rows, width = ids.shape
+        if flat.numel() in (samples * width, samples * (width - 1)):
+            self._kept.append((ids, flat.reshape(samples, -1)[:rows].clone(), mask, ignore))
+        else:
+            self._kept.append((ids, None, mask, ignore))
+
+    def reset(self) -> None:
+        """The pass is over: what was not paired is forgotten."""
+        self._tokens = self._targets = None
+
+    def facts(self, scene: Scene) -> dict[str, Any]:
+        batches = [
+            TokenBatch(
+                ids.cpu().long().numpy(),
+                targets.cpu().long().numpy() if targets is not None else None,
+                mask.cpu().long().numpy() if mask is not None else None,
+                ignore,
+            )
+            for ids, targets, mask, ignore in self._kept
+        ]
+        if not batches or scene.model is None:
+            return {}
+        highest = max(int(b.tokens.max()) for b in batches)
+        said = stated(scene.model, highest)
+        return token_facts(batches, said) if said.vocab is not None else {}
+
+
+def stated(model: nn.Module, highest: int) -> Stated:
+    """What a model says about its ids; vocab None means that it has no embedding, so its integers are no tokens."""
+    tables = [m for m in model.modules() if isinstance(m, nn.Embedding)]
+    if not tables:
+        return Stated()
+    fits = [m for m in tables if m.num_embeddings > highest]
+    table = fits[0] if fits else max(tables, key=lambda m: m.num_embeddings)
+    config = getattr(model, "config", None)
+    ids: Mapping[str, int | None] = {
+        name: _id(getattr(config, f"{name}_token_id", None)) for name in ("pad", "eos", "bos", "unk")
+    }
+    pad = table.padding_idx if table.padding_idx is not None else ids["pad"]
+    return Stated(table.num_embeddings, pad, ids["eos"], ids["bos"], ids["unk"])
+
+
+def _id(value: Any) -> int | None:
+    if isinstance(value, list | tuple) and value:
+        value = value[0]
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,216 @@
+"""What the token ids say: padding that is trained on, a missing end token, a model that predicts its own input.
+
+Plain numpy over a few sequences that were copied while the run went on; nothing here knows a tokenizer. Ids that the
+model itself states (`padding_idx` of its embedding, `config.eos_token_id`) are believed, others are inferred only where
+the sequences leave one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """A few whole sequences of one batch with what the loss was asked to predict."""
+
+    tokens: Ids  # (N, L)
+    targets: Ids | None  # (N, L) or (N, L-1)
+    mask: Ids | None  # (N, L) attention mask, 0 under padding
+    ignore: int
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the model says about its ids; None where it says nothing."""
+
+    vocab: int | None = None
+    pad: int | None = None
+    eos: int | None = None
+    bos: int | None = None
+    unk: int | None = None
+
+
+def token_facts(batches: Sequence[TokenBatch], stated: Stated) -> dict[str, Any]:
+    """The facts about tokens that can be known: ids, targets against inputs, padding and end tokens in the labels."""
+    if not batches:
+        return {}
+    pad, sure = (stated.pad, True) if stated.pad is not None else pad_id(batches)
+    eos = stated.eos if stated.eos is not None else end_id(batches, pad)
+    token: dict[str, Any] = {
+        "vocab": stated.vocab,
+        "max_id": int(max(b.tokens.max() for b in batches)),
+        "pad_id": pad,
+        "eos_id": eos,
+        "unk_share": _share([b.tokens == stated.unk for b in batches]) if stated.unk is not None else None,
+        "double_bos": _double_bos(batches, stated.bos),
+    }
+    found: dict[str, Any] = {"data.token": token}
+    for by, name in enumerate(("loss.self_target_share", "loss.next_target_share")):
+        if (share := target_share(batches, by)) is not None:
+            found[name] = share
+    if (padded := pad_label_share(batches, pad if sure else None)) is not None:
+        found["data.pad_label_share"] = padded
+    if eos is not None and (ended := eos_share(batches, eos, pad)) is not None:
+        found["data.eos_share"] = ended
+    return found
+
+
+def _share(marks: Sequence[NDArray[np.bool_]]) -> float:
+    return float(sum(m.sum() for m in marks) / max(1, sum(m.size for m in marks)))
+
+
+def _double_bos(batches: Sequence[TokenBatch], bos: int | None) -> bool | None:
+    if bos is None:
+        return None
+    twice = [(b.tokens[:, 0] == bos) & (b.tokens[:, 1] == bos) for b in batches if b.tokens.shape[1] > 1]
+    return bool(twice) and _share(twice) > 0.5
+
+
+def pad_id(batches: Sequence[TokenBatch]) -> tuple[int | None, bool]:
+    """(padding id, whether it is certain): from the attention mask, else from the constant tails of the sequences.
+
+    A tail counts when sequences end in runs of one and the same id, of different lengths, and at least a quarter of them
+    in a run of three or more.
+    """
+    masked = [b.tokens[b.mask == 0] for b in batches if b.mask is not None]
+    under = np.concatenate(masked) if masked else np.empty(0, np.int64)
+    if len(under):
+        ids, counts = np.unique(under, return_counts=True)
+        return (int(ids[counts.argmax()]), True) if counts.max() > 0.9 * len(under) else (None, False)
+    if masked:
+        return None, False  # there is a mask and nothing under it
+    ends = np.concatenate([b.tokens[:, -1] for b in batches])
+    runs = np.concatenate([tails(b.tokens) for b in batches])
+    ids, counts = np.unique(ends[runs >= 3], return_counts=True)
+    if not len(ids) or counts.max() < max(3, 0.25 * len(ends)) or counts.max() < 0.9 * counts.sum():
+        return None, False
+    best = int(ids[counts.argmax()])
+    lengths = runs[ends == best]
+    return (best, True) if len(np.unique(lengths)) > 2 else (None, False)
+
+
+def tails(tokens: Ids) -> Ids:
+    """Length of the constant run that ends each row."""
+    same = (tokens == tokens[:, -1:])[:, ::-1]
+    return np.where(same.all(1), tokens.shape[1], same.argmin(1)).astype(np.int64)
+
+
+def _ends(batch: TokenBatch, pad: int | None) -> Ids:
+    """Index of the last real token of each row; -1 for rows that run to the edge (they may have been cut)."""
+    width = batch.tokens.shape[1]
+    if batch.mask is not None:
+        real = batch.mask != 0
+        last = width - 1 - real[:, ::-1].argmax(1)
+        return np.where(real[:, -1] | ~real.any(1), -1, last)
+    if pad is None:
+        return np.full(len(batch.tokens), -1)
+    tail = np.where(batch.tokens[:, -1] == pad, tails(batch.tokens), 0)
+    return np.where((tail > 0) & (tail < width), width - 1 - tail, -1)
+
+
+def end_id(batches: Sequence[TokenBatch], pad: int | None) -> int | None:
+    """The end token, when nine of ten padded sequences (eight or more) have the same last real id."""
+    last: list[int] = []
+    for b in batches:
+        at = _ends(b, pad)
+        last += [int(t) for t in b.tokens[np.arange(len(at)), at][at >= 0]]
+    if len(last) < 8:
+        return None
+    ids, counts = np.unique(last, return_counts=True)
+    return int(ids[counts.argmax()]) if counts.max() >= 0.9 * len(last) else None
+
+
+def _shift(batch: TokenBatch) -> int | None:
+    """0 when target t is the token at t, 1 when it is the next one; None when the targets are other text."""
+    if batch.targets is None:
+        return None
+    width = batch.targets.shape[1]
+    counted = batch.targets != batch.ignore
+    agree = {}
+    for by in (0, 1):
+        ahead = batch.tokens[:, by : by + width]
+        here = counted[:, : ahead.shape[1]]
+        if here.any():
+            agree[by] = float((batch.targets[:, : ahead.shape[1]] == ahead)[here].mean())
+    if not agree or max(agree.values()) < 0.9:
+        return None
+    return max(agree, key=lambda by: agree[by])
+
+
+def target_share(batches: Sequence[TokenBatch], by: int) -> float | None:
+    """Share of counted positions whose target is the token `by` places further on in the input; 0 is its own input."""
+    hits = total = 0
+    for b in batches:
+        if b.targets is None:
+            continue
+        there = b.tokens[:, by : by + b.targets.shape[1]]
+        asked = b.targets[:, : there.shape[1]]
+        counted = asked != b.ignore
+        hits += int(((asked == there) & counted).sum())
+        total += int(counted.sum())
+    return hits / total if total else None
+
+
+def pad_label_share(batches: Sequence[TokenBatch], pad: int | None) -> float | None:
+    """Share of counted targets that are padding; by position where mask or tail and targets line up, else by id."""
+    hits = total = 0
+    for b in batches:
+        if b.targets is None:
+            continue
+        counted = b.targets != b.ignore
+        under = _under_padding(b, pad)
+        if under is None:
+            return None
+        hits += int((under & counted).sum())
+        total += int(counted.sum())
+    return hits / total if total else None
+
+
+def _under_padding(batch: TokenBatch, pad: int | None) -> NDArray[np.bool_] | None:
+    by = _shift(batch)
+    assert batch.targets is not None
+    if by is None:
+        return None if pad is None else batch.targets == pad
+    if batch.mask is not None:
+        free = batch.mask == 0
+    elif pad is not None:
+        width = batch.tokens.shape[1]
+        tail = np.where(batch.tokens[:, -1] == pad, tails(batch.tokens), 0)
+        # the first id of a run may be an end token that doubles as padding: it is not counted against anybody
+        free = np.arange(width)[None, :] > (width - tail)[:, None]
+    else:
+        return None
+    out = np.zeros(batch.targets.shape, bool)
+    ahead = free[:, by : by + batch.targets.shape[1]]
+    out[:, : ahead.shape[1]] = ahead
+    return out
+
+
+def eos_share(batches: Sequence[TokenBatch], eos: int, pad: int | None) -> float | None:
+    """Share of sequences, not cut at the edge, whose last counted target is the end token."""
+    hits = total = 0
+    for b in batches:
+        if b.targets is None or _shift(b) is None:
+            continue
+        whole = _ends(b, pad) >= 0
+        counted = (b.targets != b.ignore) & (~_padding_only(b, pad))
+        rows = whole & counted.any(1)
+        last = counted.shape[1] - 1 - counted[:, ::-1].argmax(1)
+        hits += int((b.targets[np.arange(len(last)), last] == eos)[rows].sum())
+        total += int(rows.sum())
+    return hits / total if total >= 8 else None
+
+
+def _padding_only(batch: TokenBatch, pad: int | None) -> NDArray[np.bool_]:
+    """Targets under padding: a padding id there does not end a sequence, even where it doubles as the end token."""
+    under = _under_padding(batch, pad)
+    assert batch.targets is not None
+    return under if under is not None else np.zeros(batch.targets.shape, bool)
