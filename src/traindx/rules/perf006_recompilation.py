@@ -1,0 +1,73 @@
+"""A compiled model is compiled again and again.
+
+## What it sees
+
+The count of recompilations after step 50: more than five. Or, for a compiled model that sees many input shapes, more than 2
+% of the steps slower than three times the median.
+
+## Why it matters
+
+Each recompilation costs seconds. A model that meets a new shape every few steps spends more time compiling than training.
+
+## What else looks like this
+
+- Evaluations and checkpoints between steps: they are not part of a step's time.
+- PERF007: all steps get slower, not some.
+- The first compilations: normal, before step 50.
+
+## What to do
+
+Pad or bucket the inputs to few shapes, `torch.compile(dynamic=True)`, turn off `cudnn.benchmark` with varying shapes; keep
+Python numbers that change every step out of the compiled part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "PERF006",
+    needs={"recompiles | fact:perf.compiled": 2},
+    says={
+        "": "the model was recompiled {count:.0f} times after step {warm}",
+        "slow": "{share:.1%} of the steps take more than three times the median, and the compiled model saw "
+        "{shapes:.0f} input shapes",
+    },
+    fix="Pad or bucket inputs to a few shapes, or compile with dynamic=True; keep changing Python numbers out of the "
+    "compiled part.",
+    severity=Severity.WARNING,
+    confidence=Confidence.EXACT,
+)
+def recompilation(
+    run: Run,
+    *,
+    most: int = 5,  # CATALOGUE PERF006
+    warm: int = 50,
+    slow: float = 0.02,
+    shapes: int = 5,
+) -> Iterator[Evidence]:
+    counts = run.series("recompiles").finite()
+    late = counts.between(warm)
+    if len(late):
+        before = counts.between(hi=warm)
+        more = late.last - (before.last if len(before) else float(late.values[0]))
+        if more > most:
+            yield Evidence({"count": more, "warm": warm}, (), (warm, int(late.steps[-1])))
+            return
+    different = facts.number(run.fact("perf.shapes"), 0.0)
+    if isinstance(run.fact("perf.shapes"), list | tuple):
+        different = float(len(run.fact("perf.shapes")))
+    times = run.series("time/step").finite().between(warm)
+    if run.fact("perf.compiled") and different >= shapes and len(times) >= 200:
+        share = float(np.mean(times.values > 3 * np.median(times.values)))
+        if share > slow:
+            values = {"share": share, "shapes": different}
+            yield Evidence(values, ("time/step",), (warm, int(times.steps[-1])), "slow", Severity.INFO, Confidence.STRONG)

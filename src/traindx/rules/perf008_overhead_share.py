@@ -1,0 +1,73 @@
+"""Much of the time goes into evaluation, checkpoints, logging or observing.
+
+## What it sees
+
+The shares of wall time by phase: evaluation above 20 %, checkpoints or logging above 5 %, our own observation above 1 %. A
+warning needs evaluation above 50 % or the others above 20 %, in a run of at least a minute; in short runs, where one
+evaluation weighs much, it is a remark.
+
+## Why it matters
+
+The hours you pay for are not spent on learning.
+
+## What else looks like this
+
+- PERF001: the loader's time is its own share.
+- Evaluation of a small experiment after every epoch: right as it is.
+
+## What to do
+
+Evaluate less often or on a fixed part, save the last and the best only, in a thread; log every 50 steps. If observing costs
+more than its budget, lower the budget (`budget=0.005`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+LIMITS = {"eval": (0.2, 0.5), "checkpoint": (0.05, 0.2), "logging": (0.05, 0.2), "traindx": (0.01, 1.1)}  # CATALOGUE PERF008
+WORDS = {"eval": "evaluation", "checkpoint": "checkpoints", "logging": "logging", "traindx": "observing (traindx itself)"}
+FIXES = {
+    "eval": "Evaluate less often, or on a fixed part of the validation set.",
+    "checkpoint": "Save the last and the best checkpoint only, or save in a thread.",
+    "logging": "Log every 50 steps.",
+    "traindx": "Lower the budget of traindx (budget=0.005).",
+}
+
+
+@rule(
+    "PERF008",
+    needs={"fact:perf.shares | time/step": 20},
+    says="{share:.0%} of the time goes into {what} (more than {limit:.0%})",
+    severity=Severity.WARNING,
+)
+def overhead_share(
+    run: Run,
+    *,
+    least_s: float = 60.0,  # of a shorter run one evaluation is a large part by nature
+) -> Iterator[Evidence]:
+    shares, seconds = _shares(run)
+    for phase, (limit, grave) in LIMITS.items():
+        part = facts.number(shares.get(phase), 0.0)
+        if limit < part <= 1:
+            severity = Severity.WARNING if part > grave and seconds >= least_s else Severity.INFO
+            yield Evidence(
+                {"share": part, "what": WORDS[phase], "limit": limit}, (phase,), None, "", severity, None, None, FIXES[phase]
+            )
+
+
+def _shares(run: Run) -> tuple[Mapping[str, float], float]:
+    names = {"train": "time/step", "eval": "time/eval", "checkpoint": "time/checkpoint", "traindx": "time/traindx"}
+    spent = {phase: float(np.sum(np.maximum(run.series(name).finite().values, 0.0))) for phase, name in names.items()}
+    total = spent["train"] + spent["eval"] + spent["checkpoint"]
+    fact = facts.table(run, "perf.shares")
+    if fact:
+        return fact, total
+    return ({phase: s / total for phase, s in spent.items()} if total > 0 else {}), total

@@ -1,0 +1,101 @@
+"""The run went on differently after it was resumed.
+
+## What it sees
+
+The trial `resume` saves, continues and reloads, and names the first field that differs: a fact. In a record or a log: a
+loss level that jumps up at the resume by more than six deviations and 10 %, against how much the same statistic varies
+elsewhere in the run, while the learning rate did not jump.
+
+## Why it matters
+
+A resume that forgets the optimizer's moments, the scheduler, the scaler or the place in the data costs hundreds of steps,
+or quietly trains on the same samples again.
+
+## What else looks like this
+
+- OPTM010: the optimizer's state is empty after the resume; that is the fact behind it.
+- A new learning rate or new data by intent: the jump is expected.
+- LOSS006: a spike that has nothing to do with the resume.
+
+## What to do
+
+Save and restore model, optimizer, scheduler, scaler, random states and the position in the data. If the state is lost, warm
+the learning rate up again over 200 to 1,000 steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime, stats
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Floats, Run
+
+
+@rule(
+    "REPR003",
+    needs={"fact:trial.resume | event:resume": 1},
+    says={
+        "": "a resumed run differs from an uninterrupted one, first in {where}",
+        "jump": "the loss level jumped from {before:.4g} to {after:.4g} at the resume (step {step}, {z:.0f} deviations)",
+    },
+    fix={
+        "": "Save and restore {where} as well.",
+        "jump": "Restore optimizer, scheduler, scaler, random states and data position; else warm up again for "
+        "200–1,000 steps.",
+    },
+    severity=Severity.WARNING,
+    confidence=Confidence.EXACT,
+    explains=("LOSS006",),
+)
+def resume_mismatch(
+    run: Run,
+    *,
+    z: float = 6.0,  # CATALOGUE REPR003
+    relative: float = 0.1,
+    width: int = 20,
+) -> Iterator[Evidence]:
+    trial = facts.table(run, "trial.resume")
+    if trial.get("equal") is False:
+        yield Evidence({}, (str(trial.get("field") or "an unnamed field"),))
+    curve = regime.curve(run)
+    doubt = False
+    for event in run.events_of("resume"):
+        at = int(np.searchsorted(curve.steps, event.step))
+        if at < 3 * width or len(curve) - at < width:
+            doubt = True
+            continue
+        found = _shift(curve.values, at, width)
+        if (
+            found is not None
+            and not _new_rate(run, event.step)
+            and found[2] > z
+            and found[1] > found[0] + relative * abs(found[0])
+        ):
+            values = {"before": found[0], "after": found[1], "z": found[2], "step": event.step}
+            yield Evidence(
+                values, ("loss/train",), (event.step, event.step + width), "jump", Severity.WARNING, Confidence.STRONG
+            )
+    if doubt and not trial:
+        raise Unsure(f"needs {3 * width} losses before and {width} after the resume")
+
+
+def _new_rate(run: Run, step: int, factor: float = 1.5) -> bool:
+    """Whether the learning rate is another after the resume: then the jump is expected."""
+    before, after = regime.lr(run).at([step - 1, step + 5])
+    return bool(before > 0 and after > 0 and max(after / before, before / after) > factor)
+
+
+def _shift(values: Floats, at: int, width: int) -> tuple[float, float, float] | None:
+    """Level before and after a point, and how unusual that step is among the same statistic elsewhere before it."""
+    before, after = float(np.median(values[at - width : at])), float(np.median(values[at : at + width]))
+    places = range(width, at - width, max(1, width // 2))
+    usual = np.array([np.median(values[i : i + width]) - np.median(values[i - width : i]) for i in places])
+    if len(usual) < 2:
+        return None
+    spread = max(stats.mad(usual), stats.noise_sigma(values[:at]) / math.sqrt(width), 1e-12)
+    return before, after, (after - before - float(np.median(usual))) / spread

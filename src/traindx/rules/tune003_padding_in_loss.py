@@ -1,0 +1,50 @@
+"""Padding counts as something to be learned.
+
+## What it sees
+
+The share of targets that equal the padding id and are not ignored: above 1 %. Not judged where padding and end-of-text
+share one id and each row holds at most one of them.
+
+## Why it matters
+
+Padding is easy to predict. The loss falls fast to a flattering value that depends on how much padding a batch holds, and
+the gradient is spent on it.
+
+## What else looks like this
+
+- PERF009: padding is ignored by the loss and only costs time.
+- TUNE004: the opposite mistake, the end of text ignored together with the padding.
+- A real token that happens to have the padding's id 0: check the tokenizer.
+
+## What to do
+
+Set labels to −100 where `attention_mask == 0`, or pass `ignore_index=pad_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "TUNE003",
+    needs={"fact:data.pad_label_share": 1},
+    says="{share:.0%} of the targets that count are padding (id {pad})",
+    fix="Set these labels to -100 (where attention_mask is 0), or pass ignore_index={pad}.",
+    severity=Severity.WARNING,
+    confidence=Confidence.EXACT,
+    explains=("LOSS010", "EVAL006"),
+)
+def padding_in_loss(run: Run, *, most: float = 0.01) -> Iterator[Evidence]:  # CATALOGUE TUNE003
+    share = facts.number(run.fact("data.pad_label_share"), 0.0)
+    token = facts.table(run, "data.token")
+    pad, eos = facts.number(token.get("pad_id")), facts.number(token.get("eos_id"))
+    length = run.series("batch/length").finite().values
+    shared_id = pad == eos and len(length) > 0 and share <= 1.5 / max(float(length.mean()), 1.0)  # the one end of each text
+    if share > most and not shared_id:
+        yield Evidence({"share": share, "pad": f"{pad:.0f}" if pad == pad else "pad_id"}, ("targets",))

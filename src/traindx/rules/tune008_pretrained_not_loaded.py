@@ -1,0 +1,82 @@
+"""Fine-tuning began without the pretrained weights.
+
+## What it sees
+
+A run that was meant to start from trained weights (weights were loaded, adapters, or you said so): more than half of the
+parameters were in fact not loaded; or a language model whose first loss is above 80 % of ln V, where a model that knows
+nothing begins.
+
+## Why it matters
+
+A load that silently fits no key leaves random weights. Training then looks like a slow, poor fine-tuning for as long as you
+let it.
+
+## What else looks like this
+
+- A fresh classification head: its loss begins at ln C although the body is loaded. Only vocabularies are judged by their
+  loss.
+- WIRE015: a part, not most, of the checkpoint was left out.
+- TUNE007: the weights are there and the tokenizer is another's.
+
+## What to do
+
+Load with `strict=True` and read the message; strip prefixes (`module.`, `_orig_mod.`); check the path. Start again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime
+from traindx.finding import Confidence, Evidence, Muted, Severity
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "TUNE008",
+    needs={"fact:model.loaded | fact:finetune | fact:model.adapters": 1},
+    says={
+        "": "the first loss {first:.3g} is what a model without knowledge has (ln {classes:.0f} = {chance:.3g})",
+        "keys": "{share:.0%} of the parameters were not in the loaded checkpoint{keys}",
+    },
+    fix="Load with strict=True and read its message; strip prefixes such as module. or _orig_mod.; then start again.",
+    severity=Severity.CRITICAL,
+    explains=("LOSS010", "WIRE015", "LOSS002"),
+)
+def pretrained_not_loaded(
+    run: Run,
+    *,
+    share: float = 0.8,  # of ln V; CATALOGUE TUNE008
+    unloaded: float = 0.5,
+    vocabulary: int = 200,  # classes from which a head is a vocabulary and not a fresh task head
+) -> Iterator[Evidence]:
+    loaded = facts.table(run, "model.loaded")
+    if not (loaded or run.fact("finetune") or run.fact("model.adapters") or run.fact("model.loaded")):
+        raise Muted("not a fine-tuning run")
+    part = facts.number(loaded.get("unloaded_share"), 0.0)
+    if part > unloaded:
+        missing = loaded.get("missing")
+        names = tuple(str(m) for m in missing) if isinstance(missing, list | tuple) else ()
+        keys = f" (such as {names[0]})" if names else ""
+        yield Evidence({"share": min(part, 1.0), "keys": keys}, names, None, "keys", None, Confidence.EXACT)
+        return
+    chance = regime.chance_level(run)
+    first = regime.curve(run).values[:3]
+    classes = facts.number(run.fact("loss.classes"), 0.0)
+    if (
+        chance is None
+        or classes < vocabulary
+        or not facts.takes_tokens(run)
+        or not len(first)
+        or run.fact("loss.reduction") == "sum"
+    ):
+        return
+    level = float(np.median(first))
+    if math.isfinite(level) and level > share * chance:
+        yield Evidence(
+            {"first": level, "classes": classes, "chance": chance}, ("loss/train",), None, "", None, Confidence.STRONG
+        )

@@ -1,0 +1,47 @@
+"""PERF007: steps take longer and longer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run, noise, steady
+from traindx.finding import Severity, Status
+from traindx.rules.perf007_throughput_drift import throughput_drift as rule
+
+N = 800
+CREEP = 0.05 * (1 + 1.5 * np.arange(N) / N) * (1 + noise(N, 0.05))
+
+
+def test_an_even_climb_is_a_warning() -> None:
+    [found] = rule.findings(a_run({"time/step": CREEP}))
+    assert found.severity is Severity.WARNING and 2.0 < found.facts["ratio"] < 2.6
+
+
+def test_a_short_toy_run_is_a_remark() -> None:
+    [found] = rule.findings(a_run({"time/step": CREEP / 50}))
+    assert found.severity is Severity.INFO
+
+
+def test_a_jump_of_a_busy_machine_is_a_remark_at_most() -> None:
+    times = steady(N, 0.05)
+    times[N // 2 :] *= 2.0
+    assert all(f.severity is Severity.INFO for f in rule.findings(a_run({"time/step": times})))
+
+
+def test_steady_steps_are_clear() -> None:
+    for seed in range(10):
+        assert rule.outcome(a_run({"time/step": steady(N, 0.05, 0.3, seed)})).status is Status.CLEAR
+
+
+def test_longer_sequences_explain_longer_steps() -> None:
+    length = 100 * (1 + 1.5 * np.arange(N) / N)
+    assert rule.outcome(a_run({"time/step": CREEP, "batch/length": length})).status is Status.CLEAR
+
+
+def test_a_logged_throughput_that_falls() -> None:
+    [found] = rule.findings(a_run({"throughput": 1.0 / CREEP}))
+    assert found.facts["ratio"] > 1.5
+
+
+def test_the_limit_is_the_users() -> None:
+    assert not list(rule.findings(a_run({"time/step": CREEP}), ratio=4.0))

@@ -1,0 +1,46 @@
+"""PERF008: time that is not training."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.perf008_overhead_share import overhead_share as rule
+
+LONG = np.full(200, 1.0)
+
+
+def test_an_evaluation_that_eats_the_run_is_a_warning() -> None:
+    run = a_run({"time/step": LONG}, facts={"perf.shares": {"train": 0.3, "eval": 0.6, "checkpoint": 0.0}})
+    [found] = rule.findings(run)
+    assert found.severity is Severity.WARNING and found.where == ("eval",) and "less often" in found.fix
+
+
+def test_a_short_run_is_a_remark() -> None:
+    run = a_run({"time/step": LONG / 100}, facts={"perf.shares": {"eval": 0.6}})
+    [found] = rule.findings(run)
+    assert found.severity is Severity.INFO
+
+
+def test_shares_are_computed_from_the_times_when_nobody_states_them() -> None:
+    run = a_run({"time/step": LONG, "time/checkpoint": np.r_[np.full(199, 0.0), 20.0], "time/eval": np.zeros(200)})
+    [found] = rule.findings(run)
+    assert found.where == ("checkpoint",) and found.severity is Severity.INFO
+
+
+def test_usual_shares_are_clear() -> None:
+    run = a_run(
+        {"time/step": LONG}, facts={"perf.shares": {"eval": 0.15, "checkpoint": 0.02, "logging": 0.01, "traindx": 0.008}}
+    )
+    assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_our_own_cost_is_told() -> None:
+    [found] = rule.findings(a_run({"time/step": LONG}, facts={"perf.shares": {"traindx": 0.03}}))
+    assert found.where == ("traindx",) and found.severity is Severity.INFO
+
+
+def test_the_limit_is_the_users() -> None:
+    run = a_run({"time/step": LONG}, facts={"perf.shares": {"eval": 0.6}})
+    assert [f.severity for f in rule.findings(run, least_s=1000.0)] == [Severity.INFO]

@@ -1,0 +1,21 @@
+"""REPR002: workers that draw the same numbers."""
+
+from __future__ import annotations
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.repr002_worker_rng import worker_rng as rule
+
+LOADER = {"num_workers": 4, "dataset": "Crops"}
+
+
+def test_says_how_many_samples_were_alike() -> None:
+    [found] = rule.findings(a_run(facts={"data.worker_duplicates": 120, "data.loader": LOADER}))
+    assert found.severity is Severity.WARNING and found.where == ("Crops",) and "4 workers" in found.message
+
+
+def test_one_or_two_are_chance_and_one_worker_cannot_repeat_another() -> None:
+    assert rule.outcome(a_run(facts={"data.worker_duplicates": 2, "data.loader": LOADER})).status is Status.CLEAR
+    assert list(rule.findings(a_run(facts={"data.worker_duplicates": 2, "data.loader": LOADER}), least=2))
+    one = {"data.worker_duplicates": 50, "data.loader": {"num_workers": 1}}
+    assert rule.outcome(a_run(facts=one)).status is Status.CLEAR

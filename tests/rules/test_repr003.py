@@ -1,0 +1,49 @@
+"""REPR003: another run after the resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runs import a_run, learning, noise
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.repr003_resume_mismatch import resume_mismatch as rule
+from traindx.run import Event, Run
+
+SEAM = Event(300, "resume", {"previous_last_step": 299, "steps_repeated": 0})
+
+
+def _run(jump: float, seam: Event = SEAM, **signals: Any) -> Run:
+    loss = learning(500)
+    loss[seam.step :] += jump * np.exp(-np.arange(500 - seam.step) / 60)
+    return a_run({"loss/train": loss, **signals}, events=[seam])
+
+
+def test_a_jump_at_the_resume_is_a_warning() -> None:
+    [found] = rule.findings(_run(1.0))
+    assert found.variant == "jump" and found.severity is Severity.WARNING and found.facts["step"] == 300
+
+
+def test_a_smooth_resume_is_clear() -> None:
+    for seed in range(10):
+        run = a_run(loss__train=1.0 + noise(500, 0.1, seed, ar=0.5), events=[SEAM])
+        assert rule.outcome(run).status is Status.CLEAR, seed
+
+
+def test_a_new_learning_rate_explains_the_jump() -> None:
+    assert rule.outcome(_run(1.0, lr=np.r_[np.full(300, 1e-4), np.full(200, 1e-3)])).status is Status.CLEAR
+
+
+def test_a_short_record_is_unsure() -> None:
+    assert rule.outcome(_run(1.0, Event(20, "resume", {}))).status is Status.UNSURE
+
+
+def test_the_trial_names_the_field() -> None:
+    [found] = rule.findings(a_run(facts={"trial.resume": {"equal": False, "field": "optimizer.exp_avg"}}))
+    assert found.where == ("optimizer.exp_avg",) and found.confidence is Confidence.EXACT
+    assert rule.outcome(a_run(facts={"trial.resume": {"equal": True}})).status is Status.CLEAR
+
+
+def test_the_limit_is_the_users() -> None:
+    assert not list(rule.findings(_run(1.0), relative=5.0))

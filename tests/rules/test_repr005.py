@@ -1,0 +1,37 @@
+"""REPR005: checkpoints that cannot resume."""
+
+from __future__ import annotations
+
+from runs import a_run
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.repr005_checkpoint_incomplete import checkpoint_incomplete as rule
+from traindx.run import Event
+
+
+def test_a_training_checkpoint_without_the_optimizer() -> None:
+    [found] = rule.findings(a_run(facts={"checkpoint.missing": ["optimizer", "rng"]}))
+    assert found.severity is Severity.WARNING and found.where == ("optimizer",) and found.confidence is Confidence.EXACT
+
+
+def test_the_scheduler_is_forgotten() -> None:
+    events = [Event(100, "checkpoint", {"keys": ["model", "optimizer"], "missing": ["scheduler", "step"]})]
+    [found] = rule.findings(a_run(events=events))
+    assert found.where == ("scheduler",) and found.steps == (100, 100)
+
+
+def test_weights_alone_are_a_remark() -> None:
+    [found] = rule.findings(a_run(facts={"checkpoint.missing": ["optimizer", "scheduler", "step", "rng"]}))
+    assert found.variant == "weights" and found.severity is Severity.INFO
+
+
+def test_complete_checkpoints_are_clear() -> None:
+    assert rule.outcome(a_run(facts={"checkpoint.missing": []})).status is Status.CLEAR
+    assert rule.outcome(a_run(facts={"checkpoint.missing": ["rng"]})).status is Status.CLEAR
+
+
+def test_a_weights_file_beside_complete_checkpoints_is_clear() -> None:
+    events = [
+        Event(100, "checkpoint", {"missing": ["optimizer", "scheduler", "step"]}),
+        Event(100, "checkpoint", {"missing": []}),
+    ]
+    assert rule.outcome(a_run(events=events)).status is Status.CLEAR

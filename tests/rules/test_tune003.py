@@ -1,0 +1,25 @@
+"""TUNE003: padding that is learned."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.tune003_padding_in_loss import padding_in_loss as rule
+
+
+def test_says_how_much_of_the_targets_is_padding() -> None:
+    [found] = rule.findings(a_run(facts={"data.pad_label_share": 0.45, "data.token": {"pad_id": 0}}))
+    assert found.severity is Severity.WARNING and "45%" in found.message and "ignore_index=0" in found.fix
+
+
+def test_a_trace_is_clear() -> None:
+    assert rule.outcome(a_run(facts={"data.pad_label_share": 0.002})).status is Status.CLEAR
+    assert list(rule.findings(a_run(facts={"data.pad_label_share": 0.002}), most=0.001))
+
+
+def test_the_one_end_of_every_text_may_share_the_id() -> None:
+    facts = {"data.pad_label_share": 0.02, "data.token": {"pad_id": 2, "eos_id": 2}}
+    assert rule.outcome(a_run({"batch/length": np.full(30, 60.0)}, facts=facts)).status is Status.CLEAR
+    assert list(rule.findings(a_run({"batch/length": np.full(30, 60.0)}, facts={**facts, "data.pad_label_share": 0.4})))

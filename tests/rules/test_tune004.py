@@ -1,0 +1,23 @@
+"""TUNE004: the end that is never learned."""
+
+from __future__ import annotations
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.tune004_eos_never_learned import eos_never_learned as rule
+
+
+def test_says_that_padding_took_the_end_with_it() -> None:
+    facts = {"data.eos_share": 0.0, "finetune": True, "data.token": {"pad_id": 2, "eos_id": 2}}
+    [found] = rule.findings(a_run(facts=facts))
+    assert found.severity is Severity.WARNING and "same id" in found.message and "id 2" in found.fix
+
+
+def test_most_texts_end_properly() -> None:
+    run = a_run(facts={"data.eos_share": 0.8, "finetune": True})
+    assert rule.outcome(run).status is Status.CLEAR
+    assert list(rule.findings(run, least=0.9))
+
+
+def test_pretraining_on_a_stream_is_not_judged() -> None:
+    assert rule.outcome(a_run(facts={"data.eos_share": 0.0, "finetune": False})).status is Status.MUTED

@@ -1,0 +1,62 @@
+"""TUNE006: fine-tuning too hot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runs import a_run, learning, noise
+from traindx.finding import Severity, Status
+from traindx.rules.tune006_too_hot_finetune import too_hot_finetune as rule
+from traindx.run import Matrix, Run, Series
+
+PER, EPOCHS = 100, 4
+STAIRS = np.repeat([1.6, 1.2, 0.8, 0.5], PER) + noise(PER * EPOCHS, 0.04)
+VAL = Series(np.arange(1, EPOCHS + 1) * PER - 1, np.array([1.5, 1.6, 1.75, 1.9]))
+HOT = np.r_[np.full(5, 1.6), np.full(35, 4.0), np.linspace(4.0, 1.5, 360)] + noise(400, 0.04)
+
+
+def _moves(size: float) -> Matrix:
+    return Matrix(np.arange(0, 400, 10), ("a.weight", "b.weight"), np.full((40, 2), size))
+
+
+def _run(loss: np.ndarray, signals: dict[str, Any] | None = None, **facts: Any) -> Run:
+    shapes = {"a.weight": [8, 8], "b.weight": [8, 8]}
+    base = {"finetune": True, "data.steps_per_epoch": PER, "model.param_shapes": shapes}
+    return a_run({"loss/train": loss, **(signals or {})}, facts={**base, **facts})
+
+
+def test_stairs_and_large_moves_are_two_signs() -> None:
+    [found] = rule.findings(_run(STAIRS, {"loss/val": VAL, "update_ratio/param": _moves(5e-3), "lr": np.full(400, 1e-3)}))
+    assert found.severity is Severity.WARNING and "epoch boundary" in found.message and "5.0e-03" in found.message
+    assert "0.001" in found.fix
+
+
+def test_a_rise_at_the_start_and_large_moves() -> None:
+    [found] = rule.findings(_run(HOT, {"update_ratio/param": _moves(5e-3)}))
+    assert "rose from 1.61 to 4.04" in found.message
+
+
+def test_one_sign_is_not_enough() -> None:
+    assert rule.outcome(_run(STAIRS, {"loss/val": VAL, "update_ratio/param": _moves(1e-4)})).status is Status.CLEAR
+    assert rule.outcome(_run(learning(400), {"update_ratio/param": _moves(5e-3)})).status is Status.CLEAR
+
+
+def test_stairs_under_an_improving_validation_do_not_count() -> None:
+    better = Series(VAL.steps, np.array([1.5, 1.4, 1.3, 1.2]))
+    assert rule.outcome(_run(STAIRS, {"loss/val": better, "update_ratio/param": _moves(5e-3)})).status is Status.CLEAR
+
+
+def test_fresh_adapters_may_move() -> None:
+    run = _run(STAIRS, {"loss/val": VAL, "update_ratio/param": _moves(5e-3)}, **{"model.adapters": ["a.weight", "b.weight"]})
+    assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_training_from_scratch_is_not_judged() -> None:
+    assert rule.outcome(_run(STAIRS, {"loss/val": VAL}, finetune=False)).status is Status.MUTED
+
+
+def test_the_limit_is_the_users() -> None:
+    run = _run(STAIRS, {"loss/val": VAL, "update_ratio/param": _moves(1e-4)})
+    assert list(rule.findings(run, moves=1e-5))

@@ -1,0 +1,39 @@
+"""TUNE007: ids that do not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runs import a_run
+from traindx.finding import Severity, Status
+from traindx.rules.tune007_tokenizer_or_template import tokenizer_or_template as rule
+from traindx.run import Run
+
+
+def _run(**token: Any) -> Run:
+    base = {"vocab": 1000, "max_id": 999, "unk_share": 0.001, "double_bos": False}
+    shapes = {"wte.weight": [1000, 64], "wpe.weight": [128, 64]}
+    facts = {"data.token": {**base, **token}, "model.embeddings": ["wte.weight", "wpe.weight"], "model.param_shapes": shapes}
+    return a_run(facts=facts)
+
+
+def test_an_id_beyond_the_table_names_the_embedding() -> None:
+    [found] = rule.findings(_run(max_id=1003))
+    assert found.variant == "range" and found.severity is Severity.CRITICAL and found.where == ("wte.weight",)
+    assert "1004" in found.fix
+
+
+def test_unknown_tokens_and_a_doubled_beginning() -> None:
+    found = list(rule.findings(_run(unk_share=0.08, double_bos=True)))
+    assert [f.variant for f in found] == ["unknown", "double"]
+    assert all(f.severity is Severity.WARNING for f in found)
+
+
+def test_a_fitting_tokenizer_is_clear() -> None:
+    assert rule.outcome(_run()).status is Status.CLEAR
+    assert list(rule.findings(_run(), unknown=0.0005))
+
+
+def test_without_an_embedding_the_vocabulary_counts() -> None:
+    run = a_run(facts={"data.token": {"vocab": 50, "max_id": 50}})
+    assert rule.outcome(run).status is Status.FOUND

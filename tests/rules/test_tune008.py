@@ -1,0 +1,42 @@
+"""TUNE008: fine-tuning without the pretrained weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runs import a_run, learning
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.tune008_pretrained_not_loaded import pretrained_not_loaded as rule
+from traindx.run import Run
+
+LM = {"loss.kind": "ce", "loss.classes": 50257, "data.token": {"vocab": 50257}}
+
+
+def _run(first: float, **facts: Any) -> Run:
+    named = {k.replace("__", "."): v for k, v in facts.items()}
+    return a_run(loss__train=learning(100, start=first, floor=2.0), facts={**LM, **named})
+
+
+def test_a_first_loss_at_ln_v_says_so() -> None:
+    [found] = rule.findings(_run(10.8, model__loaded={"missing": [], "unexpected": [], "unloaded_share": 0.0}))
+    assert found.severity is Severity.CRITICAL and found.confidence is Confidence.STRONG and "ln 50257" in found.message
+
+
+def test_keys_that_did_not_fit_are_exact() -> None:
+    loaded = {"missing": ["h.0.attn.weight"], "unexpected": ["module.h.0.attn.weight"], "unloaded_share": 0.97}
+    [found] = rule.findings(_run(3.0, model__loaded=loaded))
+    assert found.variant == "keys" and found.confidence is Confidence.EXACT and "h.0.attn.weight" in found.message
+
+
+def test_loaded_weights_begin_low() -> None:
+    assert rule.outcome(_run(3.1, finetune=True)).status is Status.CLEAR
+    assert list(rule.findings(_run(3.1, finetune=True), share=0.2))
+
+
+def test_a_fresh_classification_head_begins_at_ln_c() -> None:
+    facts = {"loss.kind": "ce", "loss.classes": 10, "model.loaded": {"unloaded_share": 0.01}, "data.token": {"vocab": 30000}}
+    assert rule.outcome(a_run(loss__train=learning(100, start=2.3), facts=facts)).status is Status.CLEAR
+
+
+def test_training_from_scratch_is_not_judged() -> None:
+    assert rule.outcome(_run(10.8, finetune=False)).status is Status.MUTED
