@@ -295,6 +295,22 @@ def _target_var(run: Run) -> float | None:
     return float(np.mean(spread**2) + np.var(centre))
 
 
+BATCH_FEATURES = ("batch/input_mean", "batch/input_std", "batch/length", "batch/size", "batch/label_mean", "batch/pad_share")
+
+
+def data_changed(run: Run, lo: int, hi: int, window: int = 50, limit: float = 4.0) -> bool:
+    """Whether the batches looked different after step `hi` than before step `lo`: a harder source, longer sequences."""
+    for name in BATCH_FEATURES:
+        series = run.series(name).finite()
+        before, after = series.between(hi=lo).values[-window:], series.between(lo=hi).values[:window]
+        if len(before) < 10 or len(after) < 10:
+            continue
+        gap = abs(float(np.median(after) - np.median(before)))
+        if gap > limit * max(stats.mad(before), stats.mad(after), 1e-6 * abs(float(np.median(before)))):
+            return True
+    return False
+
+
 def planned_steps(run: Run) -> int | None:
     """Steps the run was meant to take, where that is known."""
     fact = run.fact("budget.planned_steps")

@@ -3,7 +3,7 @@
 from traindx.stats.epochs import Boundary, Profile, boundary_jump, epoch_profile_corr, log_form, undo_running_mean
 from traindx.stats.evaluation import Overfit, overfit_na, prechelt_gl, prechelt_pq, rises, smooth3
 from traindx.stats.forecasts import Forecast, forecast
-from traindx.stats.levels import FloorMatch, NoiseScale, floor_match, gns, known_floors, smoothing_entropy
+from traindx.stats.levels import FloorMatch, NoiseScale, floor_match, gns, integer_chance, known_floors, smoothing_entropy
 from traindx.stats.robust import (
     autocorrelation,
     block_means,
@@ -15,7 +15,7 @@ from traindx.stats.robust import (
     running_median,
     share_above,
 )
-from traindx.stats.spikes import Spike, Spikes, evr, spike_events, spread_windows
+from traindx.stats.spikes import Spike, Spikes, evr, peaks, spike_events, spread_windows
 from traindx.stats.trend import (
     Direction,
     Slope,
@@ -53,6 +53,7 @@ __all__ = [
     "floor_match",
     "forecast",
     "gns",
+    "integer_chance",
     "kendall",
     "known_floors",
     "log_form",
@@ -60,6 +61,7 @@ __all__ = [
     "noise_scale",
     "noise_sigma",
     "overfit_na",
+    "peaks",
     "prechelt_gl",
     "prechelt_pq",
     "quantiles",

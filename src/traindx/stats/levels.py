@@ -83,6 +83,28 @@ def floor_match(level: float, se: float, floors: Mapping[str, float], loose: flo
     return sorted(found, key=lambda m: abs(m.gap) / max(m.tolerance, 1e-300))
 
 
+COMMON_SIZES = (100, 1000, 10_000, 21_841, 30_522, 32_000, 32_128, 49_152, 50_257, 50_304, 65_536, 100_277, 128_256, 151_936)
+
+
+def integer_chance(level: float, se: float, most: int = 12) -> tuple[int, float] | None:
+    """The number of classes whose ln this level equals, and how likely a level would match some such number by accident.
+
+    Up to `most` every number counts, beyond only the usual sizes of data sets and vocabularies.
+
+    >>> integer_chance(2.3025, 0.0)[0]
+    10
+    """
+    if not 0.5 < level < 13:
+        return None
+    tolerance = max(3 * se if math.isfinite(se) else 0.0, 0.002 * level)
+    sizes = [*range(2, most + 1), *COMMON_SIZES]
+    nearest = min(sizes, key=lambda k: abs(level - math.log(k)))
+    if abs(level - math.log(nearest)) > tolerance:
+        return None
+    density = nearest if nearest <= most else 1.0  # matches per unit of level near here: ln K are 1/K apart
+    return nearest, min(1.0, 2 * tolerance * density)
+
+
 @dataclass(frozen=True)
 class NoiseScale:
     """B_noise with its jackknife interval; `value` is None when |G|² came out negative and only a bound is honest."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from traindx.run import Floats
+from traindx.stats.trend import block_theil
 
 
 def k_of_m(flags: ArrayLike, k: int = 3, m: int = 5) -> bool:
@@ -44,9 +44,14 @@ def last_stretch(flags: ArrayLike) -> int:
     return len(hits) - 1 - int(misses[-1]) if len(misses) else len(hits)
 
 
-def seen(values: Floats) -> NDArray[np.bool_]:
-    """Which entries were read at all: a matrix has NaN where nothing was."""
-    return np.isfinite(values)
+def rising(values: ArrayLike, alpha: float = 0.02) -> bool:
+    """Whether the finite values go up, at the level at which a trend may be claimed (CATALOGUE 2.3).
+
+    >>> rising([1.0, 2.0, 2.5, 4.0, 5.0]), rising([1.0, 2.0, 1.0, 2.0, 1.0])
+    (True, False)
+    """
+    found = np.asarray(values, dtype=np.float64)
+    return bool(block_theil(found[np.isfinite(found)], alpha=alpha).lo > 0)
 
 
 def finite_median(values: ArrayLike) -> float:

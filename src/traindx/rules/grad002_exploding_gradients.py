@@ -1,0 +1,149 @@
+"""The gradient norm grows and keeps growing.
+
+## What it sees
+
+The global gradient norm (unscaled, before clipping) against its level in the 100 records after a fifth of the loss's drop was
+made, not against the first steps, where healthy norms rise up to a hundredfold. It fires when the norm is rising and ten
+times above that level, or thirty times without rising. Before that level exists: a hundredfold growth while the loss is worse
+than at the start. When the run ended in NaN or infinity it looks at the last finite norms: a hundredfold burst just before
+the end is the way it went.
+
+## Why it matters
+
+Growing gradients mean growing steps; the next stop is a spike, then NaN.
+
+## What else looks like this
+
+- GRAD003: single bursts, the level stays.
+- WIRE004: gradients never cleared add up; successive gradients point the same way (cosine above .9).
+- Accumulation without division, a loss that is a sum over a growing batch, AMP gradients that were not unscaled.
+- An absolute limit ("a norm above 10") means nothing: it depends on the model and the loss.
+
+## What to do
+
+Clip at the 95 % quantile of the healthy norms, learning rate ÷3–10, better initialisation (orthogonal or identity for
+recurrent weights), shorter back-propagation through time, residual branches scaled by 1/√(2L).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime, stats
+from traindx.finding import Evidence, Severity, Unsure
+from traindx.regime.curves import ends, level_of
+from traindx.rule import rule
+from traindx.run import Run, Series
+
+
+@rule(
+    "GRAD002",
+    needs={"grad_norm": 20},
+    says={
+        "": "the gradient norm grew {growth:.0f}× over its level while the loss was first falling ({base:.3g} → {now:.3g}) "
+        "and {rising}",
+        "early": "the gradient norm grew {growth:.0f}× from the start ({base:.3g} → {now:.3g}) while the loss got worse",
+        "burst": "the gradient norm shot up {growth:.2g}× within {records} records before the run broke ({base:.3g} → "
+        "{now:.3g})",
+    },
+    fix="Clip gradients at {clip:.3g} (95 % quantile of the healthy norms) and divide the learning rate by 3 to 10.",
+    explains=("GRAD003", "LOSS001", "NUMR001", "NUMR002", "NUMR003"),
+)
+def exploding_gradients(
+    run: Run,
+    *,
+    limit: float = 10.0,  # CATALOGUE GRAD002: healthy later maximum .6–2.9
+    flat_limit: float = 30.0,
+    early_limit: float = 100.0,
+    window: int = 200,
+) -> Iterator[Evidence]:
+    norm = run.series("grad_norm").finite()
+    norm = norm.where(norm.values > 0)
+    burst = _burst(run, norm, early_limit)
+    if burst is not None:
+        yield burst
+        return
+    if len(norm) < 50:
+        raise Unsure("too few finite gradient norms", needs_steps=50)
+    base = _baseline(run, norm)
+    if base is None:
+        found = _early(run, norm, early_limit)
+        if found is not None:
+            yield found
+        return
+    level, since = base
+    later = norm.between(lo=since)
+    if len(later) < 100:
+        raise Unsure("too few steps since the loss began to fall", needs_steps=100)
+    now = float(np.median(later.values[-50:]))
+    slope = stats.block_theil(np.log10(later.values[-window:]), alpha=0.02)
+    rising = slope.lo > 0
+    if now > limit * level and (rising or now > flat_limit * level):
+        onset = int(later.steps[int(np.argmax(stats.running_median(later.values, 25) > 3 * level))])
+        numbers = {
+            "growth": now / level,
+            "base": level,
+            "now": now,
+            "rising": "is still rising" if rising else "stays there",
+            "clip": stats.quantiles(norm.between(hi=onset).values, 0.95)[0],
+            "limit": limit,
+        }
+        yield Evidence(numbers, _layers(run), (onset, int(later.steps[-1])))
+
+
+def _baseline(run: Run, norm: Series) -> tuple[float, int] | None:
+    """The median norm of the 100 records after a fifth of the drop, and the step from which on it may be compared."""
+    loss = regime.curve(run)
+    if len(loss) < 30:
+        return None
+    smooth = stats.running_median(loss.values, 9)
+    start, best = level_of(loss.values, ends(len(loss))), float(np.min(smooth))
+    noise = stats.noise_sigma(loss.values)
+    if start - best < 3 * (noise if math.isfinite(noise) else 0.0) or start <= best:
+        return None
+    fell = int(loss.steps[int(np.argmax(smooth < start - 0.2 * (start - best)))])
+    since = max(fell, regime.start(run))
+    part = norm.between(lo=since).values[:100]
+    if len(part) < 20:
+        return None
+    after = norm.between(lo=since).steps[min(len(part), 100) - 1]
+    return float(np.median(part)), int(after)
+
+
+def _early(run: Run, norm: Series, limit: float) -> Evidence | None:
+    loss = regime.curve(run)
+    base, now = float(np.median(norm.values[:20])), float(np.median(norm.values[-20:]))
+    worse = len(loss) >= 10 and level_of(loss.values, -5) > level_of(loss.values, ends(len(loss)))
+    if not worse or now < limit * base or stats.block_theil(np.log10(norm.values)).lo <= 0:
+        return None
+    numbers = {"growth": now / base, "base": base, "now": now, "clip": stats.quantiles(norm.values[:20], 0.95)[0]}
+    return Evidence(numbers, _layers(run), (int(norm.steps[0]), int(norm.steps[-1])), "early")
+
+
+def _burst(run: Run, norm: Series, limit: float) -> Evidence | None:
+    """The run ended in a non-finite loss or gradient: how did the norm go before?"""
+    ended = [s for s in (run.series(regime.TRAIN), run.series("grad_norm")) if len(s) and not math.isfinite(s.last)]
+    if not ended or len(norm) < 8:
+        return None
+    tail = min(10, len(norm) // 4)
+    base = float(np.median(norm.values[: len(norm) - tail]))
+    now = float(np.max(norm.values[-tail:]))
+    if now < limit * base:
+        return None
+    onset = len(norm) - tail + int(np.argmax(norm.values[-tail:] > 3 * base))
+    numbers = {"growth": now / base, "base": base, "now": now, "records": len(norm) - onset}
+    numbers["clip"] = stats.quantiles(norm.values[: len(norm) - tail], 0.95)[0]
+    return Evidence(numbers, _layers(run), (int(norm.steps[onset]), int(norm.steps[-1])), "burst", Severity.CRITICAL)
+
+
+def _layers(run: Run) -> tuple[str, ...]:
+    """The parameters that carry the norm at the last record, largest first."""
+    table = run.matrix("grad_norm/param")
+    if not len(table):
+        return ()
+    last = np.where(np.isfinite(table.values[-1]), table.values[-1], 0.0)
+    order = np.argsort(-last)
+    return tuple(table.names[i] for i in order[:3] if last[i] > 0)

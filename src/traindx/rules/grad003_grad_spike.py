@@ -1,0 +1,112 @@
+"""The gradient norm bursts for a step or a few.
+
+## What it sees
+
+Records whose logarithm lies more than eight robust deviations above the 200 before them, and at least five times the usual
+norm. A few are a remark, five in 1,000 steps a warning, unless they are so common (more than one in fifty) that the norm is
+simply heavy-tailed. It gives the quantiles a clipping threshold can be taken from, and the layers that carry more than half
+of the squared norm at the worst burst where they were recorded. Coarse logs are judged afterwards against their neighbours.
+
+## Why it matters
+
+Bursts come one to ten steps before jumps of the loss: one such step can throw the weights away. Clipping at the usual norm is
+cheap.
+
+## What else looks like this
+
+- GRAD002: the level itself grows.
+- LOSS007, DATA001: one corrupt or extreme batch; replay it on another checkpoint and it bursts there too.
+- Rare tokens, long sequences, the first step after the accumulation changed.
+
+## What to do
+
+Clip at the 95 % quantile given here; β₂ .999 → .95; filter repeated n-grams and broken samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime, stats
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Ints, Run, Series
+
+
+@rule(
+    "GRAD003",
+    needs={"grad_norm": 12},
+    says="{count} burst(s) of the gradient norm, the worst {height:.0f}× the usual {p50:.3g} at step {worst} (95 % of norms "
+    "below "
+    "{p95:.3g})",
+    fix="Clip gradients at {p95:.3g}, the 95 % quantile of the norms.",
+    severity=Severity.INFO,
+)
+def grad_spike(
+    run: Run,
+    *,
+    deviations: float = 8.0,  # CATALOGUE GRAD003
+    least_height: float = 5.0,  # bursts below this multiple of the usual norm cost nothing
+    often: float = 5.0,  # per 1,000 steps
+    natural: float = 0.02,
+) -> Iterator[Evidence]:
+    norm = run.series("grad_norm").finite()
+    norm = norm.where((norm.values > 0) & (norm.steps >= regime.start(run)))
+    if len(norm) < 12:
+        raise Unsure("too few finite gradient norms", needs_steps=12)
+    at = _bursts(norm, deviations, least_height)
+    at = np.array([i for i in at if not regime.is_muted(int(norm.steps[i]), regime.muted_after_jumps(run))], dtype=np.int64)
+    if not len(at):
+        return
+    worst = int(at[int(np.argmax(norm.values[at]))])
+    usual = stats.running_median(norm.values, 51)[worst]
+    p50, p95, p99 = stats.quantiles(norm.values, 0.5, 0.95, 0.99)
+    steps = int(norm.steps[-1] - norm.steps[0]) + 1
+    rate = 1000 * len(at) / steps
+    numbers = {
+        "count": len(at),
+        "worst": int(norm.steps[worst]),
+        "height": float(norm.values[worst] / max(usual, 1e-300)),
+        "p50": p50,
+        "p95": p95,
+        "p99": p99,
+        "max": float(np.max(norm.values)),
+        "per_thousand": rate,
+        "events": [int(norm.steps[i]) for i in at[:20]],
+    }
+    common = len(at) > natural * len(norm)
+    many = len(at) >= 5 and rate >= often and not common
+    few = len(norm) < 100
+    yield Evidence(
+        numbers,
+        _carriers(run, int(norm.steps[worst])),
+        (int(norm.steps[at[0]]), int(norm.steps[at[-1]])),
+        severity=Severity.WARNING if many else None,
+        confidence=Confidence.SUGGESTIVE if few or common else None,
+    )
+
+
+def _bursts(norm: Series, deviations: float, height: float) -> Ints:
+    logs = np.log(norm.values)
+    if len(norm) >= 250:
+        hot = np.flatnonzero(stats.robust_z(logs) > deviations)
+    else:
+        hot = np.array([s.index for s in stats.peaks(logs, high=deviations)], dtype=np.int64)
+    usual = stats.running_median(norm.values, 51)
+    hot = hot[norm.values[hot] > height * usual[hot]]
+    return hot[np.diff(hot, prepend=-10) > 1] if len(hot) else hot
+
+
+def _carriers(run: Run, step: int) -> tuple[str, ...]:
+    """The parameters that together hold more than half of the squared norm at that step, where it was recorded."""
+    table = run.matrix("grad_norm/param")
+    row = np.flatnonzero(table.steps == step)
+    if not len(row):
+        return ()
+    square = np.nan_to_num(table.values[row[-1]]) ** 2
+    order = np.argsort(-square)
+    total = float(square.sum())
+    held = np.cumsum(square[order])
+    return tuple(table.names[i] for i in order[: int(np.searchsorted(held, 0.5 * total)) + 1][:5]) if total > 0 else ()

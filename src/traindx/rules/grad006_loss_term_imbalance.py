@@ -1,0 +1,91 @@
+"""One term of the loss owns the gradient while another stands still.
+
+## What it sees
+
+Where the gradients of the terms on the shared weights were measured (a trial): one term holds more than 95 % of the norm
+while another term's own loss is flat. Where only the terms' values were seen, it hints: one term is more than 95 % of the sum
+and falls, another has not moved from its first level.
+
+## Why it matters
+
+The weak term is decoration: it is computed and never optimised.
+
+## What else looks like this
+
+- Auxiliary terms that are meant to be tiny: a z-loss, a load-balancing term, a KL that is being warmed in.
+- A term that has already reached its floor.
+
+## What to do
+
+Weight the terms so that their gradients are alike, learn the weights (uncertainty weighting, GradNorm), or project
+conflicting gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import stats
+from traindx.finding import Confidence, Evidence, Unsure
+from traindx.regime.curves import progress
+from traindx.rule import rule
+from traindx.run import Floats, Matrix, Run, Series
+from traindx.stats import Direction
+
+
+@rule(
+    "GRAD006",
+    needs={"loss/terms": 20},
+    says={
+        "": "the term '{owner}' holds {share:.0%} of the gradient while {where} stays flat at {level:.3g}",
+        "value": "the term '{owner}' is {share:.0%} of the loss and falls while {where} has not moved from {level:.3g}",
+    },
+    fix="Weight {where} up until its gradient is comparable, or learn the weights.",
+)
+def loss_term_imbalance(
+    run: Run,
+    *,
+    share: float = 0.95,  # CATALOGUE GRAD006
+) -> Iterator[Evidence]:
+    terms = run.matrix("loss/terms")
+    if len(terms.names) < 2:
+        return
+    if terms.steps[-1] - terms.steps[0] < 50:
+        raise Unsure("too few steps", needs_steps=50)
+    span = (int(terms.steps[0]), int(terms.steps[-1]))
+    gradients = run.matrix("grad_terms/term")
+    measured = len(gradients) >= 3 and set(gradients.names) >= set(terms.names)
+    held = _shares(gradients, terms.names) if measured else _shares(terms, terms.names)
+    owner = int(np.argmax(held))
+    if held[owner] < share or not _falls(terms.column(terms.names[owner])):
+        return
+    for i, name in enumerate(terms.names):
+        series = terms.column(name).finite()
+        done = progress(series)
+        if i == owner or done is None or not _stuck(series):
+            continue
+        numbers = {"owner": terms.names[owner], "share": float(held[owner]), "level": done.now}
+        sure = Confidence.STRONG if measured else Confidence.SUGGESTIVE
+        yield Evidence(numbers, (name,), span, "" if measured else "value", confidence=sure)
+
+
+def _shares(table: Matrix, names: tuple[str, ...]) -> Floats:
+    values = np.abs(np.column_stack([table.column(n).values for n in names]))
+    total = np.nansum(values, axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.nan_to_num(np.nanmedian(values / total, axis=0)) if np.isfinite(values).any() else np.zeros(len(names))
+
+
+def _falls(series: Series) -> bool:
+    values = series.finite().values
+    return len(values) >= 12 and stats.trend_verdict(values, len(values), grow=False).direction is Direction.FALLING
+
+
+def _stuck(series: Series) -> bool:
+    """Never left its first level, and that level is not nothing."""
+    done = progress(series)
+    if done is None or done.now == 0:
+        return False
+    return abs(done.gain) < 2 and done.trend.direction not in (Direction.FALLING, Direction.RISING)

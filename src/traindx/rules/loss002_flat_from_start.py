@@ -1,0 +1,152 @@
+"""The loss never left its first level.
+
+## What it sees
+
+The level at the end against the level at the start, in units of the noise of one record: fewer than two deviations, and no
+slope that a robust test could find (or a drop below 3 %), after at least 200 updates counted from where the learning rate had
+reached a tenth of its peak. It is a warning when the level has a meaning (ln C, the entropy of the label prior, an accuracy
+that never changes, a loss that repeats to the digit); without any reference it is only a remark, because a run that had
+converged before its first record looks the same.
+
+## Why it matters
+
+Every further step is wasted until the cause is found: nothing is being learned.
+
+## What else looks like this
+
+- A long warm-up: steps with less than a tenth of the peak rate are not counted.
+- Fine-tuning that starts at its floor: the level lies far below chance.
+- Tasks with a long silent phase (parity, grokking): gradients are small but not zero and one batch can be fitted.
+- LOSS003: flat only *after* a good drop.
+
+## What to do
+
+Find out why: no parameter moves (WIRE001, WIRE016, NUMR005), gradients are zero (GRAD004, ACTV001), the first steps were far
+too large (OPTM002) or all are far too small (OPTM001), labels carry nothing (DATA004). Then restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime, stats
+from traindx.finding import Confidence, Evidence, Unsure
+from traindx.regime.curves import Progress, progress
+from traindx.rule import rule
+from traindx.run import Run, Series
+from traindx.stats import Direction
+
+
+@rule(
+    "LOSS002",
+    needs={"loss/train | loss/val": 3},
+    says={
+        "chance": "the {what} stayed at {now:.4g} over {updates} steps, the level of a model that knows nothing ({chance:.4g})",
+        "frozen": "the {what} repeats {now:.6g} to the digit over {records} records",
+        "stuck": "the {what} stayed at {now:.4g} over {updates} steps and accuracy never moved from {accuracy:.4g}",
+        "": "the {what} never left its first level: {first_level:.4g} at the start, {now:.4g} after {updates} steps",
+    },
+    fix="Check that weights change at all, that gradients are not zero and that the labels belong to the inputs; then restart.",
+    unless=("rl", "adversarial"),
+)
+def flat_from_start(
+    run: Run,
+    *,
+    steps: int = 200,  # CATALOGUE LOSS002
+    deviations: float = 2.0,
+    relative: float = 0.03,  # a smaller drop than this is not learning, however significant
+    near_chance: float = 0.9,
+) -> Iterator[Evidence]:
+    name = regime.TRAIN if len(regime.curve(run)) >= 3 else regime.VAL
+    series = _counted(run, regime.curve(run, name))
+    done = progress(series)
+    if done is None or series.steps[-1] == series.steps[0]:
+        raise Unsure("too few records after the warm-up", needs_steps=steps)
+    if not _flat(done, deviations, relative):
+        return
+    updates = int(series.steps[-1] - series.steps[0])
+    enough = updates >= steps or run.fact("step_unit") == "epoch" or regime.logged_by_epoch(run, name)
+    if not enough or regime.in_warmup(run):
+        raise Unsure(f"flat so far, but only {updates} steps were made at a useful rate", needs_steps=max(1, steps - updates))
+    _resolved(done, relative)
+    what = "training loss" if name == regime.TRAIN else "validation loss"
+    numbers = {
+        "what": what,
+        "first_level": done.first,
+        "now": done.now,
+        "updates": updates,
+        "records": done.points,
+        "noise": done.sigma,
+    }
+    found = _judged(run, series, done, numbers, near_chance)
+    if found is not None:
+        yield found
+
+
+def _counted(run: Run, series: Series) -> Series:
+    """The records from where the learning rate had reached a tenth of its peak."""
+    rate = regime.lr(run)
+    peak = regime.peak_lr(run)
+    if not len(rate) or not peak > 0:
+        return series
+    first = int(rate.steps[int(np.argmax(rate.values >= 0.1 * peak))])
+    return series.between(lo=first)
+
+
+def _flat(done: Progress, deviations: float, relative: float) -> bool:
+    if done.sigma == 0:
+        return abs(done.drop) <= 1e-6 * abs(done.first)
+    quiet = abs(done.gain) < deviations and (done.first - done.best) < deviations * done.sigma
+    slow = done.trend.direction is not Direction.FALLING or done.relative < relative
+    return quiet and slow and done.trend.direction is not Direction.RISING
+
+
+def _resolved(done: Progress, relative: float) -> None:
+    """A flat answer needs a test that could have seen learning: the largest drop it cannot exclude must be small."""
+    hidden = -done.trend.lo * done.trend.scale if np.isfinite(done.trend.lo) else np.inf
+    if done.sigma > 0 and hidden > max(2 * relative * abs(done.first), done.sigma):
+        raise Unsure(
+            f"flat, but a drop of {hidden:.3g} would not show in this noise",
+            resolution=float(min(hidden / abs(done.first), 1e9)) if done.first else None,
+            needs_steps=max(1, 2 * done.points),
+        )
+
+
+def _judged(run: Run, series: Series, done: Progress, numbers: dict[str, object], near: float) -> Evidence | None:
+    span = (int(series.steps[0]), int(series.steps[-1]))
+    chance = _chance(run, done)
+    learned = facts.accuracy(run, "val") if len(facts.accuracy(run, "val")) else facts.accuracy(run, "train")
+    if _moved(learned) or (len(learned) and learned.last > 0.95):
+        return None
+    if chance is not None:
+        if done.now < near * chance[0]:
+            return None  # it had learned before the first record
+        return Evidence({**numbers, "chance": chance[0]}, steps=span, say="chance", confidence=chance[1])
+    if done.points >= 8 and np.ptp(series.values) <= 1e-6 * abs(done.now) and done.now != 0:
+        return Evidence(numbers, steps=span, say="frozen")
+    if len(learned) >= 5 and float(np.ptp(learned.values)) < 1e-6 and learned.last < 0.95:
+        return Evidence({**numbers, "accuracy": learned.last}, steps=span, say="stuck")
+    return Evidence(numbers, steps=span, confidence=Confidence.SUGGESTIVE)
+
+
+def _chance(run: Run, done: Progress) -> tuple[float, Confidence] | None:
+    """The level of ignorance: known from the facts, or ln K for an integer that fits too well to be an accident."""
+    known = regime.chance_level(run)
+    if known is not None:
+        prior = regime.floors(run).get("prior")
+        return (min(known, prior) if prior is not None else known), Confidence.STRONG
+    guess = stats.integer_chance(done.now, done.sigma / max(1, done.points // 2) ** 0.5)
+    if guess is None or regime.finetune(run):
+        return None
+    return float(np.log(guess[0])), Confidence.STRONG if guess[1] < 0.05 and done.points >= 8 else Confidence.SUGGESTIVE
+
+
+def _moved(accuracy: Series) -> bool:
+    """Accuracy went up by more than its own noise: the metric says otherwise."""
+    if len(accuracy) < 3:
+        return False
+    part = max(1, len(accuracy) // 4)
+    up = float(np.median(accuracy.values[-part:]) - np.median(accuracy.values[:part]))
+    return bool(up > max(0.05, 3 * stats.mad(np.diff(accuracy.values)) / 2**0.5 / part**0.5))

@@ -1,0 +1,159 @@
+"""Progress stopped after a good start.
+
+## What it sees
+
+The longest stretch at the end of the curve (at least 15 % of the records) whose drift lies within 1 % of everything gained
+before, by an equivalence test, and whose forecast promises no further gain. A loss that has come down to its known floor, or
+to almost nothing, is finished and not stuck. It is a remark; it becomes a warning when more than 30 % of the planned steps
+are still to come at a learning rate that has not been decayed, or when the user's target is not reached.
+
+## Why it matters
+
+From here on compute buys nothing unless something changes.
+
+## What else looks like this
+
+- LOSS004: a power law looks flat on a linear axis and still falls; the forecast tells.
+- OPTM003: the schedule has taken the learning rate away.
+- OPTM005: the noise floor of the learning rate; the curve falls as soon as the rate is lowered (`traindx trial anneal`
+  tells).
+- Coarse rounding: values printed with two digits look flat. Then this rule says unsure.
+- The normal end of a finished run.
+
+## What to do
+
+Run the anneal fork (1–3 % of the budget): if training and validation both drop, start the decay; if only training drops, stop
+and keep the best; if neither moves, the model or the data allow no better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime, stats
+from traindx.finding import Confidence, Evidence, Muted, Severity, Unsure
+from traindx.regime.curves import Plateau, noise_of, plateau, progress, rounding
+from traindx.rule import rule
+from traindx.run import Run, Series
+from traindx.stats import Direction
+
+
+@rule(
+    "LOSS003",
+    needs={"loss/train | loss/val": 12},
+    says={
+        "": "the {what} is flat at {level:.4g} since step {first} ({share:.0%} of the run) after a drop of {drop:.3g}",
+        "val": "the validation loss is flat at {level:.4g} since step {first} ({share:.0%} of the run) while training "
+        "goes on falling",
+    },
+    fix={
+        "": "Fork the run with a decaying learning rate for 1–3 % of the budget (`traindx trial anneal`): it tells a noise "
+        "floor from a real one.",
+        "val": "Generalisation is the limit: more data, regularisation or an earlier stop; keep the best checkpoint.",
+    },
+    severity=Severity.INFO,
+    unless=("rl", "adversarial"),
+)
+def plateau_after_drop(
+    run: Run,
+    *,
+    eps: float = 0.01,  # CATALOGUE 2.3: share of the drop over the window
+    coarse: float = 0.03,  # the same below 24 records, then only as a hint
+    left: float = 0.3,  # share of the planned steps that makes a plateau worth a warning
+) -> Iterator[Evidence]:
+    if regime.in_warmup(run):
+        raise Muted("the learning rate is still rising")
+    train, val = regime.curve(run), regime.curve(run, regime.VAL)
+    doubts: list[Unsure] = []
+    for name, series in ((regime.TRAIN, train), (regime.VAL, val)):
+        try:
+            found = _stands(run, series, eps, coarse)
+        except Unsure as doubt:
+            doubts.append(doubt)
+            continue
+        if found is None:
+            continue
+        if name == regime.VAL and len(train) >= 12 and not _falls(train):
+            continue
+        say = "val" if name == regime.VAL and len(train) >= 12 else ""
+        yield _evidence(run, series, found, say, "training loss" if name == regime.TRAIN else "validation loss", left)
+        return
+    if doubts:
+        raise doubts[0]
+
+
+def _stands(run: Run, series: Series, eps: float, coarse: float) -> Plateau | None:
+    done = progress(series)
+    if done is None or len(series) < 12:
+        return None
+    gained = float(np.max(stats.running_median(series.values, 5)) - done.now)
+    if gained < 4 * done.sigma or gained < 0.03 * abs(done.first):
+        return None  # nothing was gained: LOSS002 looks at that
+    if not regime.may_be_negative(run) and done.now < 0.02 * gained:
+        return None  # down to almost nothing: finished
+    found = plateau(series, eps=eps if len(series) >= 24 else coarse)
+    if found is None:
+        trend = stats.trend_verdict(series.values, max(8, int(0.15 * len(series))), scale=gained, eps=eps)
+        if trend.direction is Direction.UNSURE:
+            raise Unsure(
+                "the noise hides whether it still falls", resolution=trend.resolution, needs_steps=_in_steps(run, trend.needs)
+            )
+        return None
+    grid = rounding(series.values[found.start :])
+    if grid > eps * gained:
+        raise Unsure(f"values are rounded to {grid:g}, too coarse to tell flat from slow", resolution=grid / gained)
+    return None if _falls(series) or _promising(series, gained, found) else found
+
+
+def _in_steps(run: Run, records: int) -> int:
+    return int(min(records * regime.interval(run), 1e12))
+
+
+def _promising(series: Series, gained: float, found: Plateau) -> bool:
+    """The fitted curve still falls by more than 1 % of the drop over the next half of the run, and that beyond doubt."""
+    ahead = stats.forecast(series.values, 1.5 * len(series))
+    return not ahead.refused and found.level - ahead.hi > 0.01 * gained
+
+
+def _falls(series: Series) -> bool:
+    return stats.trend_verdict(series.values).direction is Direction.FALLING
+
+
+def _evidence(run: Run, series: Series, found: Plateau, say: str, what: str, left: float) -> Evidence:
+    first = int(series.steps[found.start])
+    last = int(series.steps[-1])
+    span = max(1, last - int(series.steps[0]))
+    numbers = {
+        "what": what,
+        "level": found.level,
+        "drop": float(np.max(stats.running_median(series.values, 5)) - found.level),
+        "share": (last - first) / span,
+        "resolution": found.trend.resolution,
+        "noise": noise_of(series.values[found.start :]),
+    }
+    early = len(series) < 24
+    worth = _much_left(run, last, left) or _target_missed(run, found.level)
+    return Evidence(
+        numbers,
+        steps=(first, last),
+        say=say,
+        severity=Severity.WARNING if worth and not early else None,
+        confidence=Confidence.SUGGESTIVE if early else None,
+    )
+
+
+def _much_left(run: Run, last: int, left: float) -> bool:
+    plan = regime.planned_steps(run)
+    rate = regime.lr(run)
+    decayed = len(rate) > 0 and rate.last < 0.3 * regime.peak_lr(run)
+    return plan is not None and last < (1 - left) * plan and not decayed
+
+
+def _target_missed(run: Run, level: float) -> bool:
+    target = run.fact("budget.target")
+    if not isinstance(target, dict) or target.get("signal") not in (regime.TRAIN, regime.VAL):
+        return False
+    value = target.get("value")
+    return isinstance(value, int | float) and level > value

@@ -1,0 +1,163 @@
+"""The loss bounces more than the sampling of batches explains.
+
+## What it sees
+
+The excess-variance ratio: the variance of the loss around its running median, over the variance that drawing this batch from
+these samples would give (from the spread of the per-sample losses). It is about 1 for pure mini-batch noise, however wild the
+curve looks. Fires at 3 or more in three of the last five windows, the newest among them. Where the per-sample spread was not
+recorded it only hints: the band is at least twice as wide as the run's own quietest stretch at the same learning rate and the
+loss does not fall, or records alternate up and down, which sampling noise never does.
+
+## Why it matters
+
+The weights are thrown back and forth across a valley: the learning rate is too high for this curvature, and part of every
+step is wasted.
+
+## What else looks like this
+
+- A small batch: the ratio is about 1. A larger batch or more smoothing helps the eye; the learning rate is fine.
+- Data in a fixed or sorted order (DATA005): the pattern repeats every epoch.
+- Batches of mixed difficulty or sources, sums over sequences of different length.
+- Dropout adds its own variance (about as much as its rate).
+- Two players (GAN) and policies: muted.
+
+## What to do
+
+Learning rate ÷3, then ÷10; momentum .9 → .8; a warm-up; clip at the 95 % quantile of the norms. Resuming from here is fine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime, stats
+from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Floats, Run, Series
+from traindx.stats import Direction
+
+
+@rule(
+    "LOSS005",
+    needs={"loss/train": 10},
+    says={
+        "": "the training loss shakes {ratio:.1f} times more than drawing batches explains ({windows} of {of} windows)",
+        "mild": "the training loss shakes {ratio:.1f} times more than drawing batches explains",
+        "wider": "the band of the training loss is {ratio:.1f} times wider than at its quietest at this learning rate, and the "
+        "loss does not fall",
+        "zigzag": "the training loss alternates up and down by {swing:.3g} (correlation of neighbours {rho:.2f}, {records} "
+        "records)",
+    },
+    fix="Divide the learning rate by 3 and resume; if it still shakes, by 10.",
+    unless=("rl", "adversarial"),
+)
+def oscillation(
+    run: Run,
+    *,
+    fire: float = 3.0,  # CATALOGUE 2.5: healthy runs .84–1.43
+    hint: float = 2.0,
+    window: int = 400,
+    wider: float = 2.0,
+) -> Iterator[Evidence]:
+    series = regime.curve(run)
+    measured = _excess(run, series, window)
+    if len(measured):
+        last = measured[-5:]
+        high = int(np.count_nonzero(last >= fire))
+        span = (int(series.steps[-min(len(series), len(last) * _size(series, window))]), int(series.steps[-1]))
+        numbers = {
+            "ratio": float(np.median(last[last >= hint])) if np.any(last >= hint) else float(last[-1]),
+            "windows": high,
+            "of": len(last),
+        }
+        if high >= min(3, len(last)) and last[-1] >= fire:
+            yield Evidence(numbers, steps=span)
+        elif np.count_nonzero(last >= hint) >= min(3, len(last)) and last[-1] >= hint:
+            yield Evidence(numbers, steps=span, say="mild", severity=Severity.INFO)
+        return
+    hints = list(_by_eye(run, series, wider))
+    yield from hints
+    if not hints and not len(run.series("loss/sample_var")):
+        raise Blind("the loss alone does not tell shaking weights from sampling noise", "loss/sample_var")
+    if not hints:
+        raise Unsure("too few records with the spread of the samples", needs_steps=window)
+
+
+def _size(series: Series, window: int) -> int:
+    return int(max(100, min(window, len(series) // 5)))
+
+
+def _excess(run: Run, series: Series, window: int) -> Floats:
+    """EVR in consecutive windows after warm-up, newest last; empty when the spread of the samples was not recorded."""
+    spread = run.series("loss/sample_var").finite()
+    size = run.series("batch/size").finite()
+    if len(spread) < 100 or not len(size):
+        return np.empty(0)
+    both = series.between(lo=regime.start(run))
+    muted = regime.muted_after_jumps(run)
+    keep = np.isin(both.steps, spread.steps) & np.array([not regime.is_muted(int(s), muted) for s in both.steps], dtype=bool)
+    both = both.where(keep)
+    step = _size(both, window)
+    out = []
+    for end in range(len(both), step - 1, -step):
+        part = slice(end - step, end)
+        at = both.steps[part]
+        out.append(stats.evr(both.values[part], spread.at(at), np.maximum(size.at(at), 1.0)))
+    return np.array([v for v in out[::-1] if math.isfinite(v)])
+
+
+def _by_eye(run: Run, series: Series, wider: float) -> Iterator[Evidence]:
+    """Without the samples' spread: hints only."""
+    y = series.values
+    alternating = _alternates(series)
+    if alternating is not None:
+        yield alternating
+        return
+    if len(y) < 400:
+        return
+    same = _settled(_same_rate(run, series))
+    size = max(40, len(same) // 10)
+    widths = stats.spread_windows(same.values, size)
+    trend = stats.trend_verdict(y)
+    if len(widths) < 4 or trend.direction is Direction.FALLING:
+        return
+    calm, now = float(np.min(widths[:-1])), float(np.median(widths[-2:]))
+    if calm > 0 and now >= wider * calm:
+        span = (int(same.steps[-2 * size]), int(same.steps[-1]))
+        yield Evidence({"ratio": now / calm}, steps=span, say="wider", confidence=Confidence.SUGGESTIVE)
+
+
+def _same_rate(run: Run, series: Series) -> Series:
+    rate = regime.lr(run)
+    if not len(rate) or rate.last <= 0:
+        return series
+    then = rate.at(series.steps)
+    return series.where(np.abs(np.log(np.maximum(then, 1e-300) / rate.last)) < 0.4)
+
+
+def _settled(series: Series) -> Series:
+    """The part after nine tenths of the drop: on a steep slope a running median hides the noise."""
+    if not len(series):
+        return series
+    smooth = stats.running_median(series.values, 51)
+    goal = smooth[0] - 0.9 * (smooth[0] - float(np.min(smooth)))
+    return series.where(np.arange(len(smooth)) >= int(np.argmax(smooth <= goal)))
+
+
+def _alternates(series: Series) -> Evidence | None:
+    """Independent batches give no correlation between neighbours; a zig-zag across a valley gives a strongly negative one."""
+    y = series.values[-400:]
+    if len(y) < 10:
+        return None
+    centre, means = stats.block_means(y, max(2, len(y) // 10))
+    flat = y - np.interp(np.arange(len(y)), centre, means)
+    rho = stats.autocorrelation(flat)
+    own = -2.0 / 10  # what removing block means alone does to white noise
+    if (rho - own) * math.sqrt(len(y)) > -3.0 or rho > -0.5:
+        return None
+    span = (int(series.steps[-len(y)]), int(series.steps[-1]))
+    numbers = {"rho": rho, "records": len(y), "swing": float(2 * np.std(flat))}
+    return Evidence(numbers, steps=span, say="zigzag", confidence=Confidence.SUGGESTIVE)

@@ -1,0 +1,101 @@
+"""Single batches with an extreme loss; the weights are unharmed.
+
+## What it sees
+
+A record more than twelve robust deviations above the median of the 200 before it, of at least a quarter of everything gained
+so far, after which the loss is ordinary at once. A few are a remark. It is a warning when they come back at the same place of
+every epoch, or with the same batch fingerprint: then certain samples are wrong. Where such records are common (more than one
+in fifty) the losses are heavy-tailed by nature and nothing is said.
+
+## Why it matters
+
+One corrupt sample can dominate the gradient of its batch, and does so again in every epoch.
+
+## What else looks like this
+
+- LOSS006: the next records stay high; the weights were hit.
+- Losses near zero after a long fit: a single misread sample stands out a thousandfold without meaning anything; hence the
+  share of the gain as a second threshold.
+- Rare tokens, long sequences, a small last batch.
+
+## What to do
+
+Look at the samples of those steps; drop or mend them; validate inputs; or limit the loss per sample (Huber, clipping).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime, stats
+from traindx.finding import Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Ints, Run, Series
+from traindx.stats import Spike
+
+
+@rule(
+    "LOSS007",
+    needs={"loss/train": 250},
+    says={
+        "": "{count} single batch(es) with an extreme loss, worst at step {worst}: {peak:.4g} against the usual {base:.4g}",
+        "repeating": "{count} batches with an extreme loss come back with the epoch (steps {events}): the same samples each "
+        "time",
+    },
+    fix="Look at the samples of step {worst}; drop or mend them, or clip the loss per sample.",
+    severity=Severity.INFO,
+    unless=("rl", "adversarial"),
+)
+def bad_batch(
+    run: Run,
+    *,
+    share: float = 0.25,  # of the gain so far
+    natural: float = 0.02,  # more often than this the tail is the distribution
+    least_repeats: int = 3,
+) -> Iterator[Evidence]:
+    if regime.logged_by_epoch(run):
+        return  # a record is a mean over an epoch: no single batch can be seen
+    series = regime.curve(run)
+    y = series.values
+    best = np.minimum.accumulate(stats.running_median(y, 25))
+    start = float(np.median(y[:10]))
+    lone = stats.spike_events(y).batch
+    if len(lone) > natural * len(y):
+        return
+    found = [s for s in lone if s.peak - s.base > share * max(start - float(best[s.index]), 0.0)]
+    if not found:
+        return
+    worst = max(found, key=lambda s: s.peak - s.base)
+    steps = np.array([int(series.steps[s.index]) for s in found])
+    numbers = {
+        "count": len(found),
+        "worst": int(series.steps[worst.index]),
+        "peak": worst.peak,
+        "base": worst.base,
+        "z": worst.z,
+        "events": [int(s) for s in steps[:20]],
+    }
+    again = _same_place(run, steps, least_repeats) or _same_content(run, series, found, least_repeats)
+    span = (int(steps[0]), int(steps[-1]))
+    yield Evidence(numbers, steps=span, say="repeating" if again else "", severity=Severity.WARNING if again else None)
+
+
+def _same_place(run: Run, steps: Ints, least: int) -> bool:
+    """At least three events whose distances are whole epochs: chance is small when an epoch has many steps."""
+    per = regime.steps_per_epoch(run)
+    if per is None or per < 20 or len(steps) < least:
+        return False
+    phase = steps % per
+    hits = [int(np.count_nonzero(np.minimum((phase - p) % per, (p - phase) % per) <= max(1, per // 100))) for p in phase]
+    return max(hits) >= least and max(hits) > 0.5 * len(steps)
+
+
+def _same_content(run: Run, series: Series, found: list[Spike], least: int) -> bool:
+    prints = run.series("batch/fingerprint")
+    if not len(prints):
+        return False
+    seen = prints.at([int(series.steps[s.index]) for s in found])
+    seen = seen[np.isfinite(seen)]
+    return len(seen) >= least and len(np.unique(seen)) <= len(seen) - 2

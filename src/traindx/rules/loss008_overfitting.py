@@ -1,0 +1,199 @@
+"""The validation loss rises while the training loss goes on falling.
+
+## What it sees
+
+The evaluations since the smoothed minimum of the validation loss. It fires when, on three evaluations in a row, the rise
+exceeds four times the noise of an evaluation and 1 % of the minimum, the evaluations since then agree with time (Kendall
+above .5), and the training loss fell meanwhile. With four to seven evaluations it asks for an unbroken rise instead and stays
+a remark unless the rise is plain. It is a warning when the rise is at least 5 % of the minimum and 5 % of all that validation
+had gained. A training loss that has run away from a validation loss that no longer improves is reported as a *gap*, a remark.
+Prechelt's GL, PQ and UP are given as numbers.
+
+## Why it matters
+
+Later checkpoints are worse than the one at the minimum, and every further epoch memorises.
+
+## What else looks like this
+
+- A tiny validation set: its noise is measured and asked to be exceeded.
+- A warm restart: the training loss rises too, so nothing fires.
+- EVAL005: the loss rises because the model grows over-confident; accuracy still rises. Then this is only a remark.
+- DATA008, ACTV008, EVAL009: the gap is there from the first evaluation and does not grow.
+- Double descent: the rise may pass; what is reported is the rise, not a fate.
+
+## What to do
+
+Stop, and keep the checkpoint of the minimum. Then: weight decay 1e-2 … 1e-1 (AdamW), dropout .1–.3, augmentation, fewer
+epochs, a smaller model, more data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime, stats
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.regime.curves import noise_of
+from traindx.rule import rule
+from traindx.run import Floats, Run, Series
+from traindx.stats import Overfit
+
+
+@rule(
+    "LOSS008",
+    needs={"loss/val": 4, "loss/train": 2},
+    says={
+        "": "the validation loss rose from {best:.4g} (step {best_step}) to {now:.4g} (+{rise:.0%}) while training fell to "
+        "{train:.4g}",
+        "confident": "the validation loss rose from {best:.4g} (step {best_step}) to {now:.4g} (+{rise:.0%}) while accuracy "
+        "still rises",
+        "gap": "training is at {train:.4g}, validation at {now:.4g} and no longer improving (best {best:.4g} at step "
+        "{best_step}): a gap of "
+        "{gap:.3g}",
+        "passed": "the validation loss had risen by {rise:.0%} after step {best_step} and came back",
+    },
+    fix={
+        "": "Stop and keep the checkpoint of step {best_step}; then regularise, augment or train for fewer epochs.",
+        "confident": "Keep the checkpoint with the best metric; scale the temperature or smooth labels if probabilities "
+        "matter.",
+        "gap": "More data, augmentation or regularisation would close the gap; longer training will not.",
+        "passed": "Nothing to do; keep the best checkpoint.",
+    },
+    unless=("rl", "adversarial"),
+)
+def overfitting(
+    run: Run,
+    *,
+    plain: float = 0.05,  # of the minimum, and of what validation gained: below this a rise is a remark
+    gap: float = 0.15,  # of what training gained
+) -> Iterator[Evidence]:
+    val = regime.curve(run, regime.VAL)
+    train = regime.losses_at(run, val.steps)
+    known = np.isfinite(train)
+    val, train = val.where(known), train[known]
+    if len(val) < 4:
+        raise Unsure(f"{len(val)} evaluations with a training loss are too few", needs_steps=_more(val, 4))
+    found = stats.overfit_na(val.values, train, negative=regime.may_be_negative(run))
+    if found.fired is not None and not _still_up(found):
+        yield _passed(val, train, found, found.fired)
+        return
+    sure = Confidence.STRONG if found.fired is not None else _short(val, train) if len(val) < 8 else None
+    if sure is not None:
+        yield _rise(run, val, train, found, sure, plain)
+        return
+    wide = _gap(run, val, train, found, gap)
+    if wide is not None:
+        yield wide
+    elif len(val) < 8:
+        raise Unsure(f"{len(val)} evaluations do not prove a rise", needs_steps=_more(val, 8))
+
+
+def _more(val: Series, wanted: int) -> int:
+    spacing = int(np.median(np.diff(val.steps))) if len(val) > 1 else 1
+    return max(1, (wanted - len(val)) * spacing)
+
+
+def _still_up(found: Overfit) -> bool:
+    return found.rise > max(0.0, 2 * found.sigma * math.sqrt(2 / 3))
+
+
+def _passed(val: Series, train: Floats, found: Overfit, fired: int) -> Evidence:
+    """The rise was proven and is gone: a bump, a second descent, a lowered learning rate."""
+    best = int(np.argmin(val.values[: fired + 1]))
+    numbers = _numbers(val, train, found, best, val.last)
+    low = float(val.values[best])
+    numbers["rise"] = (float(np.max(val.values[best:])) - low) / max(abs(low), 1e-12)
+    return Evidence(numbers, steps=(int(val.steps[best]), int(val.steps[fired])), say="passed", severity=Severity.INFO)
+
+
+def _short(val: Series, train: Floats) -> Confidence | None:
+    """Four to seven evaluations: an unbroken rise over the last three or more, training falling meanwhile."""
+    y = val.values
+    best = int(np.argmin(y))
+    after = y[best:]
+    climbs = len(after) - 1
+    unbroken = climbs >= 2 and bool(np.all(np.diff(after) > 0))
+    # one dip may be noise when the rise dwarfs it
+    dwarfed = (
+        climbs >= 3 and stats.kendall(after) > 0.6 and after[-1] - after[0] > 3 * float(np.max(-np.diff(after), initial=0.0))
+    )
+    fell = float(train[best] - train[-1]) > 0.02 * abs(float(train[best]))
+    rise = float(after[-1] - after[0])
+    if not (unbroken or dwarfed) or not fell or rise < 0.02 * abs(float(after[0])):
+        return None
+    return Confidence.STRONG if climbs >= 3 and rise > 0.1 * abs(float(after[0])) else Confidence.SUGGESTIVE
+
+
+def _rise(run: Run, val: Series, train: Floats, found: Overfit, sure: Confidence, plain: float) -> Evidence:
+    best = int(np.argmin(val.values))
+    top = float(np.max(val.values[: best + 1]))
+    now = float(np.median(val.values[-min(3, len(val) - best) :])) if len(val) >= 8 else val.last
+    rise = now - float(val.values[best])
+    numbers = _numbers(val, train, found, best, now)
+    span = (int(val.steps[best]), int(val.steps[-1]))
+    matters = rise >= plain * abs(float(val.values[best])) and rise >= plain * (top - float(val.values[best]))
+    say = "confident" if _accuracy_rises(run, int(val.steps[best])) else ""
+    severity = Severity.WARNING if matters and not say else Severity.INFO
+    return Evidence(numbers, steps=span, say=say, severity=severity, confidence=sure)
+
+
+def _numbers(val: Series, train: Floats, found: Overfit, best: int, now: float) -> dict[str, object]:
+    low = float(val.values[best])
+    return {
+        "best": low,
+        "best_step": int(val.steps[best]),
+        "now": now,
+        "rise": (now - low) / max(abs(low), 1e-12),
+        "train": float(np.median(train[-min(3, len(train)) :])),
+        "noise": found.sigma,
+        "concordance": found.concordance,
+        "gl": found.gl,
+        "pq": found.pq,
+        "up": found.up,
+        "evaluations": len(val),
+    }
+
+
+def _accuracy_rises(run: Run, since: int) -> bool:
+    """Accuracy went up since the minimum by more than twice its own noise."""
+    accuracy = facts.accuracy(run, "val")
+    at = accuracy.between(lo=since)
+    if len(at) < 4:
+        return False
+    half = len(at) // 2
+    noise = stats.noise_sigma(accuracy.values)
+    up = float(np.mean(at.values[half:]) - np.mean(at.values[:half]))
+    return up > max(0.005, 2 * (noise if math.isfinite(noise) else 0.0) * math.sqrt(2 / half))
+
+
+def _gap(run: Run, val: Series, train: Floats, found: Overfit, least: float) -> Evidence | None:
+    """Training has run away from a validation loss that no longer improves."""
+    curve = regime.curve(run)
+    head = max(1, min(10, len(curve) // 10))
+    first = float(np.median(curve.values[:head]))
+    gained = first - float(np.median(train[-3:]))
+    if gained < max(5 * noise_of(curve.values), 0.05 * abs(first) if not regime.may_be_negative(run) else 0.0):
+        return None
+    now = float(np.median(val.values[-min(3, len(val)) :]))
+    apart = now - float(np.median(train[-min(3, len(train)) :]))
+    best = int(np.argmin(val.values))
+    third = max(1, len(val) // 3)
+    before, since = val.values[:-third], val.values[-third:]
+    stalled = float(np.min(since)) > float(np.min(before)) - 0.01 * abs(float(np.min(before)))
+    fell = float(np.median(train[: max(1, len(train) // 3)]) - np.median(train[-third:]))
+    noise = found.sigma if math.isfinite(found.sigma) else 0.0
+    if not (gained > 0 and apart > least * gained and apart > 3 * noise and stalled and fell > 0):
+        return None
+    if _explained_by_offset(val, train, apart):
+        return None
+    numbers = {**_numbers(val, train, found, best, now), "gap": apart, "share": apart / gained}
+    return Evidence(numbers, steps=(int(val.steps[best]), int(val.steps[-1])), say="gap", severity=Severity.INFO)
+
+
+def _explained_by_offset(val: Series, train: Floats, apart: float) -> bool:
+    """The same distance from the first evaluation on, with training hardly lower since: a mismatch, not a growing gap."""
+    first = float(val.values[0] - train[0])
+    return first > 0.8 * apart and float(train[0] - train[-1]) < 0.2 * apart

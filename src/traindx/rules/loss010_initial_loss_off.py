@@ -1,0 +1,137 @@
+"""The loss before training is not what an untrained model must have.
+
+## What it sees
+
+The first training losses against theory: ln C for cross-entropy over C classes, ln 2 for binary, the mean square of the
+target for a regression. The excess e tells the spread of the logits, √(2e). More than 1 nat is a remark, and a warning when
+it is above 3 or when the loss is still above chance a hundred steps later. A first loss below .8 ln C is a remark too: leak,
+wrong C, a mean over ignored targets. A first loss that is a whole multiple of ln C is a sum where a mean was meant.
+
+## Why it matters
+
+Confidently wrong outputs at the start give huge first gradients; the first steps are spent on undoing the initialisation, and
+units die on the way.
+
+## What else looks like this
+
+- Pretrained weights: the first loss is low by right. Muted when weights were loaded.
+- Label smoothing, class weights, auxiliary losses shift the expected level: weighted and summed losses are not judged.
+- A first record that is a mean over many steps: not judged.
+- DATA002: inputs far too large give the same excess.
+
+## What to do
+
+Scale the last layer's initial weights by .1 (or zero them), set its bias to the log of the class prior, normalise the inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime
+from traindx.finding import Blind, Confidence, Evidence, Muted, Severity
+from traindx.rule import rule
+from traindx.run import Run, Series
+
+
+@rule(
+    "LOSS010",
+    needs={"loss/train": 1, "fact:loss.kind": 1},
+    says={
+        "high": "the first loss is {initial:.4g}, {excess:.2g} above {expected:.4g} of an untrained model: logits of spread "
+        "{spread:.2g}",
+        "large": "the first loss is {initial:.4g}, {ratio:.0f} times what predicting zero would give ({expected:.4g})",
+        "summed": "the first loss is {initial:.4g}, {ratio:.0f} times {expected:.4g}: summed over {ratio:.0f} samples "
+        "instead of averaged",
+        "low": "the first loss is {initial:.4g}, below {expected:.4g} of an untrained model",
+    },
+    fix={
+        "": "Scale the last layer's initial weights by .1, set its bias to the log prior, and normalise the inputs.",
+        "summed": "Use the mean over samples, or divide the learning rate by the batch size.",
+        "low": "Check for leaked targets, ignored targets counted as correct, and the number of classes.",
+    },
+    severity=Severity.INFO,
+)
+def initial_loss_off(
+    run: Run,
+    *,
+    remark: float = 1.0,  # nats; logits of spread 1.4 (CATALOGUE LOSS010)
+    warn: float = 3.0,
+    low: float = 0.8,
+) -> Iterator[Evidence]:
+    series = regime.curve(run)
+    first = _first(run, series)
+    if run.fact("model.loaded") or run.fact("finetune"):
+        raise Muted("the run starts from trained weights")
+    if run.fact("loss.weighted"):
+        raise Muted("a weighted loss has no known start")
+    kind = run.fact("loss.kind")
+    if kind == "mse":
+        yield from _regression(run, series, first)
+        return
+    expected = _expected(run)
+    if expected is None:
+        raise Blind("the kind of loss has no known start", "loss.classes")
+    excess = first - expected
+    step = int(series.steps[0])
+    numbers = {
+        "initial": first,
+        "expected": expected,
+        "excess": excess,
+        "spread": math.sqrt(max(0.0, 2 * excess)),
+        "ratio": first / expected,
+    }
+    if _is_sum(run, first / expected):
+        yield Evidence(numbers, steps=(step, step), say="summed", severity=Severity.INFO)
+    elif run.fact("loss.reduction") == "sum":
+        return
+    elif excess > remark:
+        lasting = _still_above(series, expected + 0.5 * remark)
+        serious = excess > warn or lasting
+        yield Evidence(numbers, steps=(step, step), say="high", severity=Severity.WARNING if serious else Severity.INFO)
+    elif first < low * expected:
+        yield Evidence(numbers, steps=(step, step), say="low", confidence=Confidence.SUGGESTIVE)
+
+
+def _first(run: Run, series: Series) -> float:
+    """The mean of the first five losses while hardly anything was learned; blind when the log begins later or in averages."""
+    if not len(series):
+        raise Blind("no finite loss was recorded", "loss/train")
+    begins = run.steps[0] if run.steps else 0
+    if series.steps[0] > begins + 1 or series.steps[0] > 5 or regime.interval(run) > 5:
+        raise Blind("the first record comes after the first updates", "loss/train")
+    return float(series.values[0]) if len(series) < 5 else float(max(series.values[0], np.median(series.values[:3])))
+
+
+def _expected(run: Run) -> float | None:
+    chance = regime.chance_level(run)
+    classes = run.fact("loss.classes")
+    smoothing = float(run.fact("loss.smoothing") or 0.0)
+    return chance if not smoothing or isinstance(classes, int) else None
+
+
+def _is_sum(run: Run, ratio: float) -> bool:
+    """The first loss is a whole multiple of chance: the batch size, within 5 %."""
+    size = run.series("batch/size").finite().values
+    return len(size) > 0 and size[0] >= 4 and abs(ratio / float(size[0]) - 1) < 0.05
+
+
+def _still_above(series: Series, level: float) -> bool:
+    later = series.values[(series.steps >= series.steps[0] + 100) & (series.steps <= series.steps[0] + 200)]
+    return len(later) >= 5 and float(np.median(later)) > level
+
+
+def _regression(run: Run, series: Series, first: float) -> Iterator[Evidence]:
+    """A mean squared error that starts ten times above the mean square of the target."""
+    spread, centre = run.series("batch/label_std").finite().values, run.series("batch/label_mean").finite().values
+    if not len(spread) or not len(centre):
+        raise Blind("the size of the targets was not seen", "batch/label_std")
+    expected = float(np.mean(spread[:20] ** 2) + np.mean(centre[:20] ** 2))
+    if expected > 0 and first > 10 * expected and run.fact("loss.reduction") != "sum":
+        step = int(series.steps[0])
+        numbers = {"initial": first, "expected": expected, "ratio": first / expected, "excess": first - expected}
+        severity = Severity.WARNING if _still_above(series, 2 * expected) else Severity.INFO
+        yield Evidence(numbers, steps=(step, step), say="large", severity=severity)

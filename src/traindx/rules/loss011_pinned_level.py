@@ -1,0 +1,168 @@
+"""The loss sits on a number that has a meaning, or that cannot be.
+
+## What it sees
+
+The level on which the curve stands (an equivalence test says it stands) against constants: ln C and the entropy of the label
+prior (the input is ignored), ln(e+C−1)−1 (softmax applied twice), the entropy of smoothed labels (perfect), ln 2, the
+variance of the target (predicts the mean), ln of the batch (contrastive, uniform). The tolerance is three standard errors of
+the level, at least half a percent, and the chance of an accident is given. For imported logs, where the number of classes is
+unknown, ln of a small integer counts, as a hint unless it fits too well to be an accident. Impossible values are facts: a
+cross-entropy below zero or below the entropy of its smoothed labels, a loss of exactly 0 from the start or at once.
+
+## Why it matters
+
+The constant names the fault: a model that outputs the prior has not seen its input, or its labels carry nothing.
+
+## What else looks like this
+
+- A coincidence: see the stated chance.
+- A loss that reached its floor honestly: smoothed labels have a floor above zero, and sitting on it means the fit is perfect.
+- Hinge and triplet losses do reach exactly 0, step by step.
+
+## What to do
+
+At ln C or the prior: see ACTV005, DATA004, GRAD004. At the softmax-twice floor: drop the softmax before the loss (WIRE006).
+At the target variance: check shapes (WIRE008). At exactly 0: all labels ignored (TUNE002), or the logging is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime, stats
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.regime.curves import Plateau, plateau, progress
+from traindx.rule import rule
+from traindx.run import Run, Series
+from traindx.stats import Direction
+
+MEANS = {
+    "uniform": "ln C, a model that knows nothing",
+    "prior": "the entropy of the label prior: the input is ignored",
+    "softmax-twice": "the floor of softmax applied twice",
+    "undecided": "ln 2, undecided between two answers",
+    "smoothing": "the entropy of the smoothed labels: a perfect fit",
+    "target-variance": "the variance of the target: it predicts the mean",
+    "contrastive-uniform": "ln of the batch size: all pairs look alike",
+    "contrastive-uniform-pairs": "ln(2B−1): all pairs look alike",
+}
+HARMLESS = ("smoothing",)
+
+
+@rule(
+    "LOSS011",
+    needs={"loss/train | loss/val": 4},
+    says={
+        "": "the {what} sits at {level:.4g} = {floor:.4g}, {meaning}",
+        "perfect": "the {what} sits at {level:.4g} = {floor:.4g}, {meaning}",
+        "integer": "the {what} sits at {level:.4g} = ln {classes}: the level of a model that knows nothing about {classes} "
+        "classes",
+        "zero": "the {what} is exactly 0 from step {first} on ({count} records)",
+        "negative": "the {what} of a cross-entropy is negative ({level:.4g}), which cannot be",
+        "below": "the {what} is {level:.4g}, below the entropy {floor:.4g} of its smoothed labels, which cannot be",
+    },
+    fix={
+        "": "The model ignores its input: check that gradients reach it, that the labels belong to the inputs, and the "
+        "loss's arguments.",
+        "perfect": "Nothing to do: with label smoothing the loss cannot go lower.",
+        "zero": "Check that labels are not all ignored and that the logged number is the loss.",
+        "negative": "Check the arguments of the loss: probabilities, weights or targets out of range.",
+        "below": "Check that the loss and its logged value use the same smoothing.",
+    },
+    unless=("rl", "adversarial"),
+)
+def pinned_level(
+    run: Run,
+    *,
+    steps: int = 100,  # CATALOGUE LOSS011: the match must hold that long
+    accident: float = 0.05,  # a match more likely than this by chance is a hint
+) -> Iterator[Evidence]:
+    name = regime.TRAIN if len(regime.curve(run)) >= 4 else regime.VAL
+    series = regime.curve(run, name)
+    what = "training loss" if name == regime.TRAIN else "validation loss"
+    impossible = _impossible(run, series, what)
+    if impossible is not None:
+        yield impossible
+        return
+    stands = _stands(series)
+    if stands is None:
+        return
+    span = (int(series.steps[stands.start]), int(series.steps[-1]))
+    by_epoch = run.fact("step_unit") == "epoch" or regime.logged_by_epoch(run, name)
+    if span[1] - span[0] < steps and not by_epoch:
+        raise Unsure(f"stands for {span[1] - span[0]} steps only", needs_steps=steps - (span[1] - span[0]))
+    found = _named(run, stands, what, span, accident) or _integer(run, stands, series, what, span, accident)
+    if found is not None:
+        yield found
+
+
+def _stands(series: Series) -> Plateau | None:
+    """Where the curve stands still: after a drop, or from the start."""
+    if len(series) < 4:
+        return None
+    done = progress(series)
+    flat = plateau(series, eps=0.01 if len(series) >= 24 else 0.03, least=4)
+    if done is not None and abs(done.gain) < 2 and done.trend.direction not in (Direction.RISING, Direction.FALLING):
+        se = 1.2533 * stats.mad(series.values) / len(series) ** 0.5
+        return Plateau(0, float(np.median(series.values)), se, done.trend, 1.0)
+    return flat
+
+
+def _named(run: Run, stands: Plateau, what: str, span: tuple[int, int], accident: float) -> Evidence | None:
+    matches = stats.floor_match(stands.level, stands.se, regime.floors(run))
+    if not matches:
+        return None
+    best = matches[0]
+    numbers = {"what": what, "level": stands.level, "floor": best.value, "meaning": MEANS.get(best.name, best.name)}
+    numbers |= {"name": best.name, "chance": best.chance}
+    if best.name in HARMLESS:
+        return Evidence(numbers, steps=span, say="perfect", severity=Severity.INFO)
+    sure = Confidence.STRONG if best.chance < 4 * accident else Confidence.SUGGESTIVE
+    return Evidence(numbers, steps=span, confidence=sure)
+
+
+def _integer(run: Run, stands: Plateau, series: Series, what: str, span: tuple[int, int], accident: float) -> Evidence | None:
+    """Without a known number of classes: ln of an integer, of a curve that starts near it too or fits it very well."""
+    if run.fact("loss.kind") is not None or regime.may_be_negative(run):
+        return None
+    guess = stats.integer_chance(stands.level, stands.se)
+    if guess is None:
+        return None
+    classes, chance = guess
+    numbers = {"what": what, "level": stands.level, "classes": classes, "chance": chance}
+    sure = chance < accident and len(series) >= 8 and stands.start == 0
+    return Evidence(numbers, steps=span, say="integer", confidence=Confidence.STRONG if sure else Confidence.SUGGESTIVE)
+
+
+def _impossible(run: Run, series: Series, what: str) -> Evidence | None:
+    y = series.values
+    if not len(y):
+        return None
+    zero = _sudden_zero(series)
+    if zero is not None:
+        facts = {"what": what, "count": len(y) - zero}
+        return Evidence(facts, steps=(int(series.steps[zero]), int(series.steps[-1])), say="zero")
+    plain = run.fact("loss.kind") == "ce" and not run.fact("loss.weighted")
+    low = int(np.argmin(y))
+    at = (int(series.steps[low]), int(series.steps[low]))
+    if plain and y[low] < -1e-6 and np.count_nonzero(y < -1e-6) >= 3:
+        return Evidence({"what": what, "level": float(y[low])}, steps=at, say="negative", confidence=Confidence.EXACT)
+    floor = regime.floors(run).get("smoothing") if plain else None
+    if floor is not None and what == "training loss" and np.count_nonzero(y < 0.98 * floor) >= 3:
+        return Evidence({"what": what, "level": float(y[low]), "floor": floor}, steps=at, say="below")
+    return None
+
+
+def _sudden_zero(series: Series) -> int | None:
+    """The first of at least three trailing exact zeros that the curve did not approach; None otherwise."""
+    y = series.values
+    other = np.flatnonzero(y != 0.0)
+    first = int(other[-1]) + 1 if len(other) else 0
+    if len(y) - first < 3:
+        return None
+    before = np.abs(y[max(0, first - 20) : first])
+    start = float(np.median(np.abs(y[: max(1, min(10, first))]))) if first else 0.0
+    approached = first >= 3 and float(np.median(before[-3:])) < 0.05 * start
+    return None if approached else first

@@ -1,0 +1,108 @@
+"""The loss has stairs or a saw-tooth locked to the epochs.
+
+## What it sees
+
+*Stairs*: the loss drops at each epoch boundary by more than it does anywhere else (z below −3): the second time a sample is
+seen the model remembers it. *Order*: the inner shape of an epoch repeats in the next (rank correlation above .3, z above 5):
+batches come in the same order. *Artefact*: the logged value is a running mean that restarts each epoch; the saw-tooth is the
+logging. Stairs are a remark, and a warning when validation stops improving after the first epoch.
+
+## Why it matters
+
+Stairs are memorisation made visible. After them the training loss no longer says how good the model is.
+
+## What else looks like this
+
+- A learning rate that steps once per epoch: boundaries with a jump of the rate are not counted.
+- A tiny last batch, a sampler that reshuffles.
+
+## What to do
+
+Fewer epochs (1–3 when fine-tuning a language model), learning rate ÷3–10, remove duplicates. For a repeated order: shuffle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime, stats
+from traindx.finding import Blind, Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Floats, Run, Series
+
+
+@rule(
+    "LOSS012",
+    needs={"loss/train": 60},
+    says={
+        "stairs": "the training loss drops by {drop:.0%} at epoch boundaries ({boundaries} of them, z {z:.1f}): samples are "
+        "remembered",
+        "order": "the training loss repeats its course in every epoch (correlation {m:.2f}, z {z:.1f}): batches come in the "
+        "same order",
+        "artefact": "the logged training loss is a mean that restarts every epoch; its saw-tooth is not in the run",
+    },
+    fix={
+        "stairs": "Train for fewer epochs or with a third of the learning rate; look at validation, not at this curve.",
+        "order": "Shuffle the training data, and reshuffle every epoch (`set_epoch` on a distributed sampler).",
+        "artefact": "Log the loss of the step, or reset nothing; judge the curve per epoch.",
+    },
+    severity=Severity.INFO,
+    unless=("rl", "adversarial"),
+)
+def epoch_boundary_pattern(
+    run: Run,
+    *,
+    stairs: float = -3.0,  # CATALOGUE 2.8
+    alike: float = 0.3,  # CATALOGUE 2.7
+    sure: float = 5.0,
+) -> Iterator[Evidence]:
+    per = regime.records_per_epoch(run)
+    series = regime.curve(run)
+    if per is None:
+        raise Blind("how many steps make an epoch is not known", "data.steps_per_epoch")
+    if per < 20 or len(series) < 3 * per:
+        raise Unsure("needs 20 records an epoch over 3 epochs", needs_steps=_missing(run, series, per))
+    span = (int(series.steps[0]), int(series.steps[-1]))
+    if regime.log_form(run) == "raw" and stats.log_form(run.series(regime.TRAIN).finite().values, per) == "running-mean":
+        yield Evidence({}, steps=span, say="artefact")
+        series = Series(series.steps, stats.undo_running_mean(series.values, per))
+    y = _aligned(run, series, per)
+    profile = stats.epoch_profile_corr(y, per)
+    if profile.m > alike and profile.z > sure:
+        yield Evidence({"m": profile.m, "z": profile.z, "epochs": profile.pairs + 1}, steps=span, say="order")
+    jump = stats.boundary_jump(y, per, skip=1 if len(y) // per >= 6 else 0)
+    if jump.z < stairs and jump.boundaries >= 2 and jump.jump < -0.01 and not _lr_steps(run, per, jump.boundaries):
+        numbers = {"drop": 1 - float(np.exp(jump.jump)), "z": jump.z, "boundaries": jump.boundaries}
+        stalled = _stalled(run, int(series.steps[min(per, len(series) - 1)]))
+        yield Evidence(numbers, steps=span, say="stairs", severity=Severity.WARNING if stalled else None)
+
+
+def _missing(run: Run, series: Series, per: int) -> int:
+    return max(1, int((3 * max(per, 20) - len(series)) * regime.interval(run)))
+
+
+def _aligned(run: Run, series: Series, per: int) -> Floats:
+    """The records from the start of an epoch on."""
+    epoch = run.series("epoch").finite()
+    if len(epoch):
+        whole = np.floor(epoch.at(series.steps) + 1e-9)
+        turns = np.flatnonzero(np.diff(whole) > 0)
+        if len(turns):
+            return series.values[(int(turns[0]) + 1) % per :]
+    return series.values
+
+
+def _lr_steps(run: Run, per: int, boundaries: int) -> bool:
+    """Whether the learning rate jumps at epoch boundaries too."""
+    steps = regime.steps_per_epoch(run) or per
+    at = [j for j in regime.lr_jumps(run) if min(j.step % steps, -j.step % steps) <= max(1, steps // 20)]
+    return len(at) >= max(1, boundaries // 2)
+
+
+def _stalled(run: Run, since: int) -> bool:
+    """Validation is no better at the end than after the first epoch."""
+    val = regime.curve(run, regime.VAL)
+    early, late = val.between(hi=since * 1.5).values, val.between(lo=since * 1.5).values
+    return len(early) > 0 and len(late) >= 2 and float(np.median(late[-2:])) > float(np.min(early)) * 0.999

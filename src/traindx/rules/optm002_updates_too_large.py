@@ -1,0 +1,153 @@
+"""The first steps were large enough to destroy the network: the learning rate is too high.
+
+## What it sees
+
+The largest update ratio |Δw|/|w| of a weight matrix in the first ten steps (and the first ten after warm-up). Above .3 with
+Adam, or above .1 with a loss that then diverged, never got below its start, or fell back to chance, the run is judged to have
+been thrown away by its first steps, even if it looks perfectly calm now. A large early update that the run survived well is a
+remark. Without recorded updates it hints: the loss shot far above its start within the first tenth and then stayed at or
+above it.
+
+## Why it matters
+
+Too large a rate does not always end in NaN. As often it kills the units and leaves a run that is flat at ln C with tiny
+updates, which looks exactly like a rate that is too *low*.
+
+## What else looks like this
+
+- OPTM001: tiny updates from the first step on.
+- Fresh heads and zero-initialised tensors: their ratio is large because they are near zero; tensors below 1e-3 are not
+  counted.
+- A learning-rate finder, which does this on purpose.
+- LOSS001 later in the run, at a rate that was fine before.
+
+## What to do
+
+A tenth of the learning rate, with warm-up. Restart: units that died do not come back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime
+from traindx.finding import Blind, Confidence, Evidence, Severity
+from traindx.regime import params
+from traindx.regime.curves import noise_of, progress
+from traindx.rule import rule
+from traindx.run import Run, Series
+from traindx.stats import Direction
+
+
+@rule(
+    "OPTM002",
+    needs={"loss/train": 3},
+    says={
+        "": "a step moved {where} by {early:.0%} of its size at step {at}; {harm}",
+        "survived": "a step moved {where} by {early:.0%} of its size at step {at}; the run came through",
+        "curve": "the loss shot up to {peak:.4g} within the first {within} steps ({start:.4g} before) and then stayed at "
+        "{now:.4g}",
+    },
+    fix="Restart with a tenth of the learning rate and a warm-up.",
+    explains=(
+        "LOSS001",
+        "LOSS002",
+        "LOSS005",
+        "LOSS006",
+        "LOSS009",
+        "LOSS011",
+        "ACTV001",
+        "ACTV005",
+        "WGHT001",
+        "OPTM001",
+        "GRAD002",
+        "GRAD003",
+        "GRAD004",
+        "NUMR001",
+        "NUMR002",
+        "NUMR003",
+    ),
+    unless=("adversarial",),
+)
+def updates_too_large(
+    run: Run,
+    *,
+    adam: float = 0.3,  # CATALOGUE OPTM002, measured: .14 best, .41 slightly worse, ≥ 1 dead
+    harmful: float = 0.1,
+    certain: float = 1.0,
+) -> Iterator[Evidence]:
+    first = run.steps[0] if run.steps else 0
+    early, where, at = max((params.early_update(run, s) for s in {first, regime.start(run)}), key=_known)
+    harm = _harm(run)
+    if math.isnan(early):
+        hint = _by_curve(run)
+        if hint is None:
+            raise Blind("how far the first steps moved the weights was not recorded", "update_ratio/param")
+        yield hint
+        return
+    normalised = regime.adam_like(run) is not False
+    numbers = {"early": early, "at": at, "harm": harm or "the loss went on falling"}
+    names = where or ("the weights",)
+    if harm and early > (adam if not normalised else harmful):
+        dead = early >= certain or harm.startswith(("it never", "it fell back", "it ended"))
+        yield Evidence(numbers, names, (at, at), severity=Severity.CRITICAL if dead else Severity.WARNING)
+    elif harm and early > harmful:
+        yield Evidence(numbers, names, (at, at))
+    elif early > adam and normalised:
+        severity = Severity.WARNING if early >= certain and not _learned(run) else Severity.INFO
+        yield Evidence(numbers, names, (at, at), "survived", severity)
+
+
+def _known(found: tuple[float, tuple[str, ...], int]) -> float:
+    return -1.0 if math.isnan(found[0]) else found[0]
+
+
+def _learned(run: Run) -> bool:
+    done = progress(regime.curve(run))
+    return done is not None and done.trend.direction is Direction.FALLING and done.gain > 4 and done.relative > 0.3
+
+
+def _harm(run: Run) -> str:
+    """What became of the loss, in words that follow "…;"; empty when nothing bad did."""
+    raw = run.series(regime.TRAIN)
+    if len(raw) and not math.isfinite(raw.last):
+        return "it ended in a non-finite loss"
+    series = regime.curve(run)
+    done = progress(series)
+    if done is None or done.points < 10:
+        return ""
+    chance = regime.chance_level(run)
+    reached = done.first - done.best
+    if reached < 2 * max(done.sigma, 1e-12) or (chance is not None and done.best > 0.97 * chance):
+        return f"it never got below its start ({done.first:.4g} → {done.now:.4g})"
+    if chance is not None and done.now > 0.97 * chance and done.now > done.best + 3 * done.sigma:
+        return f"it fell back to chance ({done.now:.4g})"
+    if done.now > done.first + 3 * done.sigma and done.now - done.best > 0.5 * reached:
+        return f"the loss rose to {done.now:.4g}"
+    return ""
+
+
+def _by_curve(run: Run) -> Evidence | None:
+    """A blow-up right at the start, and a calm level at or above the start ever after."""
+    series = regime.curve(run)
+    y = series.values
+    if len(y) < 20:
+        return None
+    head = max(5, min(len(y) // 10, 200))
+    start, now = float(y[0]), float(np.median(y[-max(5, len(y) // 5) :]))
+    peak = float(np.max(y[1:head]))
+    late = noise_of(y[len(y) // 2 :])
+    high = peak > start + 10 * max(late, 1e-12) and peak - start > max(abs(start), abs(now)) * 2
+    if not high or now < start - 3 * late - 0.05 * abs(start) or _moves(series):
+        return None
+    numbers = {"peak": peak, "start": start, "now": now, "within": int(series.steps[head - 1] - series.steps[0])}
+    span = (int(series.steps[0]), int(series.steps[head - 1]))
+    return Evidence(numbers, steps=span, say="curve", confidence=Confidence.SUGGESTIVE)
+
+
+def _moves(series: Series) -> bool:
+    late = progress(series.where(np.arange(len(series)) >= len(series) // 2))
+    return late is not None and late.trend.direction is Direction.FALLING and late.gain > 2

@@ -1,0 +1,123 @@
+"""Weight decay is stronger than learning, touches what it should not, or does nothing.
+
+## What it sees
+
+The decay part of the update over its gradient part: above 1 for most of the run in tensors that also shrink to less than half
+is a warning. Remarks: norm gains that decay pulls towards zero, L2 regularisation inside Adam (not decoupled), a decay whose
+horizon 1/(lr·wd) is shorter than a tenth of the run, and a strong decay that cannot act because its horizon is a hundred
+times the run.
+
+## Why it matters
+
+Too strong, it erases what is learned; on norm gains it switches layers off; inside Adam it is divided by v̂ and acts where
+gradients are small instead of where weights are large.
+
+## What else looks like this
+
+- Scale-invariant networks find an equilibrium with a ratio near 1 by design: their weights do not shrink further.
+- WGHT002 sees the shrinking itself, for any reason.
+
+## What to do
+
+AdamW with .01–.1, on weight matrices only: put biases and norm gains into a group with weight decay 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "OPTM009",
+    needs={"decay_share/param | fact:optimizer.groups": 10},
+    says={
+        "strong": "weight decay is {ratio:.1f} times the gradient part of the update in {where}, whose size fell to "
+        "{shrunk:.0%}",
+        "gains": "weight decay {decay:g} pulls norm gains to {shrunk:.0%} of their size ({where})",
+        "coupled": "weight decay {decay:g} inside {optimizer} is L2, divided by the second moment: not what AdamW does",
+        "horizon": "weight decay {decay:g} at learning rate {lr:g} forgets within {horizon} of {steps} steps",
+        "idle": "weight decay {decay:g} at learning rate {lr:g} acts over {horizon} steps; the run had {steps}: it did nothing",
+    },
+    fix={
+        "strong": "Divide the weight decay by 10, and check that it is not applied twice.",
+        "gains": "Put norm gains and biases into a group with weight decay 0.",
+        "coupled": "Use AdamW.",
+        "horizon": "Divide the weight decay by 10.",
+        "idle": "Raise it if it is meant to regularise.",
+    },
+    severity=Severity.INFO,
+)
+def weight_decay_misapplied(
+    run: Run,
+    *,
+    ratio: float = 1.0,  # CATALOGUE OPTM009
+    shrunk: float = 0.5,
+) -> Iterator[Evidence]:
+    yield from _strong(run, ratio, shrunk)
+    groups = facts.rows(run, "optimizer.groups")
+    decays = [facts.number(g.get("weight_decay"), 0.0) for g in groups]
+    decay = max(decays, default=0.0)
+    if decay <= 0:
+        return
+    name = str(run.fact("optimizer.name") or "")
+    if name in ("Adam", "RAdam", "NAdam", "Adamax", "RMSprop"):
+        yield Evidence({"decay": decay, "optimizer": name}, say="coupled", confidence=Confidence.EXACT)
+    yield from _gains(run, decay, shrunk)
+    yield from _horizon(run, groups[decays.index(decay)], decay, name)
+
+
+def _strong(run: Run, ratio: float, shrunk: float) -> Iterator[Evidence]:
+    table = run.matrix("decay_share/param")
+    if not len(table):
+        return
+    if table.steps[-1] - table.steps[0] < 50:
+        raise Unsure("too few steps", needs_steps=50)
+    kept = _kept(run)
+    usual = {n: float(np.nanmedian(c)) for n, c in table.columns() if np.isfinite(c).any()}
+    found = [n for n, v in usual.items() if v > ratio and kept.get(n, 1.0) < shrunk]
+    if found:
+        worst = sorted(found, key=lambda n: -usual[n])
+        numbers = {"ratio": usual[worst[0]], "shrunk": kept[worst[0]]}
+        span = (int(table.steps[0]), int(table.steps[-1]))
+        yield Evidence(numbers, tuple(worst), span, "strong", Severity.WARNING)
+
+
+def _kept(run: Run) -> dict[str, float]:
+    """What is left of each parameter's size since the first record."""
+    table = run.matrix("weight_norm/param")
+    out = {}
+    for name, column in table.columns():
+        seen = column[np.isfinite(column)]
+        if len(seen) >= 2 and seen[0] > 0:
+            out[name] = float(seen[-1] / seen[0])
+    return out
+
+
+def _gains(run: Run, decay: float, shrunk: float) -> Iterator[Evidence]:
+    kept = _kept(run)
+    found = [n for n in facts.strings(run, "model.norm_gains") if kept.get(n, 1.0) < shrunk]
+    if found:
+        worst = sorted(found, key=lambda n: kept[n])
+        yield Evidence({"decay": decay, "shrunk": kept[worst[0]]}, tuple(worst), run.steps, "gains")
+
+
+def _horizon(run: Run, group: object, decay: float, name: str) -> Iterator[Evidence]:
+    """1/(lr·wd) updates is how far back decoupled decay remembers."""
+    lr = run.series("lr").finite().values
+    rate = float(np.median(lr)) if len(lr) else 0.0
+    steps = (run.steps[1] - run.steps[0] + 1) if run.steps else 0
+    if rate <= 0 or steps < 200 or name not in ("AdamW", "SGD"):
+        return
+    horizon = 1 / (rate * decay)
+    numbers = {"decay": decay, "lr": rate, "horizon": round(horizon), "steps": steps}
+    if horizon < 0.1 * steps:
+        yield Evidence(numbers, say="horizon")
+    elif decay >= 0.05 and horizon > 100 * steps:
+        yield Evidence(numbers, say="idle")

@@ -1,0 +1,100 @@
+"""The optimizer's groups or state are not what the run needs.
+
+## What it sees
+
+Facts: a parameter held twice; an empty group; a group whose learning rate never moves while the others follow the schedule;
+an optimizer without state at a step above zero (a resume that restored weights only), with the jump of the loss that
+followed.
+
+## Why it matters
+
+Twice held is twice updated. A resume without moments starts Adam cold at full rate: a spike, sometimes a divergence.
+
+## What else looks like this
+
+- An optimizer that is reset on purpose, or built anew for a new phase.
+- A group that is kept at a constant rate on purpose.
+
+## What to do
+
+Restore optimizer, scheduler, scaler, random state and sampler together; if moments are lost, warm up again over 200–1,000
+steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.regime.curves import noise_of
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "OPTM010",
+    needs={"fact:optimizer.name | fact:optimizer.groups | fact:optimizer.duplicates | lr/group": 10},
+    says={
+        "twice": "{where} is held by two groups or optimizers and updated twice",
+        "empty": "parameter group {where} is empty",
+        "stateless": "the optimizer had no state at step {first} (resumed without it); the loss went from {before:.4g} to "
+        "{after:.4g}",
+        "reset": "the optimizer had no state at step {first}; the loss did not suffer",
+        "idle": "the learning rate of group {where} stayed at {lr:.2e} while the others moved",
+    },
+    fix={
+        "twice": "Give every parameter to one group of one optimizer.",
+        "empty": "Remove the group, or give it its parameters: a filter may have matched nothing.",
+        "stateless": "Load the optimizer's state with the weights, or warm up again over 200–1,000 steps.",
+        "reset": "Load the optimizer's state with the weights.",
+        "idle": "Check that the scheduler's multipliers cover every group.",
+    },
+    confidence=Confidence.EXACT,
+    explains=("LOSS006",),
+)
+def group_or_state_fault(
+    run: Run,
+    *,
+    moves: float = 0.2,  # of its peak: what the other groups must move before a constant one is odd
+) -> Iterator[Evidence]:
+    twice = facts.strings(run, "optimizer.duplicates")
+    if twice:
+        yield Evidence({}, twice, say="twice")
+    empty = run.fact("optimizer.empty_groups")
+    if isinstance(empty, list | tuple) and empty:
+        yield Evidence({}, tuple(str(i) for i in empty), say="empty", severity=Severity.INFO)
+    yield from _stateless(run)
+    yield from _idle(run, moves)
+
+
+def _stateless(run: Run) -> Iterator[Evidence]:
+    step = run.fact("optimizer.fresh_at_step")
+    if not isinstance(step, int) or step <= 0:
+        return
+    series = regime.curve(run)
+    before, after = series.between(hi=step - 1).values[-20:], series.between(lo=step).values[:20]
+    if len(before) < 5 or len(after) < 5:
+        yield Evidence({"before": 0.0, "after": 0.0}, steps=(step, step), say="reset", severity=Severity.INFO)
+        return
+    low, high = float(np.median(before)), float(np.max(after))
+    hurt = float(np.median(np.sort(after)[-5:])) > low + 4 * noise_of(before)
+    severity = None if hurt else Severity.INFO
+    yield Evidence({"before": low, "after": high}, steps=(step, step), say="stateless" if hurt else "reset", severity=severity)
+
+
+def _idle(run: Run, moves: float) -> Iterator[Evidence]:
+    table = run.matrix("lr/group")
+    if len(table) < 10 or len(table.names) < 2:
+        return
+    with np.errstate(invalid="ignore"):
+        low, high = np.nanmin(table.values, axis=0), np.nanmax(table.values, axis=0)
+    moved = (high - low) / np.maximum(high, 1e-300)
+    still = (moved < 1e-9) & (high > 0)
+    if not still.any() or not np.any(moved > moves):
+        return
+    names = tuple(table.names[i] for i in np.flatnonzero(still))
+    span = (int(table.steps[0]), int(table.steps[-1]))
+    yield Evidence({"lr": float(high[np.flatnonzero(still)[0]])}, names, span, "idle", Severity.INFO)

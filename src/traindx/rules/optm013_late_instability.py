@@ -1,0 +1,101 @@
+"""The learning rate was right at first and is too high now.
+
+## What it sees
+
+The excess-variance ratio of the loss (how much more it shakes than drawing batches explains) at least twice its value after
+the run had first settled, and above 2, while the learning rate has not been lowered. A trial at a tenth of the rate that
+clearly gains confirms it.
+
+## Why it matters
+
+The valley narrows as training goes on; a constant rate ends up bouncing between its walls.
+
+## What else looks like this
+
+- LOSS005: shaking from the start.
+- OPTM005: flat and calm, at its noise floor.
+- Noisier data later in the run (a new source, longer sequences).
+
+## What to do
+
+Start the decay now.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts, regime, stats
+from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.regime.curves import progress
+from traindx.rule import rule
+from traindx.run import Floats, Run, Series
+
+
+@rule(
+    "OPTM013",
+    needs={"loss/train": 400, "loss/sample_var": 400, "batch/size": 1},
+    says="the loss shakes {now:.1f} times more than drawing batches explains, {growth:.1f} times as much as after it had "
+    "settled, at an "
+    "undiminished learning rate",
+    fix="Start decaying the learning rate now.",
+    severity=Severity.INFO,
+    explains=("LOSS005", "GRAD007"),
+    unless=("rl", "adversarial", "curriculum"),
+)
+def late_instability(
+    run: Run,
+    *,
+    growth: float = 2.0,  # CATALOGUE part 10
+    least: float = 2.0,
+) -> Iterator[Evidence]:
+    series = regime.curve(run)
+    rate = regime.lr(run)
+    if len(rate) and rate.last < 0.5 * regime.peak_lr(run):
+        return
+    done = progress(series)
+    if done is None or len(series) < 400:
+        raise Unsure("too few finite losses", needs_steps=400)
+    if done.gain < 4:
+        return  # it never converged: not *late*
+    settled = series.steps >= _settled(series)
+    ratios = _windows(run, series.where(settled))
+    if len(ratios) < 4:
+        raise Unsure("too few steps since the run settled", needs_steps=400)
+    calm, now = float(np.min(ratios[: len(ratios) // 2])), float(np.median(ratios[-2:]))
+    if now < max(least, growth * max(calm, 0.8)) or np.count_nonzero(ratios[-3:] >= least) < 2:
+        return
+    told = facts.table(run, "trial.lr_tenth")
+    proven = (
+        bool(told)
+        and bool(told.get("significant"))
+        and facts.number(told.get("train")) < facts.number(told.get("train_continued"), 0.0)
+    )
+    span = (int(series.steps[-len(series) // 4]), int(series.steps[-1]))
+    yield Evidence(
+        {"now": now, "growth": now / max(calm, 1e-12), "calm": calm},
+        steps=span,
+        severity=Severity.WARNING if proven else None,
+        confidence=Confidence.STRONG if proven else Confidence.SUGGESTIVE,
+    )
+
+
+def _settled(series: Series) -> int:
+    """The step at which four fifths of the drop had been made."""
+    smooth = stats.running_median(series.values, 51)
+    goal = smooth[0] - 0.8 * (smooth[0] - float(np.min(smooth)))
+    return int(series.steps[int(np.argmax(smooth <= goal))])
+
+
+def _windows(run: Run, series: Series) -> Floats:
+    spread, size = run.series("loss/sample_var").finite(), run.series("batch/size").finite()
+    both = series.where(np.isin(series.steps, spread.steps))
+    step = max(100, min(400, len(both) // 8))
+    out = []
+    for end in range(len(both), step - 1, -step):
+        at = both.steps[end - step : end]
+        out.append(stats.evr(both.values[end - step : end], spread.at(at), np.maximum(size.at(at), 1.0)))
+    return np.array([v for v in out[::-1] if math.isfinite(v)])
