@@ -116,9 +116,11 @@ class Scene:
         self.first = True  # one of the first 20 steps, which are always full
         self.loss: Tensor | None = None  # detached loss of the latest backward of this step
         self.loader: Any = None  # the loader that gave the latest batch
+        self.ended = False  # the run is over: `facts` may do what is too dear before
         self.compiled = False  # torch.compile was seen: modules are left alone
         self.facts: dict[str, Any] = {}  # facts so far
         self._event: Callable[[str, dict[str, Any]], None] = lambda kind, data: None
+        self._nonfinite: Callable[..., None] = lambda what, names, value, when, step=None: None
         self._owned: Callable[[Any], tuple[list[Tensor], tuple[str, ...]]] = lambda optimizer: (self.params, self.names)
 
     @property
@@ -142,6 +144,10 @@ class Scene:
     def blind(self, signal: str, reason: str) -> None:
         """Say that a signal cannot be seen, and why."""
         self.facts.setdefault("blind", {}).setdefault(signal, reason)
+
+    def nonfinite(self, what: str, names: list[str], value: float, when: str, step: int | None = None) -> None:
+        """Say that something (loss, grad, param, buffer, state, activation, input) is not finite, before or after the update."""
+        self._nonfinite(what, names, value, when, step)
 
     def event(self, kind: str, **data: Any) -> None:
         """Note an event at this step; the same kind again only raises its count."""
@@ -179,6 +185,9 @@ class Probe:
 
     def on_attention(self, scene: Scene, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Reading | None:
         """Attention in a full training forward: kind 'fused' (scaled_dot_product_attention) or 'softmax' (output: weights)."""
+
+    def on_activation(self, scene: Scene, kind: str, layer: str, output: Any) -> Reading | None:
+        """A functional relu, tanh or sigmoid in a full training forward, applied to the output of module `layer`."""
 
     def on_nan_to_num(self, scene: Scene, tensor: Tensor) -> Reading | None:
         """The script replaces non-finite values of `tensor` (full steps only)."""
@@ -227,6 +236,9 @@ class Probe:
 
     def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
         """Another part noted an event."""
+
+    def last(self, scene: Scene) -> Reading | None:
+        """The run is over: readings that were still being gathered."""
 
     def facts(self, scene: Scene) -> Mapping[str, Any] | None:
         """Facts so far (`signals.FACTS`); called off the step path now and then and at the end; reading own tensors is fine."""

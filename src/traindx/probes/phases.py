@@ -149,6 +149,12 @@ class Phases:
         """An attention was computed in a deep forward."""
         self._recorder.tell("on_attention", kind, args, kwargs, output)
 
+    def activation_called(self, kind: str, source: Any, output: Any) -> None:
+        """A functional non-linearity in a deep forward; named after the layer whose output it takes."""
+        made = self._makers.get(id(source))
+        if made is not None and made[0]() is source and made[1]:
+            self._recorder.tell("on_activation", kind, made[1], output)
+
     # -- losses
 
     def loss_called(self, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str) -> None:

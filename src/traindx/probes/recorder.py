@@ -22,7 +22,7 @@ from traindx.probes.sink import MemorySink, Post, Sink
 SENSOR_ERRORS, ALL_ERRORS = 3, 10  # PROMISES part 1
 DRAIN_STEPS, DRAIN_S, FACTS_S = 32, 0.25, 30.0
 FAMILIES = (
-    "gradients",
+    "gradients", "weights", "activations", "liveness", "optimizers", "memory",
     "contract", "data", "evaluation", "outline", "checkpoint",
 )  # fmt: skip
 
@@ -45,7 +45,7 @@ class Recorder:
 
     def __init__(self, sink: Sink | None = None, *, budget: float | None = 0.01, probes: Iterable[Probe] | None = None) -> None:
         self.scene = Scene()
-        self.scene._event, self.scene._owned = self.event, self.owned
+        self.scene._event, self.scene._owned, self.scene._nonfinite = self.event, self.owned, self.nonfinite
         self.sink: Sink = sink if sink is not None else MemorySink()
         self.governor = Governor(budget)
         self.post = Post(self.sink)
@@ -154,10 +154,10 @@ class Recorder:
             if self.started:
                 self.tell("changed")
 
-    def nonfinite(self, what: str, names: list[str], value: float, when: str) -> None:
+    def nonfinite(self, what: str, names: list[str], value: float, when: str, step: int | None = None) -> None:
         """Something that must be finite is not: note it, and call the forensics at the first time."""
         word = "nan" if value != value else "inf" if value > 0 else "-inf"
-        self.event("nonfinite", {"what": what, "names": names[:20], "value": word, "when": when})
+        self.event("nonfinite", {"what": what, "names": names[:20], "value": word, "when": when}, step)
         self.governor.alarm()
         if what in ("loss", "grad"):
             callbacks, self.on_nonfinite = self.on_nonfinite, []
@@ -191,16 +191,17 @@ class Recorder:
 
     # -- records
 
-    def event(self, kind: str, data: Mapping[str, Any]) -> None:
+    def event(self, kind: str, data: Mapping[str, Any], step: int | None = None) -> None:
         """Write an event the first time; afterwards count it."""
+        at = self.scene.step if step is None else step
         own = dict(data)
         key = f"{kind}/{own.get('what') or own.get('how') or ''}"
         self._counts[key] = self._counts.get(key, 0) + int(own.get("count", 1))
         repeats = kind in ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "sensor_off", "spike", "resume")
         if self._counts[key] == 1 or repeats or key not in self._first_events:
-            self._first_events.setdefault(key, (self.scene.step, own))
+            self._first_events.setdefault(key, (at, own))
             if repeats:
-                self.sink.event(self.scene.step, kind, own)
+                self.sink.event(at, kind, own)
         self.tell("on_event", kind, own)
 
     def _flush_events(self) -> None:
@@ -274,7 +275,9 @@ class Recorder:
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
-        self.scene.facts["ended"] = ended
+        self.scene.facts["ended"], self.scene.ended, self.scene.full = ended, True, True
+        self.scene.step = max(self.scene.step - 1, 0)
+        self.tell("last")
         self.send(self.scene.step)
         self.flush()
         self._flush_events()

@@ -5,6 +5,8 @@ Every wrapper is one frame, and takes that frame out of a traceback that passes 
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -30,6 +32,7 @@ LOSSES = (
 )  # fmt: skip
 
 Function = Callable[..., Any]
+_ACTIVATION_MODULES = os.path.join("nn", "modules", "activation.py")  # nn.ReLU is seen as a module already
 _compiling = torch.compiler.is_compiling
 _graph_task = torch._C._current_graph_task_id  # -1 outside a backward; checkpointing runs forwards inside one
 
@@ -233,6 +236,18 @@ def _attention(patches: Patches) -> None:
     patches.replace(functional, "scaled_dot_product_attention", lambda original: around(original, after=fused), traced=True)
     for owner in (functional, torch, Tensor):
         patches.replace(owner, "softmax", lambda original: around(original, after=softmax), traced=True)
+
+
+    def maker(kind: str) -> Callable[[Function], Function]:
+        def after(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if patches.deep and args and not sys._getframe(2).f_code.co_filename.endswith(_ACTIVATION_MODULES):
+                patches.report("activation_called", kind, args[0], out)
+
+        return lambda original: around(original, after=after)
+
+    for kind in ("relu", "tanh", "sigmoid"):
+        for owner in (functional, torch, Tensor):
+            patches.replace(owner, kind, maker(kind), traced=True)
 
 
 def _loaders(patches: Patches) -> None:

@@ -1,0 +1,195 @@
+"""Activations of full training forwards: scale of every layer's output, from a spread sample; batch-normalisation gaps; attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from traindx.measures import entropy, peek, readable, sampled_rows, spread, wide
+from traindx.probe import Later, Probe, Reading, Row, Scene
+
+_SKIPPED = ("Dropout", "Identity", "Flatten", "Unflatten", "AlphaDropout", "FeatureAlphaDropout")
+SAMPLE_ROWS = 1 << 18  # entries of a batch behind per-channel statistics
+QUERIES = 64  # of one sequence behind attention entropy
+MODULES = 1024
+
+
+class Outputs(Probe):
+    """`act_rms`, mean, std, largest magnitude, zero and non-finite share, and nearness to the dtype's limit, per module."""
+
+    cadence = "full"
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int, float]] = {}
+        self._names: tuple[str, ...] = ()
+
+    def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
+        tensor = output[0] if isinstance(output, tuple) and output else output
+        if name in self._seen or len(self._seen) >= MODULES or not readable(tensor) or not _wanted(name, module):
+            return None
+        part = wide(spread(tensor))
+        low, high = torch.aminmax(part)
+        norm = torch.linalg.vector_norm(part)
+        value = peek(norm)
+        bad = norm.new_zeros(()) if value is not None and math.isfinite(value) else (~torch.isfinite(part)).sum()
+        limit = torch.finfo(tensor.dtype).max
+        self._seen[name] = (norm, part.sum(), torch.maximum(high, -low), torch.count_nonzero(part), bad, part.numel(), limit)
+        return None
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        seen, self._seen = self._seen, {}
+        if not seen:
+            return None
+        if self._names != (names := tuple(seen)):
+            self._names = names
+        names = self._names
+        counts, limits = [v[5] for v in seen.values()], [v[6] for v in seen.values()]
+        columns = tuple(torch.stack([wide(v[i]) if v[i].is_floating_point() else v[i].float() for v in seen.values()]) for i in range(5))
+
+        def result(norm: list[float], sum_: list[float], top: list[float], held: list[float], bad: list[float]) -> Mapping[str, Any]:
+            rms = [z / math.sqrt(n) for z, n in zip(norm, counts)]
+            mean = [s / n for s, n in zip(sum_, counts)]
+            rows = {
+                "act_rms/module": rms,
+                "act_mean/module": mean,
+                "act_std/module": [math.sqrt(max(r * r - m * m, 0.0)) if math.isfinite(r) else math.nan for r, m in zip(rms, mean)],
+                "act_maxabs/module": top,
+                "act_zero/module": [1.0 - h / n for h, n in zip(held, counts)],
+                "act_nonfinite/module": [b / n for b, n in zip(bad, counts)],
+                "act_limit/module": [t / x for t, x in zip(top, limits)],
+            }
+            return {k: Row(names, v) for k, v in rows.items()}
+
+        return {"_outputs": Later(columns, result)}
+
+
+def _wanted(name: str, module: nn.Module) -> bool:
+    """Leaves, and the blocks of a stack (their names end in a number)."""
+    kind = type(module).__name__
+    if kind.startswith(_SKIPPED):
+        return False
+    return not module._modules or name.rpartition(".")[2].isdigit() or isinstance(module, nn.MultiheadAttention)
+
+
+class BatchNormGap(Probe):
+    """`bn_mean_gap` and `bn_var_gap`: how far a training batch is from the running statistics."""
+
+    cadence = "full"
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[Tensor, Tensor]] = {}
+        self._names: tuple[str, ...] = ()
+
+    def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
+        if not isinstance(module, nn.modules.batchnorm._BatchNorm) or not module.training or name in self._seen:
+            return None
+        x = args[0] if args else None
+        if not readable(x) or module.running_mean is None or module.running_var is None or x.dim() < 2:
+            return None
+        rows = wide(sampled_rows(x.detach(), SAMPLE_ROWS))
+        over = [0, *range(2, rows.dim())]
+        mean = rows.mean(over)
+        var = (rows * rows).mean(over) - mean * mean
+        sigma = (wide(module.running_var) + module.eps).sqrt()
+        self._seen[name] = (
+            ((mean - wide(module.running_mean)).abs() / sigma).median(),
+            ((var.clamp_min(0) + module.eps) / (wide(module.running_var) + module.eps)).log().abs().median(),
+        )
+        return None
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        seen, self._seen = self._seen, {}
+        if not seen:
+            return None
+        if self._names != tuple(seen):
+            self._names = tuple(seen)
+        mean, var = (torch.stack([v[i] for v in seen.values()]) for i in (0, 1))
+        return {"bn_mean_gap/module": Row(self._names, mean), "bn_var_gap/module": Row(self._names, var)}
+
+
+class Attention(Probe):
+    """`attn_entropy` (lowest head) and `attn_logit_max`, for fused attention and for a softmax over (…, T, S)."""
+
+    cadence = "full"
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Tensor, Tensor]] = []
+        self._seen: dict[str, tuple[Tensor, Tensor]] = {}
+        self._names: tuple[str, ...] = ()
+
+    def on_attention(self, scene: Scene, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Reading | None:
+        pair = _fused(args, kwargs) if kind == "fused" else _softmax(args, output)
+        if pair is not None and len(self._waiting) < 64:
+            self._waiting.append(pair)
+        return None
+
+    def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
+        """The first module to return after an attention is its output projection or the attention module itself."""
+        if self._waiting:
+            own = name if module._modules or "." not in name else name.rpartition(".")[0]
+            for i, pair in enumerate(self._waiting):
+                self._seen.setdefault(own if not i else f"{own}#{i}", pair)
+            self._waiting = []
+        return None
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        for i, pair in enumerate(self._waiting):
+            self._seen[f"attention#{i}"] = pair
+        seen, self._seen, self._waiting = self._seen, {}, []
+        if not seen:
+            return None
+        if self._names != tuple(seen):
+            self._names = tuple(seen)
+        low, top = (torch.stack([v[i] for v in seen.values()]) for i in (0, 1))
+        return {"attn_entropy/module": Row(self._names, low), "attn_logit_max/module": Row(self._names, top)}
+
+
+def _fused(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
+    """From query and key of the first sequence: recomputed, because the fused kernel never shows its weights."""
+    query = args[0] if args else kwargs.get("query")
+    key = args[1] if len(args) > 1 else kwargs.get("key")
+    mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
+    causal = args[5] if len(args) > 5 else kwargs.get("is_causal", False)
+    scale = args[6] if len(args) > 6 else kwargs.get("scale")
+    if not readable(query) or not readable(key) or query.dim() < 3 or key.shape[-2] < 2:
+        return None
+    q, k = (wide(t.detach().reshape(-1, *t.shape[-3:])[0] if t.dim() > 3 else t.detach()[:1]) for t in (query, key))
+    if q.shape[0] != k.shape[0]:  # grouped queries: each key head serves several
+        k = k.repeat_interleave(q.shape[0] // k.shape[0], 0)
+    rows = torch.arange(0, q.shape[-2], max(q.shape[-2] // QUERIES, 1), device=q.device)
+    logits = (q[:, rows] @ k.transpose(-1, -2)) * (scale if scale is not None else q.shape[-1] ** -0.5)
+    top = logits.abs().amax()
+    if causal:
+        logits = logits.masked_fill(torch.arange(k.shape[-2], device=q.device)[None, :] > rows[:, None], -math.inf)
+    if isinstance(mask, Tensor):
+        own = mask.detach()
+        own = own[(0,) * (own.dim() - 3)] if own.dim() > 3 else own
+        own = own[..., rows, :] if own.dim() >= 2 and own.shape[-2] == q.shape[-2] else own
+        logits = logits.masked_fill(~own, -math.inf) if own.dtype == torch.bool else logits + own
+    return _lowest(torch.softmax(logits, -1)), top
+
+
+def _softmax(args: tuple[Any, ...], output: Tensor) -> tuple[Tensor, Tensor] | None:
+    """From the weights of a plain softmax, if its shape is an attention's: (B, H, T, S), or square (B, T, T)."""
+    square = output.dim() == 3 and output.shape[-1] == output.shape[-2]
+    if not readable(output) or output.shape[-2] < 2 or not (output.dim() == 4 or square) or not args or not readable(args[0]):
+        return None
+    weights, logits = wide(output.detach()[0]), wide(args[0].detach()[0])
+    finite = logits.masked_fill(logits < -1e30, 0.0)
+    step = max(weights.shape[-2] // QUERIES, 1)
+    return _lowest(weights[..., ::step, :]), finite.abs().amax().clamp_max(3e38)
+
+
+def _lowest(weights: Tensor) -> Tensor:
+    """Mean entropy over queries of the head that has least; queries that may look at one key only do not count."""
+    open_ = (weights > 0).sum(-1) > 1
+    each = torch.where(open_, entropy(weights), torch.zeros((), device=weights.device))
+    per_head = each.sum(-1) / open_.sum(-1).clamp_min(1)
+    return per_head.amin()
+
+
+PROBES = [Outputs, BatchNormGap, Attention]

@@ -1,0 +1,271 @@
+"""Weights and their updates: how large they are, how they are spread, how far a step moves them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from traindx.measures import extremes, kurtosis, norms, peek, peek_all, quantiles, readable, sketch, spectral_norm, sums, table, wide
+from traindx.probe import Later, Probe, Reading, Row, Scene
+from traindx.probes.gradients import _spread, _std
+from traindx.probes.rhythm import Rhythm
+
+SKETCH = 256
+UPDATE_SKETCH = 4096  # entries of each parameter behind |Δw| / |w| (error of 1024: 1-2 %, performance 2b)
+UPDATE_TOTAL = 1 << 20  # entries over all parameters: large models are sketched more thinly
+QUANTILES = (0, 5, 10, 25, 40, 50, 60, 75, 90, 95, 99)
+TINY = 0.01  # a norm gain below this switches its channel off (CATALOGUE WGHT003)
+
+
+class WeightNorms(Probe):
+    """`weight_norm`, `weight_norm/param`, mean, std, largest magnitude; says when a weight is not finite."""
+
+    cadence = "full"
+
+    def __init__(self) -> None:
+        self._rhythm = Rhythm(every=4)
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        if not self._rhythm.beat(scene, optimizer):
+            return None
+        params, names = scene.owned(optimizer)
+        have = [i for i, p in enumerate(params) if readable(p)]
+        if not have:
+            return None
+        weights = [params[i].detach() for i in have]
+        counts = [w.numel() for w in weights]
+        size = norms(weights)
+        step = scene.step
+
+        def result(size: list[float], sum_: list[float], top: list[float]) -> Mapping[str, Any]:
+            mean = [s / n for s, n in zip(sum_, counts)]
+            bad = [i for i, v in enumerate(size) if not math.isfinite(v) and not math.isfinite(top[i])]
+            if bad:
+                scene.nonfinite("param", [names[have[i]] for i in bad], size[bad[0]], "before", step)
+            rows = {
+                "weight_norm/param": size,
+                "weight_mean/param": mean,
+                "weight_std/param": [_std(z, m, n) for z, m, n in zip(size, mean, counts)],
+                "weight_maxabs/param": top,
+            }
+            total = math.sqrt(sum(v * v for v in size)) if all(map(math.isfinite, size)) else math.nan
+            return {**{k: Row(names, _spread(v, have, len(names))) for k, v in rows.items()}, "weight_norm": total}
+
+        return {"_weights": Later((size, sums(weights), extremes(weights)), result)}
+
+
+class WeightShape(Probe):
+    """Kurtosis, quantiles and non-finite share of each parameter; tiny norm gains; from a sketch, now and then."""
+
+    cadence = "full"
+
+    def __init__(self) -> None:
+        self._rhythm = Rhythm(every=8)
+        self._gains: tuple[int, set[int]] = (-1, set())
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        if not self._rhythm.beat(scene, optimizer):
+            return None
+        params, names = scene.owned(optimizer)
+        have = [i for i, p in enumerate(params) if readable(p)]
+        if not have:
+            return None
+        pieces = [sketch(params[i], SKETCH) for i in have]
+        rows = table(pieces)
+        counts = torch.tensor([p.shape[0] for p in pieces], dtype=torch.float32, device=rows.device)
+        q = quantiles(rows, [s / 100 for s in QUANTILES], counts)
+        finite = torch.isfinite(rows).sum(1) / counts
+        tiny = (rows.abs() < TINY).sum(1) / counts
+        gains = self._norm_gains(scene)
+        heavy = kurtosis(rows)
+        is_gain = [id(params[i]) in gains for i in have]
+        width = len(QUANTILES)
+
+        def result(q: list[float], finite: list[float], tiny: list[float], heavy: list[float]) -> Mapping[str, Any]:
+            every = {f"weight_q{s:02d}/param": q[j::width] for j, s in enumerate(QUANTILES)}
+            every["weight_nonfinite/param"] = [1.0 - f for f in finite]
+            every["weight_kurtosis/param"] = heavy
+            every["weight_tiny/param"] = [t if gain else math.nan for t, gain in zip(tiny, is_gain)]
+            return {k: Row(names, _spread(v, have, len(names))) for k, v in every.items()}
+
+        return {"_spread": Later((q.reshape(-1), finite, tiny, heavy), result)}
+
+    def _norm_gains(self, scene: Scene) -> set[int]:
+        if self._gains[0] != scene.version:
+            found = {
+                id(m.weight)
+                for model in scene.models
+                for m in model.modules()
+                if "Norm" in type(m).__name__ and isinstance(getattr(m, "weight", None), Tensor)
+            }
+            self._gains = (scene.version, found)
+        return self._gains[1]
+
+
+class UpdateRatio(Probe):
+    """`update_ratio/param`: |Δw| / |w|; `decay_share/param` and `lost_updates/param` beside it; from a sketch."""
+
+    cadence = "full"
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[int, list[int], list[Tensor], list[Tensor | None]]] = {}
+
+    def changed(self, scene: Scene) -> None:
+        self._before.clear()
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        params, _ = scene.owned(optimizer)
+        have = [i for i, p in enumerate(params) if readable(p) and p.requires_grad]
+        entries = max(min(UPDATE_SKETCH, UPDATE_TOTAL // max(len(have), 1)), 64)
+        old = [sketch(params[i], entries).clone() for i in have]
+        half = [i for i in have if params[i].dtype in (torch.float16, torch.bfloat16)]
+        grads: list[Tensor | None] = [
+            sketch(g, entries).clone() if i in half and (g := params[i].grad) is not None and readable(g) else None for i in have
+        ]
+        self._before[id(optimizer)] = (entries, have, old, grads)
+        return None
+
+    def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        kept = self._before.pop(id(optimizer), None)
+        if kept is None or not kept[1]:
+            return None
+        entries, have, old, grads = kept
+        params, names = scene.owned(optimizer)
+        if have[-1] >= len(params):
+            return None
+        new = [sketch(params[i], entries) for i in have]
+        if [a.shape for a in new] != [b.shape for b in old]:
+            return None
+        moved = torch._foreach_sub([wide(a) for a in new], [wide(b) for b in old])
+        size, length = norms(moved), norms(old)
+        value = peek(torch.linalg.vector_norm(size))
+        if value is not None and not math.isfinite(value):
+            bad = [names[i] for i, v, z in zip(have, peek_all(size) or [], peek_all(length) or []) if v != v and math.isfinite(z)]
+            if bad:
+                scene.nonfinite("param", bad, value, "after")
+        decayed = self._decay(scene, optimizer, [params[i] for i in have], moved, old)
+        lost = [_lost(m, g) for m, g in zip(moved, grads)]
+        matrix = [params[i].dim() >= 2 for i in have]
+        counts = [o.numel() for o in old]
+
+        def result(size: list[float], length: list[float], decay: list[float], lost: list[float]) -> Mapping[str, Any]:
+            ratio = [s / z if z > 0 else math.nan for s, z in zip(size, length)]
+            main = [r for r, z, n, m in zip(ratio, length, counts, matrix) if m and z > 1e-3 * math.sqrt(n) and r == r]
+            out: dict[str, Any] = {"update_ratio/param": Row(names, _spread(ratio, have, len(names)))}
+            if main:
+                out["update_ratio"] = sorted(main)[len(main) // 2] if len(main) % 2 else _middle(main)
+            if any(d == d for d in decay):
+                out["decay_share/param"] = Row(names, _spread(decay, have, len(names)))
+            if any(v == v for v in lost):
+                out["lost_updates/param"] = Row(names, _spread(lost, have, len(names)))
+            return out
+
+        return {"_update": Later((size, length, torch.stack(decayed), torch.stack(lost)), result)}
+
+    @staticmethod
+    def _decay(scene: Scene, optimizer: Any, params: list[Tensor], moved: Any, old: list[Tensor]) -> list[Tensor]:
+        """lr·wd·|w| over the norm of the rest of the update, for decoupled decay (AdamW) and plain SGD."""
+        nothing = [torch.full((), math.nan, device=m.device) for m in moved]
+        kind = type(optimizer).__name__
+        if optimizer is None or kind not in ("AdamW", "SGD", "NAdam", "RAdam", "Lion"):
+            return nothing
+        rate = {
+            id(p): float(g["lr"]) * float(g.get("weight_decay") or 0.0)
+            for g in optimizer.param_groups
+            for p in g["params"]
+            if not isinstance(g.get("lr"), Tensor)
+        }
+        out = []
+        for p, m, w, empty in zip(params, moved, old, nothing):
+            part = rate.get(id(p), 0.0)
+            if not part:
+                out.append(empty)
+                continue
+            rest = torch.linalg.vector_norm(m + part * wide(w))
+            out.append(part * torch.linalg.vector_norm(wide(w)) / rest.clamp_min(1e-30))
+        return out
+
+
+def _lost(moved: Tensor, grad: Tensor | None) -> Tensor:
+    if grad is None or grad.shape != moved.shape:
+        return torch.full((), math.nan, device=moved.device)
+    wanted = grad != 0
+    return ((moved == 0) & wanted).sum() / wanted.sum().clamp_min(1)
+
+
+def _middle(values: list[float]) -> float:
+    ordered = sorted(values)
+    return 0.5 * (ordered[len(ordered) // 2 - 1] + ordered[len(ordered) // 2])
+
+
+class Matrices(Probe):
+    """Largest singular values of matrices, row norms of embeddings and rows that equal one another, now and then."""
+
+    cadence = "full"
+
+    def __init__(self) -> None:
+        self._rhythm = Rhythm(every=16)
+        self._vectors: dict[int, Tensor] = {}
+        self._lists: tuple[int, Any] = (-1, None)
+
+    def changed(self, scene: Scene) -> None:
+        self._vectors.clear()
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        if not self._rhythm.beat(scene, optimizer) or optimizer is not scene.optimizer:
+            return None
+        if self._lists[0] != scene.version:
+            self._lists = (scene.version, _kinds(scene))
+        matrices, tables, tall = self._lists[1]
+        out: dict[str, Any] = {}
+        if matrices:
+            out["weight_sigma/param"] = Row(matrices[0], torch.stack([self._sigma(p) for p in matrices[1]]))
+        if tables:
+            q = torch.stack([torch.quantile(_row_norms(p), torch.tensor([0.01, 0.5, 0.99], device=p.device)) for p in tables[1]])
+            for j, share in enumerate(("p01", "p50", "p99")):
+                out[f"row_norm_{share}/param"] = Row(tables[0], q[:, j])
+        if tall:
+            out["weight_twins/param"] = Row(tall[0], torch.stack([twin_share(p) for p in tall[1]]))
+        return out
+
+    def _sigma(self, p: Tensor) -> Tensor:
+        matrix = wide(p.detach()).reshape(p.shape[0], -1)
+        start = self._vectors.get(id(p))
+        if start is None or start.shape[0] != matrix.shape[1]:
+            start = torch.nn.functional.normalize(matrix.sum(0), dim=0)  # no random numbers of the user's are drawn
+        value, self._vectors[id(p)] = spectral_norm(matrix, start)
+        return value
+
+
+def _row_norms(p: Tensor) -> Tensor:
+    rows = wide(p.detach())
+    return torch.linalg.vector_norm(rows[:: max(rows.shape[0] // 4096, 1)], dim=1)
+
+
+def twin_share(p: Tensor) -> Tensor:
+    """Share of rows that equal another row (first 256 rows, by their first 64 entries)."""
+    rows = p.detach().reshape(p.shape[0], -1)[:256, :64]
+    order = torch.argsort(rows[:, 0] + rows.sum(1))
+    sorted_rows = rows[order]
+    same = (sorted_rows[1:] == sorted_rows[:-1]).all(1)
+    twin = torch.zeros(rows.shape[0], dtype=torch.bool, device=rows.device)
+    twin[1:] |= same
+    twin[:-1] |= same
+    return twin.float().mean()
+
+
+def _kinds(scene: Scene) -> tuple[Any, Any, Any]:
+    """(names, tensors) of matrices of moderate size, of embeddings, and of tensors with several rows."""
+    embeddings = {id(m.weight) for model in scene.models for m in model.modules() if isinstance(m, nn.Embedding)}
+    pairs = [(n, p) for n, p in zip(scene.names, scene.params) if p.dim() >= 2 and readable(p)]
+    matrices = [(n, p) for n, p in pairs if p.numel() <= 1 << 21 and id(p) not in embeddings][:64]
+    tables = [(n, p) for n, p in pairs if id(p) in embeddings]
+    tall = [(n, p) for n, p in pairs if p.shape[0] > 1 and id(p) not in embeddings][:128]
+    return tuple((tuple(n for n, _ in k), [p for _, p in k]) if k else None for k in (matrices, tables, tall))  # type: ignore[return-value]
+
+
+PROBES = [WeightNorms, WeightShape, UpdateRatio, Matrices]
