@@ -301,8 +301,8 @@ FACTS: dict[str, str] = {
     "loss.may_be_negative": "a negative training loss was seen or the kind allows it",
     "loss.self_target_share": "share of positions where the target equals the input token",
     "loss.next_target_share": "share of positions where the target equals the next input token (next-token prediction)",
-    "data.loader": "of the training loader: {batch_size, shuffle (null: unknown), sampler, replacement, num_workers, drop_last, "
-    "dataset, length (batches), samples}",
+    "data.loader": "of the training loader: {batch_size, shuffle (null: unknown), sampler, replacement, num_workers, "
+    "drop_last, dataset, length (batches), samples}",
     "data.fetched": "batches the training loader handed out, and iterators made of it: {batches, iterators}",
     "data.bad_samples": "first 20 of {step, field, kind (nonfinite, extreme, constant, empty), samples: indexes or positions}",
     "data.label_probe": "do inputs predict labels? nearest-neighbour and linear probe on a sketch of the first samples: "
@@ -338,7 +338,7 @@ FACTS: dict[str, str] = {
     "data.pad_label_share": "share of targets equal to the padding id and not ignored",
     "data.brought_by": "how batches were seen: loader, batches(), loss call",
     "eval.metric_recomputed": "{name: [reported, recomputed]} where both were seen",
-    "eval.slices": "quarters of the last evaluation by length or brightness: list of {slice, n, loss, mean_loss, p (uncorrected)}",
+    "eval.slices": "quarters of the last evaluation by length or brightness: {slice, n, loss, mean_loss, p (uncorrected)}",
     "eval.confusion": "confusion matrix of the last evaluation (at most 100 classes)",
     "eval.ece": "expected calibration error of the last evaluation",
     "eval.auroc": "AUROC per class of the last evaluation",
