@@ -1,0 +1,96 @@
+"""Collapsed output: the model answers the same to every input.
+
+## What it sees
+
+The spread of what goes into the loss, over samples, against its value at the start: below `ratio` in three of the
+last five looks. Or one class predicted for every sample of every late batch although the batches hold three classes
+or more and none of them rules. In both cases only while the loss is no better than knowing the class frequencies.
+
+## Why it matters
+
+Nothing of the input reaches the output any more. This is how a learning rate that was far too high ends: perfectly
+calm, at chance level. Such a run does not recover.
+
+## What else looks like this
+
+- A run that has hardly begun: the spread is where it started, not a hundredth of it.
+- A regression onto targets that hardly vary: the spread is held against theirs.
+- Batches that hold one class each (sorted data, `DATA005`), a class that makes up nearly everything (`DATA011`): not
+  reported.
+- GANs and reinforcement learning have rules of their own.
+
+## What to do
+
+Look at the first steps: too high a learning rate is the usual cause. Start again with a tenth of it. Otherwise:
+constant inputs, zero initialisation, a cut graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import regime
+from traindx.finding import Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+from traindx.stats.persistence import finite_median, k_of_m
+
+
+@rule(
+    "ACTV005",
+    needs={"output_std | output_top_share": 20},
+    says={
+        "": "outputs hardly differ between inputs: their spread is {ratio:.2g} of what it was at first",
+        "class": "one class is predicted for every sample, though the batches hold {classes} classes",
+    },
+    fix="Start again with a tenth of the learning rate; check for constant inputs, zero initialisation and a cut graph.",
+    severity=Severity.CRITICAL,
+    explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "EVAL004", "EVAL007", "GRAD001", "GRAD004", "OPTM001"),
+    unless=("adversarial", "rl"),
+)
+def output_collapse(run: Run, *, ratio: float = 0.01, patience: int = 10) -> Iterator[Evidence]:
+    # [x] exactly 0 in collapsed runs, 36-4500 in learning ones. [def] `patience`: late looks that must all agree on one class.
+    if _learned(run):
+        return
+    spread = run.series("output_std").finite()
+    base = finite_median(spread.values[:3])
+    if len(spread) >= 20 and base > 0 and not _targets_vary_little(run, spread.values):
+        low = spread.values < ratio * base
+        if k_of_m(low):
+            since = int(spread.steps[np.flatnonzero(~low)[-1] + 1]) if np.any(~low) else int(spread.steps[0])
+            seen = {"ratio": float(np.median(spread.values[-5:])) / base}
+            yield Evidence(steps=(since, int(spread.steps[-1])), facts=seen)
+            return
+    top = run.series("output_top_share").finite()
+    classes = _classes_in_batches(run)
+    if len(top) >= max(100, patience) and classes >= 3 and np.all(top.values[-max(patience, len(top) // 4) :] >= 0.999):
+        steps = (int(top.steps[-max(patience, len(top) // 4)]), int(top.steps[-1]))
+        yield Evidence(steps=steps, say="class", facts={"classes": classes})
+
+
+def _learned(run: Run) -> bool:
+    """Whether the loss is clearly better than class frequencies (or chance) allow without looking at the input."""
+    loss, counts = regime.curve(run).values, regime.class_counts(run)
+    chance = regime.chance_level(run)
+    if counts is not None and counts.sum() > 0 and chance is not None:
+        share = counts[counts > 0] / counts.sum()
+        chance = min(chance, float(-(share * np.log(share)).sum()))
+    return chance is not None and len(loss) >= 10 and finite_median(loss[-10:]) < 0.9 * chance
+
+
+def _targets_vary_little(run: Run, spread: np.ndarray) -> bool:
+    target = finite_median(run.series("batch/label_std").values)
+    return math.isfinite(target) and float(np.median(spread[-5:])) >= 0.05 * target
+
+
+def _classes_in_batches(run: Run) -> int:
+    """Classes that a usual late batch holds; 0 when unknown, or when one class makes up most of everything."""
+    labels = run.matrix("batch/labels/class")
+    if not len(labels):
+        return 0
+    late = np.nan_to_num(labels.values[-50:])
+    share = late.sum(axis=0) / max(late.sum(), 1.0)
+    return int(np.median((late > 0).sum(axis=1))) if share.max() < 0.8 else 0

@@ -1,0 +1,108 @@
+"""BatchNorm mismatch: running statistics do not describe the data the network sees.
+
+## What it sees
+
+Three ways, the surest first. The loss of *training* batches in eval mode against train mode (`eval/train_in_eval`):
+more than e^`log_ratio` times as high. The distance of batch means and variances from the running ones in the late
+part of the run, beyond `mean_gap` and beyond three times what a batch of this size gives by chance. And batches of
+one to four samples, which make the statistics useless; info, a warning where a single sample met BatchNorm.
+
+## Why it matters
+
+Training is fine and every evaluation is wrong: eval mode normalises with statistics that belong to other weights or
+other data.
+
+## What else looks like this
+
+- Overfitting: the eval-mode loss of training batches is fine.
+- The first steps, where statistics lag behind by design: not looked at.
+- Training in eval mode: `WIRE005`. Validation in train mode: `EVAL009`. Dropout also changes the train-mode loss.
+
+## What to do
+
+Recompute the statistics over 200 training batches; momentum 0.1; SyncBatchNorm or GroupNorm for small batches per
+device; freeze them when fine-tuning. The weights are fine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx import facts
+from traindx.finding import Confidence, Evidence, Severity
+from traindx.rule import rule
+from traindx.run import Run
+from traindx.stats.persistence import finite_median
+
+
+@rule(
+    "ACTV008",
+    needs={"bn_mean_gap/module | eval/train_in_eval | event:batch_size_one": 1},
+    says={
+        "eval": "training batches have {ratio:.1f}× the loss in eval mode: running statistics do not fit",
+        "gap": "batch statistics of {where} lie {gap:.2f} deviations from the running ones ({chance:.2f} would be chance)",
+        "small": "BatchNorm is trained on batches of {size:.0f}: its statistics are mostly noise",
+        "one": "a batch of one sample met BatchNorm in training mode {count}×",
+    },
+    fix={
+        "": "Recompute the running statistics over 200 training batches in train mode; use momentum 0.1.",
+        "small": "Use GroupNorm or SyncBatchNorm, or freeze the statistics.",
+        "one": "Use drop_last=True for the training loader.",
+    },
+    explains=("EVAL007", "LOSS008", "EVAL002", "EVAL006"),
+)
+def batchnorm_mismatch(
+    run: Run,
+    *,
+    log_ratio: float = 0.5,  # [x] healthy -.17, stale or polluted +.63 to +3.0
+    mean_gap: float = 0.14,  # [x] healthy .02, faulty .14-1.3
+    var_gap: float = 0.3,  # [x] healthy .04, faulty .14-1.3; the variance of small batches is noisier
+) -> Iterator[Evidence]:
+    yield from _in_eval_mode(run, log_ratio)
+    size = finite_median(run.series("batch/size").values[-200:])
+    yield from _gaps(run, size, mean_gap, var_gap)
+    if facts.has_layer(run, "BatchNorm") and size <= 4:
+        yield Evidence(steps=run.steps, say="small", severity=Severity.INFO, facts={"size": size})
+    for event in run.events_of("batch_size_one")[:1]:
+        count = int(facts.number(event.data.get("count"), 1))
+        yield Evidence(steps=(event.step, event.step), say="one", confidence=Confidence.EXACT, facts={"count": count})
+
+
+def _in_eval_mode(run: Run, log_ratio: float) -> Iterator[Evidence]:
+    measured = run.series("eval/train_in_eval").finite()
+    if len(measured) < 3 or not facts.has_layer(run, "BatchNorm"):
+        return
+    trained = np.array([finite_median(run.series("loss/train").between(s - 20, s).values) for s in measured.steps])
+    ok = (trained > 0) & (measured.values > 0)
+    if np.count_nonzero(ok) < 3:
+        return
+    rho = np.log(measured.values[ok] / trained[ok])
+    error = float(rho.std(ddof=1)) / math.sqrt(len(rho))
+    if rho.mean() > log_ratio and rho.mean() > 5 * error:
+        steps = (int(measured.steps[0]), int(measured.steps[-1]))
+        yield Evidence(steps=steps, say="eval", facts={"ratio": float(np.exp(rho.mean()))})
+
+
+def _gaps(run: Run, size: float, mean_gap: float, var_gap: float) -> Iterator[Evidence]:
+    means, variances = run.matrix("bn_mean_gap/module"), run.matrix("bn_var_gap/module")
+    start = run.steps[0] if run.steps else 0
+    if len(means) < 10 or not math.isfinite(size) or size < 2:
+        return
+    # Median of |N(0, 1/B)| is .67/√B; running statistics add a little, convolutions average over positions as well.
+    chance = 0.67 / math.sqrt(size)
+    late = means.steps >= start + max(100, (int(means.steps[-1]) - start) // 2)
+    if np.count_nonzero(late) < 5:
+        return
+    off: dict[str, float] = {}
+    for name, values in means.columns():
+        gap = finite_median(values[late])
+        wide = finite_median(variances.column(name).values[-5:]) if name in variances.names else 0.0
+        if gap > max(mean_gap, 3 * chance) or wide > max(var_gap, 3 * 1.41 * chance):
+            off[name] = max(gap, wide)
+    if off:
+        where = tuple(sorted(off, key=lambda n: -off[n]))
+        steps = (int(means.steps[late][0]), int(means.steps[-1]))
+        yield Evidence(where=where, steps=steps, say="gap", facts={"gap": off[where[0]], "chance": chance})

@@ -1,0 +1,70 @@
+"""ACTV008: running statistics that do not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from runs import a_run, steady
+from traindx.finding import Severity, Status
+from traindx.rules.actv008_batchnorm_mismatch import batchnorm_mismatch as rule
+from traindx.run import Event, Run
+
+BN = {"model.outline": [{"name": "bn", "class": "BatchNorm1d", "params": 4, "order": 1}]}
+
+
+def gaps(mean: float, batch: float = 64, n: int = 60) -> Run:
+    return a_run(
+        {
+            "bn_mean_gap/module": {"bn": steady(n, mean), "bn2": steady(n, 0.02)},
+            "bn_var_gap/module": {"bn": steady(n, 0.04), "bn2": steady(n, 0.04)},
+            "batch/size": np.full(n, batch),
+        },
+        steps=np.arange(n) * 10,
+        facts=BN,
+    )
+
+
+def test_names_the_layer_whose_statistics_are_stale() -> None:
+    [found] = rule.findings(gaps(0.8))
+    assert found.where == ("bn",) and found.variant == "gap" and found.severity is Severity.WARNING
+
+
+def test_healthy_gaps_are_clear() -> None:
+    assert rule.outcome(gaps(0.03)).status is Status.CLEAR
+
+
+@pytest.mark.parametrize("batch", [8, 16, 32])
+def test_small_batches_scatter_by_chance(batch: int) -> None:
+    assert not list(rule.findings(gaps(0.67 / np.sqrt(batch), batch=batch)))
+
+
+def test_the_limit() -> None:
+    assert not list(rule.findings(gaps(0.3, batch=1000), mean_gap=0.5))
+    assert list(rule.findings(gaps(0.3, batch=1000)))
+
+
+def test_training_batches_in_eval_mode_are_the_surest_sign() -> None:
+    run = a_run({"loss/train": steady(200, 0.5)}, facts=BN).with_(
+        a_run({"eval/train_in_eval": steady(10, 5.0)}, steps=np.arange(10) * 20 + 10).signals
+    )
+    [found] = rule.findings(run)
+    assert found.variant == "eval" and found.facts["ratio"] == pytest.approx(10, rel=0.1)
+
+
+def test_overfitting_leaves_training_batches_alone() -> None:
+    run = a_run({"loss/train": steady(200, 0.5)}, facts=BN).with_(
+        a_run({"eval/train_in_eval": steady(10, 0.45)}, steps=np.arange(10) * 20 + 10).signals
+    )
+    assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_tiny_batches_are_mentioned_and_a_single_sample_is_a_warning() -> None:
+    assert next(rule.findings(gaps(0.1, batch=4))).severity is Severity.INFO
+    run = gaps(0.02).with_(events=[Event(40, "batch_size_one", {"count": 3})])
+    [found] = rule.findings(run)
+    assert found.variant == "one" and found.severity is Severity.WARNING and "3×" in found.message
+
+
+def test_the_first_steps_lag_by_design() -> None:
+    assert not list(rule.findings(gaps(0.8, n=9)))
