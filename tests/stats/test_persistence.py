@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from traindx.stats import persistence
-from traindx.stats.persistence import finite_median, k_of_m, last_stretch, longest
+from traindx.stats.persistence import finite_median, k_of_m, last_stretch, longest, rising
 
 
 def test_the_examples_hold() -> None:
@@ -39,3 +39,15 @@ def test_stretches() -> None:
 
 def test_the_median_of_nothing_is_not_a_number() -> None:
     assert np.isnan(finite_median([np.nan, np.inf]))
+
+
+@pytest.mark.parametrize(
+    "curve", [np.geomspace(1, 1000, 40), np.linspace(0, 1, 40), np.sqrt(np.arange(40))], ids=["exp", "line", "root"]
+)
+def test_growth_of_any_shape_rises(curve: np.ndarray) -> None:
+    assert rising(curve)
+
+
+def test_noise_seldom_rises() -> None:
+    rng = np.random.default_rng(0)
+    assert sum(rising(rng.normal(size=60)) for _ in range(300)) <= 9
