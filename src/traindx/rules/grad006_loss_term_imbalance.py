@@ -73,9 +73,10 @@ def loss_term_imbalance(
 
 def _shares(table: Matrix, names: tuple[str, ...]) -> Floats:
     values = np.abs(np.column_stack([table.column(n).values for n in names]))
-    total = np.nansum(values, axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.nan_to_num(np.nanmedian(values / total, axis=0)) if np.isfinite(values).any() else np.zeros(len(names))
+    values = values[np.isfinite(values).all(axis=1)]
+    total = values.sum(axis=1, keepdims=True)
+    keep = total[:, 0] > 0
+    return np.asarray(np.median(values[keep] / total[keep], axis=0)) if keep.any() else np.zeros(len(names))
 
 
 def _falls(series: Series) -> bool:

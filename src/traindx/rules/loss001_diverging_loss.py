@@ -247,7 +247,7 @@ def _excursion(
     lost = smooth - best_so_far
     peak = int(np.argmax(lost))
     before = float(facts["start"]) - float(best_so_far[peak])
-    if before < deviations * sigma or lost[peak] < max(ruin * before, deviations * sigma):
+    if before <= 0 or before < deviations * sigma or lost[peak] < max(ruin * before, deviations * sigma):
         return None
     began = int(np.flatnonzero(smooth[: peak + 1] <= best_so_far[peak])[-1])
     if _explained(run, int(series.steps[began]), int(series.steps[min(peak + width, len(series) - 1)])):

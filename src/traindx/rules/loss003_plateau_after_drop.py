@@ -89,7 +89,7 @@ def _stands(run: Run, series: Series, eps: float, coarse: float) -> Plateau | No
     if done is None or len(series) < 12:
         return None
     gained = float(np.max(stats.running_median(series.values, 5)) - done.now)
-    if gained < 4 * done.sigma or gained < 0.03 * abs(done.first):
+    if gained <= 0 or gained < 4 * done.sigma or gained < 0.03 * abs(done.first):
         return None  # nothing was gained: LOSS002 looks at that
     if not regime.may_be_negative(run) and done.now < 0.02 * gained:
         return None  # down to almost nothing: finished

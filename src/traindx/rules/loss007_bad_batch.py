@@ -30,7 +30,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import regime, stats
-from traindx.finding import Evidence, Severity
+from traindx.finding import Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Ints, Run, Series
 from traindx.stats import Spike
@@ -59,6 +59,8 @@ def bad_batch(
         return  # a record is a mean over an epoch: no single batch can be seen
     series = regime.curve(run)
     y = series.values
+    if len(y) < 250:
+        raise Unsure("too few finite losses", needs_steps=250)
     best = np.minimum.accumulate(stats.running_median(y, 25))
     start = float(np.median(y[:10]))
     lone = stats.spike_events(y).batch

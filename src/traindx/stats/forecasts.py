@@ -103,7 +103,7 @@ def _log_blocks(values: Floats, k: int = 30, burn: float = 0.02, inside: int = 8
     mean = np.array([values[a:b].mean() for a, b in pairwise(edges)])
     spread = np.array([values[a:b].std(ddof=1) if b - a > 3 else np.nan for a, b in pairwise(edges)])
     usual = float(np.nanmedian(spread)) if np.isfinite(spread).any() else float(np.std(values))
-    usual = max(usual, 1e-9 * float(np.max(np.abs(values))), np.finfo(np.float64).tiny)
+    usual = max(usual, 1e-9 * float(np.max(np.abs(values))), 1e-100)  # its square must not underflow
     spread = np.where(np.isfinite(spread) & (spread > 0), spread, usual)
     return _Blocks(at, mean, np.maximum(spread, 0.5 * usual) / np.sqrt(size))
 
