@@ -14,7 +14,13 @@ from traindx.probes.sink import MemorySink
 from traindx.run import Run
 
 
-def watched(loop: Callable[[], Any], *probes: Probe, budget: float | None = None, seed: int = 0, raises: type[BaseException] | None = None) -> Run:
+def watched(
+    loop: Callable[[], Any],
+    *probes: Probe,
+    budget: float | None = None,
+    seed: int = 0,
+    raises: type[BaseException] | None = None,
+) -> Run:
     """The run of `loop` as these probes saw it; an error of a probe is an error of the test."""
     torch.manual_seed(seed)
     sink = MemorySink()

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from traindx.measures import peek
 from traindx.probe import TRAIN, VAL, Forward, Later, LossCall, Probe, Reading, Row, Scene
 from traindx.probes import graph, losses
 from traindx.probes.losses import BINARY, CLASSES, REGRESSION, Spoken, some
@@ -213,7 +214,11 @@ class Contract(Probe):
         if (term := reading.pop(_TERM, None)) is not None:
             self._terms[f"{call.site.rsplit('/', 1)[-1]} {call.name}"] = term
         if (share := reading.get("batch/valid_targets")) is not None:
-            reading = {**reading, "empty": Later((share.reshape(1),), lambda s: self._empty(scene, site, s[0]))}
+            known = peek(share)
+            if known is not None:
+                self._empty(scene, site, known)
+            else:
+                reading["empty"] = Later((share.reshape(1),), lambda s: self._empty(scene, site, s[0]))
         return reading
 
     def _empty(self, scene: Scene, site: Site, share: float) -> Mapping[str, Any]:
