@@ -1,1 +1,121 @@
+"""Importers: somebody's log, whatever wrote it, as runs.
 
+    from traindx import importers
+    runs = importers.read("runs/exp1")                       # file, folder, "-" for stdin
+    runs = importers.read("log.csv", map={"train_loss": "loss/train"})
+    runs = importers.read(frame)                             # pandas, polars, a dict of lists, Keras' History
+
+Readers are our own and need none of the tools that wrote the logs. Every file is taken for hostile: lengths are checked
+before use, nothing is executed or unpickled, links inside folders are not followed, inputs are never changed. What was
+left out, mended or guessed stands in a run's `notes`; what each column was taken for in its facts `columns` and `unmapped`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from traindx import record, signals
+from traindx.errors import NothingReadable, PartlyReadable, UsageError
+from traindx.importers import aliases, folder, formats, frames
+from traindx.importers.assemble import runs_of
+from traindx.importers.follow import follow
+from traindx.importers.source import MAX_STDIN, Source
+from traindx.importers.table import AXES, Log, Options
+from traindx.run import Run
+
+__all__ = ["follow", "read"]
+
+
+def read(source: Any, *, map: Mapping[str, str] | None = None, strict: bool = False) -> list[Run]:
+    """Every run in `source`: a path, "-" (stdin), a frame, a dict of lists, a list of records, or a Run.
+
+    `map` corrects the meaning of columns: {"train_loss": "loss/train"}, {"it": "step"}, {"junk": "ignore"}. With `strict`,
+    anything that had to be skipped raises PartlyReadable.
+    """
+    if isinstance(source, Run):
+        return [source]
+    options = Options(_checked(map or {}))
+    runs = _runs(source, options)
+    _check_used(options, runs, source)
+    skipped = [note for run in runs for note in run.notes if "skipped" in note]
+    if strict and skipped:
+        raise PartlyReadable(f"{_name(source)}: {skipped[0]}" + (f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""))
+    return runs
+
+
+def _name(source: Any) -> str:
+    return str(source) if isinstance(source, str | Path) else type(source).__name__
+
+
+def _checked(wanted: Mapping[str, str]) -> dict[str, str]:
+    """The user's corrections, with names that exist."""
+    out = {}
+    for column, target in wanted.items():
+        name = str(target).strip()
+        if name not in (*AXES, "", "-", "ignore", "time") and (signals.spec(name) is None or name.endswith("*")):
+            near = (
+                ", ".join(s for s in signals.SIGNALS if s.split("/")[0] == name.split("/")[0])
+                or "loss/train, loss/val, lr, grad_norm"
+            )
+            raise UsageError(
+                f"'{column}' cannot be mapped to '{name}': there is no such signal (there are {near}, "
+                f"metric/val/NAME …, and the axes {', '.join(AXES)})"
+            )
+        out[str(column)] = "timestamp" if name == "time" else name
+    return out
+
+
+def _check_used(options: Options, runs: list[Run], source: Any) -> None:
+    """A column that is named in `map` and is in no run is a slip of the pen."""
+    if not options.map:
+        return
+    there = {c for run in runs for c in (*run.fact("columns", {}), *run.fact("unmapped", ()))}
+    there |= set(options.axes)
+    missing = [c for c in options.map if c not in there]
+    if missing and there:
+        raise UsageError(f"{_name(source)}: there is no column '{missing[0]}'; there are {', '.join(sorted(there)[:20])}")
+
+
+def _runs(source: Any, options: Options) -> list[Run]:
+    if not isinstance(source, str | Path):
+        return _of_logs(frames.read(source, options), options, _name(source))
+    text = str(source)
+    if text == "-":
+        return _of_logs(formats.read(_stdin(), options), options, "stdin")
+    if text.split("://")[0].lower() in ("http", "https", "s3", "gs", "ftp", "wandb") and "://" in text:
+        raise UsageError(f"{text}: addresses are not opened; download the log and give its path")
+    path = Path(text)
+    try:
+        return _of_path(path, options)
+    except (OSError, ValueError) as why:  # a name with a NUL, a loop of links, a folder that vanished
+        raise NothingReadable(f"{text!r}: cannot be read: {why}") from None
+
+
+def _of_path(path: Path, options: Options) -> list[Run]:
+    if record.is_record(path):
+        return [record.read(path)]
+    if path.is_dir():
+        return folder.read(path, options)
+    file = Source.of(path, linked=True)
+    logs = formats.read(file, options)
+    split = aliases.split_of(aliases.words(path.parent.name)) if len(aliases.words(path.parent.name)) == 1 else ""
+    for log in logs:
+        log.split = log.split or (split if log.kind == "tensorboard" else "")
+    return _of_logs(logs, options, str(path))
+
+
+def _of_logs(logs: list[Log], options: Options, name: str) -> list[Run]:
+    runs = [run for log in logs for run in runs_of(log, options)]
+    if not runs:
+        raise NothingReadable(f"{name}: it was read, but no column of it holds a curve")
+    return runs
+
+
+def _stdin() -> Source:
+    data = sys.stdin.buffer.read(MAX_STDIN + 1)
+    if len(data) > MAX_STDIN:
+        raise NothingReadable(f"stdin: more than {MAX_STDIN >> 20} MB; write it to a file and give its path")
+    return Source("stdin", data=data)

@@ -1,0 +1,574 @@
+"""What the name of a column means: which split, loss or metric, axis, learning rate, and so on.
+
+A name is read as words ("train/box_loss" is train, box, loss). Nothing else is looked at here; where the numbers have a say
+(is "time" a clock or a duration?), `assemble` decides. Foreign names end in this file.
+
+>>> meaning("eval_loss")
+Meaning(role='loss', split='val', rest='', form='')
+>>> meaning("Loss/Train").role, meaning("metrics/mAP50(B)").role, meaning("lr-Adam").role
+('loss', 'metric', 'lr')
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+TRAIN = frozenset({"train", "training", "trn", "traininner", "trainer", "trainset"})
+VAL = frozenset(
+    {"val", "valid", "validation", "validate", "eval", "evaluation", "evaluate", "dev", "heldout", "holdout", "crossval", "cv"}
+)
+TEST = frozenset({"test", "testing"})
+SPLITS: dict[str, frozenset[str]] = {"train": TRAIN, "val": VAL, "test": TEST}
+
+LOSS = frozenset({"loss", "losses", "cost", "nll", "xent", "objective", "objf", "criterion", "perte"})
+# words that do not make a loss another loss
+PLAIN = frozenset(
+    [
+        "total",
+        "overall",
+        "mean",
+        "avg",
+        "average",
+        "all",
+        "the",
+        "of",
+        "per",
+        "full",
+        "combined",
+        "global",
+        "value",
+        "lm",
+        "model",
+        "objective",
+        "batch",
+        "step",
+        "iter",
+        "iteration",
+        "epoch",
+        "running",
+        "smooth",
+        "smoothed",
+        "ema",
+        "logger",
+        "log",
+        "scalar",
+        "summary",
+        "sum",
+        "output",
+        "scalars",
+        "current",
+        "curr",
+        "cur",
+        "final",
+        "last",
+        "masked",
+        "causal",
+        "ce",
+        "cross",
+        "entropy",
+        "crossentropy",
+        "mse",
+        "bce",
+        "nll",
+        "history",
+        "metrics",
+        "metric",
+        "monitor",
+        "main",
+        "raw",
+        "on",
+        "set",
+        "rank0",
+        "0",
+        "loss",
+        "losses",
+        "cost",
+        "interval",
+        "window",
+        "updates",
+        "curve",
+        "plot",
+        "function",
+        "fn",
+    ]
+)
+BY_STEP = frozenset({"step", "batch", "iter", "iteration", "minibatch"})
+SMOOTH = frozenset({"smooth", "smoothed", "ema", "running", "avg", "average"})
+# words that turn a loss into something else
+NOT_LOSS = frozenset(
+    [
+        "scale",
+        "scaler",
+        "weight",
+        "weights",
+        "coef",
+        "coefficient",
+        "best",
+        "min",
+        "minimum",
+        "max",
+        "maximum",
+        "std",
+        "var",
+        "variance",
+        "delta",
+        "diff",
+        "change",
+        "ratio",
+        "improvement",
+        "lambda",
+        "threshold",
+        "patience",
+        "target",
+        "number",
+        "num",
+        "count",
+        "rate",
+    ]
+)
+DETECTION = frozenset(
+    [
+        "box",
+        "bbox",
+        "cls",
+        "class",
+        "dfl",
+        "obj",
+        "objectness",
+        "giou",
+        "iou",
+        "ciou",
+        "diou",
+        "seg",
+        "mask",
+        "kpt",
+        "kobj",
+        "keypoint",
+        "pose",
+        "rpn",
+        "loc",
+        "reg",
+        "centerness",
+        "l1",
+        "angle",
+        "landmark",
+        "objness",
+        "vfl",
+        "qfl",
+        "semantic",
+        "sem",
+        "ce",
+        "giou",
+        "dice",
+        "rle",
+    ]
+)
+GENERATOR = frozenset({"g", "gen", "generator"})
+DISCRIMINATOR = frozenset({"d", "disc", "discriminator", "critic"})
+ACCURACY = frozenset({"acc", "accuracy", "top1", "acc1", "prec1"})
+ACCURACY_PLAIN = frozenset(
+    [
+        "categorical",
+        "sparse",
+        "binary",
+        "top",
+        "1",
+        "mean",
+        "token",
+        "overall",
+        "avg",
+        "average",
+        "epoch",
+        "step",
+        "batch",
+        "total",
+        "multiclass",
+        "micro",
+        "running",
+        "masked",
+        "metric",
+        "metrics",
+        "classification",
+        "cls",
+        "global",
+        "log",
+        "score",
+    ]
+)
+UP = frozenset(
+    [
+        "acc",
+        "accuracy",
+        "f1",
+        "fscore",
+        "auc",
+        "auroc",
+        "auprc",
+        "ap",
+        "map",
+        "map50",
+        "map5095",
+        "bleu",
+        "rouge",
+        "rouge1",
+        "rouge2",
+        "rougel",
+        "meteor",
+        "cider",
+        "recall",
+        "precision",
+        "iou",
+        "miou",
+        "dice",
+        "reward",
+        "rewards",
+        "return",
+        "score",
+        "pearson",
+        "spearman",
+        "correlation",
+        "matthews",
+        "mcc",
+        "kappa",
+        "r2",
+        "psnr",
+        "ssim",
+        "success",
+        "hit",
+        "hits",
+        "ndcg",
+        "mrr",
+        "top1",
+        "top5",
+        "acc1",
+        "acc5",
+        "exact",
+        "em",
+        "fps",
+        "winrate",
+        "specificity",
+        "sensitivity",
+        "jaccard",
+        "quality",
+        "mar",
+    ]
+)
+DOWN = frozenset(
+    [
+        "loss",
+        "error",
+        "err",
+        "wer",
+        "cer",
+        "ter",
+        "mae",
+        "mse",
+        "rmse",
+        "rmsle",
+        "mape",
+        "ppl",
+        "perplexity",
+        "nll",
+        "fid",
+        "kid",
+        "lpips",
+        "bpc",
+        "bpb",
+        "eer",
+        "mcd",
+        "distance",
+        "deviation",
+    ]
+)
+SECRET = re.compile(
+    r"(api|access|secret|private|auth|session|ssh|hf|wandb|aws).{0,12}(key|token)|password|passwd|credential", re.I
+)
+
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(r"[a-z]+|\d+|@")
+_GROUP = re.compile(r"(?:^|[ _/.-])(?:lr|pg|group|param_group|lr_group)[ _/.-]*(\d+)$", re.I)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A column's role; `rest` is what the name says beyond role and split, `form` how the value was averaged."""
+
+    role: str  # loss, part, metric, accuracy, lr, grad_norm, grad_param, step, epoch, samples, tokens, clock, duration, …
+    split: str = ""  # train, val, test or unknown
+    rest: str = ""
+    form: str = ""  # step, epoch, smooth
+
+
+@lru_cache(maxsize=16384)
+def words(name: str) -> tuple[str, ...]:
+    """The words of a name in lower case: 'trainLoss_step' is train, loss, step."""
+    spaced = _CAMEL.sub(" ", name).lower()
+    return tuple(_WORD.findall(spaced))
+
+
+def split_of(parts: tuple[str, ...]) -> str:
+    """The split a name belongs to: the last telling word before the loss ('train/val_loss'), else the first; may be empty."""
+    told = [(i, split) for i, part in enumerate(parts) for split, names in SPLITS.items() if part in names]
+    if not told:
+        return ""
+    end = next((i for i, part in enumerate(parts) if part in LOSS or part in ACCURACY), len(parts))
+    before = [split for i, split in told if i < end]
+    return before[-1] if before else told[0][1]
+
+
+@lru_cache(maxsize=16384)
+def meaning(name: str) -> Meaning:
+    """What a column of that name holds."""
+    parts = words(name)
+    if not parts:
+        return Meaning("metric", "", name)
+    split = split_of(parts)
+    bare = tuple(p for p in parts if not any(p in names for names in SPLITS.values())) or parts
+    for find in (_axis, _rate, _norm, _clock, _machine, _loss, _accuracy):
+        found = find(name, bare, split)
+        if found is not None:
+            return found
+    return Meaning("metric", split, bare_name(name, split))
+
+
+STEP_NAMES = {
+    ("global", "step"): 0,
+    ("step",): 1,
+    ("steps",): 1,
+    ("iteration",): 2,
+    ("iterations",): 2,
+    ("iter",): 2,
+    ("iters",): 2,
+    ("it",): 2,
+    ("n", "iter"): 2,
+    ("itr",): 2,
+    ("num", "updates"): 1,
+    ("updates",): 3,
+    ("update",): 3,
+    ("train", "step"): 1,
+    ("optimizer", "step"): 1,
+    ("optimizer", "steps"): 1,
+    ("opt", "step"): 1,
+    ("current", "step"): 2,
+    ("global", "steps"): 0,
+    ("global", "iter"): 0,
+    ("global", "iteration"): 0,
+    ("batch",): 5,
+    ("batches",): 5,
+    ("batch", "idx"): 5,
+    ("batch", "num"): 5,
+    ("minibatch",): 5,
+}
+_EPOCHS = {
+    ("epoch",),
+    ("epochs",),
+    ("ep",),
+    ("current", "epoch"),
+    ("epoch", "num"),
+    ("epoch", "number"),
+    ("epoch", "idx"),
+    ("n", "epoch"),
+}
+_SAMPLES = {
+    ("samples",),
+    ("examples",),
+    ("consumed", "samples"),
+    ("num", "samples"),
+    ("samples", "seen"),
+    ("num", "examples"),
+    ("n", "samples"),
+    ("images", "seen"),
+}
+_TOKENS = {
+    ("tokens",),
+    ("num", "tokens"),
+    ("tokens", "seen"),
+    ("consumed", "tokens"),
+    ("num", "input", "tokens", "seen"),
+    ("n", "tokens"),
+    ("total", "tokens"),
+}
+
+
+def _axis(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
+    if bare in STEP_NAMES:
+        role = "log_step" if name.startswith("_") else "step"  # W&B's _step counts calls of log, not updates
+        return Meaning(role, split)
+    for role, names in (("epoch", _EPOCHS), ("samples", _SAMPLES), ("tokens", _TOKENS)):
+        if bare in names:
+            return Meaning(role, split)
+    if bare == ("epoch", "1000", "x"):
+        return Meaning("epoch1000", split)
+    return None
+
+
+def step_rank(name: str) -> int:
+    """How surely a column of that name counts updates; smaller is surer."""
+    bare = tuple(p for p in words(name) if p not in TRAIN or len(words(name)) == 1)
+    return STEP_NAMES.get(bare, STEP_NAMES.get(words(name), 4))
+
+
+def _rate(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
+    joined = "".join(bare)
+    plain = ("lr" in bare or "lrate" in bare or "learningrate" in joined or bare[0] == "lr") and not (
+        {"scale", "mult", "multiplier", "decay", "factor", "scheduler", "finder"} & set(bare)
+    )
+    if not plain or "loss" in bare or len(bare) > 7:
+        return None
+    group = _GROUP.search(name)
+    return Meaning("lr", split, group[1] if group else "")
+
+
+def _norm(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
+    have = set(bare)
+    gradient = have & {"grad", "gradient", "gradients", "grads", "gnorm", "gradnorm"}
+    if "gnorm" in have or "gradnorm" in have or (gradient and "norm" in have):
+        param = re.match(r"^.*?grad[a-z]*_?[\d.]*_?norm[_/]+(.+)$", name, re.I)
+        extra = have - {
+            "grad",
+            "gradient",
+            "gradients",
+            "grads",
+            "norm",
+            "gnorm",
+            "gradnorm",
+            "total",
+            "global",
+            "2",
+            "0",
+            "l2",
+        }
+        extra -= {
+            "l",
+            "model",
+            "pre",
+            "before",
+            "clip",
+            "clipping",
+            "raw",
+            "unclipped",
+            "unscaled",
+            "step",
+            "all",
+            "avg",
+            "mean",
+            "epoch",
+        }
+        if {"after", "post", "clipped"} & have:
+            return Meaning("metric", split or "train", bare_name(name, split))
+        if not extra:
+            return Meaning("grad_norm", split)
+        if param and "total" not in have:
+            return Meaning("grad_param", split, param[1])
+    if bare in (("total", "norm"), ("global", "norm")):
+        return Meaning("grad_norm", split)
+    return None
+
+
+def _clock(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
+    have = set(bare)
+    if bare in (("timestamp",), ("runtime",), ("wall", "time"), ("walltime",), ("relative", "time")):
+        return Meaning("ignored" if split else "clock", split)  # HF's eval_runtime is how long an evaluation took
+    if have & {"eta", "remaining", "date", "datetime"}:
+        return Meaning("ignored", split)
+    if have & {"time", "duration", "elapsed", "dt"} and not have & LOSS:
+        unit = "ms" if "ms" in have or "millisecond" in have or "milliseconds" in have else ""
+        if have & {"data", "load", "loader", "dataload"}:
+            return Meaning("data_time", split, unit)
+        if split in ("val", "test") or have & {"epoch", "valid", "eval"}:
+            return Meaning("metric", split, bare_name(name, split))
+        return Meaning("duration", split, unit)
+    return None
+
+
+def _machine(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
+    have, joined = set(bare), "".join(bare)
+    if (have & {"scale", "scaler"}) and (have & {"loss", "grad", "amp", "scaler"}) and len(bare) <= 3:
+        return Meaning("scale", split)
+    rate = re.search(r"per[_ ]?sec(ond)?$|/s(ec)?$|_per_s$", name.lower()) or have & {
+        "throughput",
+        "wps",
+        "ups",
+        "fps",
+        "ips",
+        "its",
+    }
+    if rate and not have & LOSS and "accuracy" not in have:
+        return Meaning("throughput" if split != "val" and split != "test" else "ignored", split, name)
+    if have & {"mem", "memory", "vram", "allocated", "reserved"}:
+        unit = next((u for u in ("gib", "gb", "mib", "mb", "bytes") if u in have or joined.endswith(u)), "")
+        place = "reserved" if have & {"reserved", "cached"} else "allocated"
+        return Meaning("memory", place, unit)
+    if bare[0] in ("hp", "seed") or have == {"rank"} or have == {"seed"}:
+        return Meaning("ignored", split)
+    return None
+
+
+def _loss(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
+    have = set(bare)
+    if name.lower().endswith((" vs samples", " vs tokens")):
+        return Meaning("ignored", split)  # Megatron writes every curve three times
+    if have & {"ppl", "perplexity"} and not have & LOSS:
+        other = have - PLAIN - {"ppl", "perplexity"}
+        return Meaning("metric" if other else "perplexity", split, bare_name(name, split), _form(bare))
+    if re.fullmatch(r"(loss[ _/])?(D|G|cycle|idt)_[A-Za-z0-9_]{1,20}", name):
+        return Meaning("part", split, name.removeprefix("loss_").lower())  # CycleGAN and pix2pix print D_A, G_A, cycle_A …
+    if not have & LOSS:
+        return None
+    if have & NOT_LOSS or (have & {"acc", "accuracy", "time", "lr"}):
+        return Meaning("metric", split, bare_name(name, split))
+    rest = tuple(p for p in bare if p not in PLAIN and p not in LOSS)
+    told = {s for part in words(name) for s, names in SPLITS.items() if part in names}
+    if split == "train" and "val" in told and not rest:
+        return Meaning("train_eval", split)  # training data, evaluated: 'eval/train_loss'
+    if rest:
+        return Meaning("part", split, "_".join(rest), _form(bare))
+    weak = not have & {"loss", "losses", "cost", "perte"} or "nll" in have
+    return Meaning("loss", split, "weak" if weak else "total" if "total" in have else "", _form(bare))
+
+
+def _form(bare: tuple[str, ...]) -> str:
+    have = set(bare)
+    if have & SMOOTH:
+        return "smooth"
+    if have & BY_STEP:
+        return "step"
+    return "epoch" if "epoch" in have else ""
+
+
+def _accuracy(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
+    have = set(bare)
+    at_one = (
+        bare[:3] == ("acc", "@", "1") or bare[:3] == ("prec", "@", "1") or bare[:2] == ("top", "1") or bare[:2] == ("acc", "1")
+    )
+    if at_one and len(bare) <= 4 and not {"err", "error"} & have:
+        return Meaning("accuracy", split, bare_name(name, split), _form(bare))
+    if have & ACCURACY and not have - ACCURACY - ACCURACY_PLAIN:
+        return Meaning("accuracy", split, bare_name(name, split), _form(bare))
+    return None
+
+
+def bare_name(name: str, split: str) -> str:
+    """The name without the part that only tells the split: 'eval_f1' is f1, 'metrics/mAP50(B)' is mAP50(B)."""
+    out = name
+    if split:
+        out = re.sub(rf"(?i)^({'|'.join(sorted(SPLITS[split], key=len, reverse=True))})[ _/.:-]+(?=.)", "", out)
+        out = re.sub(rf"(?i)(?<=.)[ _/.:-]+({'|'.join(sorted(SPLITS[split], key=len, reverse=True))})$", "", out)
+    return re.sub(r"(?i)^metrics?/(?=.)", "", out)
+
+
+def direction(name: str) -> str:
+    """Whether a metric of that name is better "up" or "down"; empty when its name does not tell."""
+    have = set(words(name)) | set(re.findall(r"[a-z]+\d+", name.lower()))
+    joined = "".join(words(name))
+    if have & DOWN or re.search(r"(error|perplexity|distance)$", joined):
+        return "down"
+    return "up" if have & UP or "map" in joined[:3] else ""
+
+
+def adversarial(parts: list[str]) -> bool:
+    """Whether loss parts of these names belong to two players."""
+    sides = [set(part.split("_")) for part in parts]
+    return any(s & GENERATOR for s in sides) and any(s & DISCRIMINATOR for s in sides)

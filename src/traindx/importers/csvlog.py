@@ -1,0 +1,250 @@
+"""Tables in text: CSV, TSV, semicolons, pipes, aligned columns. Lightning's metrics.csv, Keras' CSVLogger, W&B's exports and
+YOLO's results.csv are such tables; what is special about them stands in their own files.
+
+Rows may be longer or shorter than the header; a quote that never closes costs its row and not the rest of the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from traindx.errors import NothingReadable
+from traindx.importers import axis
+from traindx.importers.aliases import meaning, words
+from traindx.importers.source import MAX_COLUMNS, Lines, Source, looks_binary
+from traindx.importers.table import Log, Options, Rows, clean_name, number
+
+BLOCK = 4096  # rows converted at a time
+MAX_CELL = 200_000  # characters of one quoted cell
+DELIMITERS = (",", "\t", ";", "|")
+
+
+@dataclass
+class Shape:
+    """How a table is written: its delimiter ("" is white space), its header, and what its decimals look like."""
+
+    delimiter: str
+    header: list[str] = field(default_factory=list)
+    decimal: str = "."
+    named: bool = True  # False: the file has no header line
+
+
+def can_read(source: Source) -> bool:
+    """Whether this looks like a table of numbers with a header."""
+    if looks_binary(source.head):
+        return False
+    shape = shape_of(source.text_head)
+    return shape is not None and (shape.named or source.stem.lower().endswith((".csv", ".tsv")))
+
+
+def read(source: Source, options: Options) -> list[Log]:
+    """The runs' columns of a table."""
+    rows, shape, notes = table(source, options)
+    if not rows.columns():
+        raise NothingReadable(f"{source.name}: the table has a header but no numbers ({', '.join(shape.header[:8])})")
+    if _one_row_per_run(rows, shape):
+        raise NothingReadable(
+            f"{source.name}: the rows look like one line per finished run ({', '.join(shape.header[:6])}), not like a curve; "
+            "give the log of one run, or name the counting column with --map COLUMN=step"
+        )
+    logs = axis.logs_of(rows, "csv", source.name)
+    for log in logs:
+        log.notes.extend(notes)
+    return logs
+
+
+def table(source: Source, options: Options) -> tuple[Rows, Shape, list[str]]:
+    """The numbers of a table by column, how it was written, and what went wrong on the way."""
+    shape = shape_of(source.text_head)
+    if shape is None:
+        raise NothingReadable(f"{source.name}: is not a table with a delimiter and a header line")
+    lines = Lines(source)
+    cells = _Cells(lines, shape)
+    rows = Rows(options.axes)
+    names = _unique(shape.header)
+    for block in _blocks(cells):
+        _add(rows, names, block, shape)
+    return rows, shape, _told(cells, lines, shape, rows)
+
+
+def _told(cells: _Cells, lines: Lines, shape: Shape, rows: Rows) -> list[str]:
+    notes = []
+    if cells.ragged:
+        notes.append(f"{cells.ragged} rows were longer or shorter than the header; their cells were taken from the left")
+    if cells.unclosed:
+        notes.append(f"{cells.unclosed} rows with a quote that never closes were skipped")
+    if lines.cut:
+        notes.append(f"{lines.cut} lines of more than {lines.longest >> 20} MB were skipped")
+    if shape.decimal == ",":
+        notes.append("numbers are written with a decimal comma")
+    if not shape.named:
+        notes.append("the table has no header; its columns are called column_1, column_2 … and --map gives them a meaning")
+    if len(shape.header) > MAX_COLUMNS:
+        notes.append(f"{len(shape.header) - MAX_COLUMNS} of {len(shape.header)} columns were skipped")
+    return notes
+
+
+def shape_of(text: str) -> Shape | None:
+    """The shape of the table that a text begins with; None when it is no table."""
+    lines = [line for line in text.splitlines()[:200] if line.strip() and not line.lstrip().startswith("#")]
+    if not lines:
+        return None
+    sample = lines[:50]
+    best = max(DELIMITERS, key=lambda d: _consistency(sample, d))
+    if _consistency(sample, best) <= 0:
+        if _single_column(sample):
+            return _headed(sample, "\n")
+        return _headed(sample, "") if _aligned(sample) else None
+    return _headed(sample, best)
+
+
+def _consistency(sample: list[str], delimiter: str) -> float:
+    """How well a delimiter explains the lines: cells in the header, times the share of lines with about as many."""
+    counts = [len(_cut(line, delimiter)) for line in sample]
+    if counts[0] < 2:
+        return 0.0
+    near = sum(0.3 * counts[0] <= c <= counts[0] + 1 for c in counts) / len(counts)
+    numeric = _numeric_share(sample[1:], delimiter)
+    # a decimal comma makes the comma look like a delimiter: prefer the one whose cells are numbers
+    return counts[0] * near * (0.1 + numeric) if near > 0.6 and (numeric > 0.2 or len(sample) == 1) else 0.0
+
+
+def _numeric_share(lines: list[str], delimiter: str) -> float:
+    cells = [c for line in lines[:20] for c in _cut(line, delimiter) if c.strip()]
+    good = sum(number(c, "," if delimiter in (";", "\t", "|") else ".") is not None for c in cells)
+    return good / len(cells) if cells else 0.0
+
+
+def _cut(line: str, delimiter: str) -> list[str]:
+    if delimiter == "":
+        return line.split()
+    if delimiter == "\n":
+        return [line]
+    if '"' not in line:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return line.split(delimiter)
+
+
+def _aligned(sample: list[str]) -> bool:
+    """A table aligned by blanks: a header of words over rows of as many numbers."""
+    counts = [len(line.split()) for line in sample]
+    if counts[0] < 2 or len(sample) < 3:
+        return False
+    same = sum(c == counts[0] for c in counts) / len(counts)
+    numeric = sum(number(c) is not None for line in sample[1:10] for c in line.split())
+    total = sum(len(line.split()) for line in sample[1:10])
+    return same > 0.9 and numeric > 0.8 * total and sum(number(c) is None for c in sample[0].split()) == counts[0]
+
+
+def _single_column(sample: list[str]) -> bool:
+    return (
+        len(sample) > 2 and number(sample[0]) is None and len(sample[0]) < 60 and all(number(s) is not None for s in sample[1:])
+    )
+
+
+def _headed(sample: list[str], delimiter: str) -> Shape | None:
+    first = [c.strip() for c in _cut(sample[0], delimiter)]
+    named = sum(number(c) is None and bool(c) for c in first) >= max(1, 0.5 * len(first))
+    header = first if named else [f"column_{i + 1}" for i in range(len(first))]
+    if delimiter not in (",", "") and named and not any(_worded(c) for c in header):
+        return None
+    commas = [c for line in sample[1:] for c in _cut(line, delimiter) if re.fullmatch(r"\s*-?\d+,\d+\s*", c)]
+    points = [c for line in sample[1:] for c in _cut(line, delimiter) if re.fullmatch(r"\s*-?\d+\.\d+\s*", c)]
+    decimal = "," if delimiter != "," and len(commas) > len(points) else "."
+    return Shape(delimiter, header, decimal, named)
+
+
+def _worded(cell: str) -> bool:
+    return any(c.isalpha() for c in cell)
+
+
+def _unique(header: list[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    out = []
+    for i, raw in enumerate(header[:MAX_COLUMNS]):
+        name = clean_name(raw.strip().strip('"')) or f"column_{i + 1}"
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return out
+
+
+class _Cells:
+    """The rows of a table as lists of cells, header and comments left out."""
+
+    def __init__(self, lines: Lines, shape: Shape) -> None:
+        self.lines, self.shape = lines, shape
+        self.ragged = self.unclosed = 0
+
+    def __iter__(self) -> Iterator[list[str]]:
+        header_due = self.shape.named
+        width = len(self.shape.header)
+        pending: list[str] = []
+        for line in self.lines:
+            if pending:
+                pending.append(line)
+                line = self._joined(pending)
+                if not line:
+                    continue
+            elif not line.strip() or line.lstrip().startswith("#"):
+                continue
+            if line.count('"') % 2 and self.shape.delimiter and not pending:
+                pending = [line]
+                continue
+            pending = []
+            cells = _cut(line, self.shape.delimiter)
+            if header_due or cells == self.shape.header:
+                header_due = False  # also where a restart wrote the header again
+                continue
+            self.ragged += len(cells) != width
+            yield cells
+        if pending:
+            self.unclosed += 1
+            for line in pending[1:]:
+                if line.strip() and '"' not in line:
+                    yield _cut(line, self.shape.delimiter)
+
+    def _joined(self, pending: list[str]) -> str:
+        """The lines of one quoted cell as one line; empty while the quote is open. It is given up after too much text."""
+        if pending[-1].count('"') % 2:
+            return " ".join(pending)
+        if len(pending) > 200 or sum(map(len, pending)) > MAX_CELL:
+            self.unclosed += 1
+            pending[:] = []
+        return ""
+
+
+def _blocks(cells: _Cells) -> Iterator[list[list[str]]]:
+    block: list[list[str]] = []
+    for row in cells:
+        block.append(row)
+        if len(block) == BLOCK:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _add(rows: Rows, names: list[str], block: list[list[str]], shape: Shape) -> None:
+    start, width = rows.count, len(names)
+    if any(len(row) != width for row in block):
+        block = [row[:width] + [""] * (width - len(row)) for row in block]
+    for name, column in zip(names, zip(*block)):
+        if any(column):
+            rows.add_column(name, start, column, shape.decimal)
+    rows.count = start + len(block)
+
+
+def _one_row_per_run(rows: Rows, shape: Shape) -> bool:
+    """A table of finished runs: no counter, and columns that speak of whole runs."""
+    roles = [meaning(name).role for name in shape.header]
+    if any(r in ("step", "log_step", "epoch", "samples", "tokens") for r in roles):
+        return False
+    of_runs = {"best", "final", "seed", "run", "model", "name", "experiment", "params", "config", "trial", "dataset", "method"}
+    telling = [name for name in shape.header if set(words(name)) & of_runs]
+    return len(telling) >= 2 or (len(telling) == 1 and rows.count < 50 and bool(rows.words))
