@@ -10,6 +10,7 @@ from typing import Any
 from traindx.errors import RecordError
 from traindx.record.format import MAGIC, PROLOGUE, Kind, from_json, scan
 from traindx.record.manifest import MANIFEST, Manifest, Start, read_manifest, starts
+from traindx.record.process import ended_by
 
 _TAIL = 64 << 10  # bytes of the words that are looked at: the last beat lies within the last few hundred
 
@@ -60,8 +61,6 @@ def _unknown(manifest: Manifest) -> bool:
 
 
 def _record(path: Path, now: float | None) -> Record:
-    from traindx.record.reader import ended_by
-
     try:
         manifest, own = read_manifest(path), starts(path)
     except RecordError as why:

@@ -84,8 +84,8 @@ class Sums:
         self.marks = np.zeros((2, w), MARK_TYPE)
         self.firsts = []
 
-    def add(self, table: Table, before: Table | None, row: int, rows: Rows) -> None:
-        """Take a block of records, the first of which is number `row`; `before` is the record just ahead of it."""
+    def add(self, table: Table, block: Rows) -> None:
+        """Take a block of EVERY records, of which `table` is this half."""
         finite = np.isfinite(table)
         whole = bool(finite.all())
         clean = table if whole else np.where(finite, table, np.nan)
@@ -96,41 +96,37 @@ class Sums:
         self.total += sums
         self.finite += counts
         if not whole:
-            self._count_odd(table, row, rows)
-        self._mark(clean, before, (low, high), sums / np.maximum(counts, 1), row, rows)
+            self._count_odd(table, block)
+        self._mark(clean, (high, low), sums / np.maximum(counts, 1), block)
 
-    def _count_odd(self, table: Table, row: int, rows: Rows) -> None:
+    def _count_odd(self, table: Table, block: Rows) -> None:
         for k, is_kind in enumerate((np.isnan(table), np.isposinf(table), np.isneginf(table))):
             new = np.flatnonzero(is_kind.any(axis=0) & (self.odd[k] == 0))
             if len(new):
                 at = is_kind[:, new].argmax(axis=0)
-                self.firsts.append(_marks(new, at, table[at, new], np.inf, row, rows))
+                self.firsts.append(_marks(new, at, table[at, new], np.inf, block))
             self.odd[k] += is_kind.sum(axis=0)
 
-    def _mark(
-        self,
-        clean: Table,
-        before: Table | None,
-        extremes: tuple[Table, Table],
-        mean: NDArray[np.float64],
-        row: int,
-        rows: Rows,
-    ) -> None:
-        """Remember the value that left the block's two ends farthest, in units of the usual step-to-step change."""
+    def _mark(self, clean: Table, extremes: tuple[Table, Table], mean: Table, block: Rows) -> None:
+        """Remember the value that left the block's beginning and end farthest, in units of the usual step-to-step change.
+
+        Beginning and end are medians of nine records: a trend or a change of level is no spike, and a spike there is one.
+        """
         change = np.abs(np.diff(clean, axis=0))
         known = ~np.isnan(change)
         pace = np.where(known, change, 0).sum(axis=0, dtype=np.float64) / np.maximum(known.sum(axis=0), 1)
-        last = clean[-1]
-        ends = (last, last) if before is None else (np.fmin(before, last), np.fmax(before, last))
-        for side, (extreme, end, sign) in enumerate(((extremes[1], ends[1], 1.0), (extremes[0], ends[0], -1.0))):
-            beyond = sign * (extreme - np.where(np.isfinite(end), end, mean))
+        begin, end = (np.partition(part, 4, axis=0)[4] for part in (clean[:9], clean[-9:]))
+        for side, (extreme, usual, sign) in enumerate(
+            ((extremes[0], np.fmax(begin, end), 1.0), (extremes[1], np.fmin(begin, end), -1.0))
+        ):
+            beyond = sign * (extreme - np.where(np.isfinite(usual), usual, mean))
             score = np.where(beyond > 0, beyond / np.maximum(pace, np.finfo(np.float64).tiny), 0)
-            better = np.flatnonzero(score > self.best[side])  # NaN is not
+            better = np.flatnonzero(score > self.best[side])
             if len(better):
                 self.best[side, better] = score[better]
                 part = clean[:, better]
                 at = np.nanargmax(part, axis=0) if sign > 0 else np.nanargmin(part, axis=0)
-                self.marks[side, better] = _marks(better, at, part[at, np.arange(len(better))], score[better], row, rows)
+                self.marks[side, better] = _marks(better, at, part[at, np.arange(len(better))], score[better], block)
 
     def results(self, last: Table, shift: int) -> tuple[Table, Marks, Marks]:
         """The span's statistics (4, W), its marks and its counts; `shift` is where this table's columns begin in the row."""
@@ -151,10 +147,10 @@ class Sums:
         return np.asarray(self.finite[marks["column"]] > 0, np.bool_)
 
 
-def _marks(columns: NDArray[np.intp], at: NDArray[np.intp], values: object, score: object, row: int, rows: Rows) -> Marks:
+def _marks(columns: Table, at: Table, values: Table, score: Any, block: Rows) -> Marks:
     out = np.zeros(len(columns), MARK_TYPE)
-    out["column"], out["row"], out["value"], out["score"] = columns, row + at, values, np.minimum(score, 1e30)  # type: ignore[call-overload]
-    out["step"], out["time"] = rows.steps[at], rows.times[at]
+    out["column"], out["row"], out["value"], out["score"] = columns, block.first + at, values, np.minimum(score, 1e30)
+    out["step"], out["time"] = block.steps[at], block.times[at]
     return out
 
 
@@ -167,7 +163,6 @@ class Tape:
         self.covered = [0] * (LEVELS + 1)  # records that spans of each level sum up
         self._block: list[Rows] = []
         self._held = 0
-        self._before: Rows | None = None
         self._sums = (Sums(layout.singles, np.float32), Sums(layout.doubles, np.float64))
         self._thin: list[Rows] = []
         self._span_first = 0
@@ -197,11 +192,9 @@ class Tape:
         with np.errstate(all="ignore"):
             for i, sums in enumerate(self._sums):
                 if sums.width:
-                    before = None if self._before is None else self._before.tables[i][-1]
-                    sums.add(block.tables[i], before, block.first, block)
+                    sums.add(block.tables[i], block)
         last = block.part(EVERY - 1, EVERY)
-        self._before = Rows(last.layout, last.first, EVERY, last.steps, last.times, last.singles, last.doubles)
-        self._thin.append(self._before)
+        self._thin.append(Rows(last.layout, last.first, EVERY, last.steps, last.times, last.singles, last.doubles))
         self._block, self._held = [], 0
         if len(self._thin) * EVERY >= span:
             yield from self._close_span()

@@ -10,6 +10,7 @@ States, each change being one event and one line on stderr:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -108,14 +109,19 @@ class Worker:
                 how, asked = self.how, self.asked
                 self._guarded_turn(final=how)
                 self.answered = max(self.answered, asked)
+                if how is not None and self.state != "off":
+                    self.lost += sum(item.rows for ring in self._rings.values() for item in ring.pending)
+                    self.state = "closed"
                 if how is not None:
-                    self.state = "closed" if self.state != "off" else "off"
                     return
         finally:
             if self.state not in ("closed", "off"):
                 self._turn_off("its writer thread ended")
             self.limit = 0
             self.queue.clear()
+            for ring in self._rings.values():
+                with contextlib.suppress(OSError):  # all that could be synced was
+                    ring.close()
 
     def _guarded_turn(self, final: str | None) -> None:
         try:
@@ -123,7 +129,6 @@ class Worker:
             self._errors = 0
         except Exception as why:  # a bug of ours must not end the thread at once, nor go on for ever
             self._errors += 1
-            self.troubles.append(f"the writer failed: {type(why).__name__}: {why}")
             if self._errors >= 3:
                 self._turn_off(f"its writer failed three times ({type(why).__name__}: {why})")
 
@@ -137,12 +142,15 @@ class Worker:
         if self.state == "memory" and now < self._next_try and final is None:
             self._trim()
             return
-        try:
-            self._commit(now, final is not None)
-        except OSError as why:
-            self._refused(now, why)
-        else:
+        for _ in range(1 if final is None else 3):  # the last words are tried again at once
+            try:
+                self._commit(now, sync=final is not None or now >= self._next_sync)
+            except OSError as why:
+                self._refused(now, why)
+                continue
             self._recovered()
+            if all(ring.settled for ring in self._rings.values()):
+                break
 
     def _drained(self) -> list[Any]:
         queue, out = self.queue, []
@@ -265,24 +273,21 @@ class Worker:
         }
         ring.settle(start.path, to_json(header))
 
-    def _commit(self, now: float, final: bool) -> None:
+    def _commit(self, now: float, sync: bool) -> None:
         """Everything pending onto disk; OSError when the disk refuses any of it."""
         if self.start is None:
             self._created = time.time()
             self.start = claim(self.path, self.rank, name=self.name, version=__version__)
             for ring in self._rings.values():
                 self._house(ring, self.start)
-        rings = list(self._rings.values())
+        rings = sorted(self._rings.values(), key=lambda r: r.name == "words")  # last: they count what was written
         for ring in rings:
             ring.write()
-        if final or now >= self._next_sync:
+        if sync:
             self._next_sync = now + self._sync_s
             for ring in rings:
                 ring.sync()
             self._retire()
-        if final:
-            for ring in rings:
-                ring.close()
 
     def _retire(self) -> None:
         """Delete the oldest segments of rings that are full; only now, when every level is known to be on disk."""
@@ -361,9 +366,9 @@ class Worker:
         self._word(Kind.EVENTS, [[self._last_step or 0, "record", data, time.time()]])
 
     def _tell(self, text: str) -> None:
-        self.troubles.append(text)
         self._lines += 1
         if self._lines <= MOST_LINES:
+            self.troubles.append(text)
             self._say(text)
 
     def _turn_off(self, why: str) -> None:
