@@ -1,0 +1,75 @@
+"""The discriminator wins: it tells real from fake almost always, and the generator has nothing to learn from.
+
+## What it sees
+
+Discriminator accuracy above `accuracy` over the last `steps` steps (from `gan/d_accuracy`, or from mean outputs that
+are probabilities) while the generator's gradient norm has fallen below `faded` of its early level. Without the
+generator's norm it is a hint only.
+
+## Why it matters
+
+A perfect discriminator has a flat landscape around every fake: the generator's gradient vanishes and the game stands
+still.
+
+## What else looks like this
+
+- A strong discriminator early on, with gradients that still reach the generator: normal.
+- A critic (Wasserstein) has outputs without bounds: large differences are its purpose; not judged.
+- Rising generator losses alone: normal in this game.
+
+## What to do
+
+A higher rate for the generator or a lower one for the discriminator, gradient penalty (R1, γ = 10), spectral norm,
+labels of 0.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx.finding import Confidence, Evidence
+from traindx.rule import rule
+from traindx.run import Run, Series
+from traindx.stats.persistence import finite_median
+
+
+@rule(
+    "SPEC001",
+    needs={"gan/d_accuracy | gan/d_real": 50},
+    says={
+        "": "the discriminator is right in {accuracy:.1%} and the generator's gradient fell to {faded:.2g} of its early norm",
+        "hint": "the discriminator is right in {accuracy:.1%}: does the generator still get a gradient?",
+    },
+    fix="Weaken the discriminator: R1 penalty, spectral norm, labels of 0.9, or a lower learning rate for it.",
+)
+def gan_discriminator_wins(run: Run, *, accuracy: float = 0.98, faded: float = 0.01, steps: int = 500) -> Iterator[Evidence]:
+    # CATALOGUE: accuracy above .98 for 500 steps, generator norm below a hundredth of its own early level.
+    right = _accuracy(run)
+    if len(right) < 20 or right.steps[-1] - right.steps[0] < steps:
+        return
+    late = right.between(lo=right.steps[-1] - steps)
+    if len(late) < 10 or float(np.quantile(late.values, 0.1)) <= accuracy:
+        return
+    at, level = (int(late.steps[0]), int(late.steps[-1])), float(np.median(late.values))
+    norm = run.series("gan/g_grad_norm").finite()
+    if len(norm) < 20:
+        yield Evidence(steps=at, say="hint", confidence=Confidence.SUGGESTIVE, facts={"accuracy": level})
+        return
+    early, now = finite_median(norm.values[: max(10, len(norm) // 20)]), finite_median(norm.values[-10:])
+    if early > 0 and now < faded * early:
+        yield Evidence(steps=at, facts={"accuracy": level, "faded": now / early})
+
+
+def _accuracy(run: Run) -> Series:
+    """The discriminator's accuracy; from mean outputs only where they are probabilities, as the weaker of both sides."""
+    told = run.series("gan/d_accuracy").finite()
+    if len(told):
+        return told
+    real, fake = run.series("gan/d_real").finite(), run.series("gan/d_fake")
+    other = fake.at(real.steps)
+    known = np.isfinite(other)
+    values, others = real.values[known], other[known]
+    inside = len(values) > 0 and min(values.min(), others.min()) >= 0 and max(values.max(), others.max()) <= 1
+    return Series(real.steps[known], np.minimum(values, 1 - others)) if inside else Series(real.steps[:0], values[:0])

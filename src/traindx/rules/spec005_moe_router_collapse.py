@@ -1,0 +1,73 @@
+"""Router collapse: a few experts get most of the tokens.
+
+## What it sees
+
+The share of tokens each expert of a router gets (`expert_load/expert`, names are `router/expert`), averaged over the
+last fifth of the run: one expert above `peak` times the mean, or an entropy of the load below `entropy` of its
+maximum. Idle experts are named.
+
+## Why it matters
+
+Experts that get no tokens do not learn, and so get none later; the model is as large as before and as able as the few
+that work.
+
+## What else looks like this
+
+- The first steps, before routing settles: only the last fifth of at least 20 looks counts.
+- Experts that specialise: loads differ by a factor of two or three.
+
+## What to do
+
+A balance loss of 1e-2, a router z-loss of 1e-3, a capacity factor of 1.25, or balancing by a bias per expert.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from traindx.finding import Evidence
+from traindx.rule import rule
+from traindx.run import Run
+
+
+@rule(
+    "SPEC005",
+    needs={"expert_load/expert": 20},
+    says="{busiest} gets {top:.0%} of the tokens ({peak:.1f}× its share); {idle} of {experts} experts of {router} are idle",
+    fix="Add a balance loss of 1e-2 and a router z-loss of 1e-3, or balance by a bias per expert.",
+    explains=("GRAD004", "ACTV001"),
+)
+def moe_router_collapse(run: Run, *, peak: float = 4.0, entropy: float = 0.5) -> Iterator[Evidence]:
+    # CATALOGUE: four times the mean load, or half of the possible entropy.
+    load = run.matrix("expert_load/expert")
+    routers: dict[str, list[int]] = {}
+    for i, name in enumerate(load.names):
+        routers.setdefault(name.rpartition("/")[0] or "the router", []).append(i)
+    late = load.values[-max(len(load) // 5, 5) :]
+    for router, columns in routers.items():
+        part = late[:, columns]
+        if len(columns) < 2 or not np.all(np.isfinite(part).any(axis=0)):
+            continue
+        mean = np.nanmean(part, axis=0)
+        total = float(mean.sum())
+        if not total > 0 or np.any(mean < 0):
+            continue
+        share = mean / total
+        used = share[share > 0]
+        spread = float(-(used * np.log(used)).sum()) / math.log(len(columns))
+        top = int(np.argmax(share))
+        if share[top] * len(columns) > peak or spread < entropy:
+            idle = [load.names[c] for c, s in zip(columns, share, strict=True) if s < 0.1 / len(columns)]
+            facts = {
+                "busiest": load.names[columns[top]],
+                "top": float(share[top]),
+                "peak": float(share[top]) * len(columns),
+                "idle": len(idle),
+                "experts": len(columns),
+                "router": router,
+            }
+            steps = (int(load.steps[-len(late)]), int(load.steps[-1]))
+            yield Evidence(where=tuple(idle) or (load.names[columns[top]],), steps=steps, facts=facts)

@@ -1,0 +1,41 @@
+"""SPEC001: the discriminator wins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run, steady
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.spec001_gan_discriminator_wins import gan_discriminator_wins as rule
+
+WON = np.r_[np.linspace(0.6, 0.99, 200), np.full(800, 0.995)]
+
+
+def test_a_perfect_discriminator_and_a_generator_without_gradient() -> None:
+    [found] = rule.findings(a_run(gan__d_accuracy=WON, gan__g_grad_norm=np.geomspace(1, 1e-3, 1000)))
+    assert found.severity is Severity.WARNING and found.steps == (499, 999)
+
+
+def test_a_strong_discriminator_whose_gradients_still_teach_is_fine() -> None:
+    assert rule.outcome(a_run(gan__d_accuracy=WON, gan__g_grad_norm=steady(1000))).status is Status.CLEAR
+
+
+def test_without_the_generators_norm_it_is_a_hint() -> None:
+    [found] = rule.findings(a_run(gan__d_accuracy=WON))
+    assert found.confidence is Confidence.SUGGESTIVE
+
+
+def test_probabilities_serve_too_but_a_critic_is_not_judged() -> None:
+    norm = np.geomspace(1, 1e-3, 1000)
+    assert list(rule.findings(a_run(gan__d_real=WON, gan__d_fake=1 - WON, gan__g_grad_norm=norm)))
+    assert not list(rule.findings(a_run(gan__d_real=WON * 50, gan__d_fake=-WON * 50, gan__g_grad_norm=norm)))
+
+
+def test_a_short_stretch_says_nothing_and_the_limit_decides() -> None:
+    run = a_run(gan__d_accuracy=np.full(300, 0.999), gan__g_grad_norm=np.geomspace(1, 1e-3, 300))
+    assert not list(rule.findings(run))
+    assert list(rule.findings(run, steps=200))
+
+
+def test_an_even_game_is_clear() -> None:
+    assert rule.outcome(a_run(gan__d_accuracy=steady(1000, 0.7))).status is Status.CLEAR

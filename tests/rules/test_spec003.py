@@ -1,0 +1,28 @@
+"""SPEC003: a latent code that carries nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run, steady
+from traindx.finding import Severity, Status
+from traindx.rules.spec003_vae_posterior_collapse import vae_posterior_collapse as rule
+
+
+def test_nothing_left_is_a_warning() -> None:
+    [found] = rule.findings(a_run(vae__kl_active=np.r_[np.full(100, 0.8), np.zeros(300)]))
+    assert found.severity is Severity.WARNING and found.variant == ""
+
+
+def test_a_generous_code_uses_few_dimensions() -> None:
+    [found] = rule.findings(a_run(vae__kl_active=steady(400, 0.12)))
+    assert found.severity is Severity.INFO
+
+
+def test_a_used_code_is_clear_and_the_limit_decides() -> None:
+    assert rule.outcome(a_run(vae__kl_active=steady(400, 0.5))).status is Status.CLEAR
+    assert list(rule.findings(a_run(vae__kl_active=steady(400, 0.5)), few=0.7))
+
+
+def test_what_annealing_does_early_does_not_count() -> None:
+    assert not list(rule.findings(a_run(vae__kl_active=np.r_[np.zeros(100), steady(300, 0.6)])))

@@ -1,0 +1,33 @@
+"""SPEC004: a policy that stopped exploring or leaps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs import a_run, steady
+from traindx.finding import Severity, Status
+from traindx.rules.spec004_rl_entropy_collapse import rl_entropy_collapse as rule
+
+
+def test_entropy_gone_early() -> None:
+    [found] = rule.findings(a_run(rl__entropy=np.r_[np.geomspace(1.4, 0.01, 30), np.full(170, 0.01)]))
+    assert found.variant == "entropy" and found.severity is Severity.WARNING
+
+
+def test_entropy_that_falls_when_the_task_is_solved_is_fine() -> None:
+    assert rule.outcome(a_run(rl__entropy=np.geomspace(1.4, 0.01, 200))).status is Status.CLEAR
+
+
+def test_differential_entropy_may_be_negative() -> None:
+    assert not list(rule.findings(a_run(rl__entropy=np.linspace(1.4, -8, 200))))
+
+
+def test_updates_that_leap_and_the_limit() -> None:
+    assert next(rule.findings(a_run(rl__kl=steady(100, 0.3)))).variant == "kl"
+    assert not list(rule.findings(a_run(rl__kl=steady(100, 0.02))))
+    assert list(rule.findings(a_run(rl__kl=steady(100, 0.02)), kl=0.01))
+
+
+def test_a_value_function_that_explains_nothing_is_info() -> None:
+    [found] = rule.findings(a_run(rl__explained_variance=steady(60, -0.5)))
+    assert found.severity is Severity.INFO
