@@ -183,7 +183,9 @@ class Probe:
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
         """A module below a known model returned: on full training steps and in the very first forwards only."""
 
-    def on_attention(self, scene: Scene, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Reading | None:
+    def on_attention(
+        self, scene: Scene, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> Reading | None:
         """Attention in a full training forward: kind 'fused' (scaled_dot_product_attention) or 'softmax' (output: weights)."""
 
     def on_activation(self, scene: Scene, kind: str, layer: str, output: Any) -> Reading | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ def _report(
 ) -> int:
     diagnoses = [diagnosis_.diagnose(watcher.run(), chosen)]
     options.deliver(diagnoses, format_, output, verbose=verbose, no_color=no_color, quiet=quiet, to_stderr=True)
+    if not quiet:
+        sys.stderr.write(f"traindx: the record is in {watcher.recorder.sink.path}\n")
     return code or options.exit_code(diagnoses, chosen.fail_on)
 
 
@@ -89,13 +92,16 @@ class Watcher:
         self.target, self.args, self.folder, self.budget = target, args, folder, budget
         self.recorder: Any = None
         self._observer: Any = None
-        self._off = (lambda: None) if disabled else launch.when_torch_is_there(self._attach)
+        self._off: Callable[[], None] = (lambda: None) if disabled else launch.when_torch_is_there(self._attach)
 
     def _attach(self) -> None:
         from traindx.probes.attach import attach
         from traindx.probes.recorder import Recorder
+        from traindx.probes.sink import DiskSink
 
-        self.recorder = Recorder(budget=self.budget)
+        name = Path(self.target).stem if self.target.endswith(".py") else self.target.rpartition(".")[2] or "run"
+        sink = DiskSink(session.folder(name, self.folder), name, session.rank())
+        self.recorder = Recorder(sink, budget=self.budget)
         self.recorder.scene.facts.update(session.about(self.target, self.args))
         self._observer = attach(self.recorder)
 

@@ -24,7 +24,7 @@ class Outputs(Probe):
     cadence = "full"
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int, float]] = {}
+        self._seen: dict[str, tuple[list[Tensor], int, float]] = {}
         self._names: tuple[str, ...] = ()
 
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
@@ -37,7 +37,8 @@ class Outputs(Probe):
         value = peek(norm)
         bad = norm.new_zeros(()) if value is not None and math.isfinite(value) else (~torch.isfinite(part)).sum()
         limit = torch.finfo(tensor.dtype).max
-        self._seen[name] = (norm, part.sum(), torch.maximum(high, -low), torch.count_nonzero(part), bad, part.numel(), limit)
+        five = [norm, part.sum(), torch.maximum(high, -low), torch.count_nonzero(part).float(), bad.float()]
+        self._seen[name] = (five, part.numel(), limit)
         return None
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
@@ -47,16 +48,20 @@ class Outputs(Probe):
         if self._names != (names := tuple(seen)):
             self._names = names
         names = self._names
-        counts, limits = [v[5] for v in seen.values()], [v[6] for v in seen.values()]
-        columns = tuple(torch.stack([wide(v[i]) if v[i].is_floating_point() else v[i].float() for v in seen.values()]) for i in range(5))
+        counts, limits = [n for _, n, _ in seen.values()], [limit for _, _, limit in seen.values()]
+        columns = tuple(torch.stack([five[i] for five, _, _ in seen.values()]) for i in range(5))
 
-        def result(norm: list[float], sum_: list[float], top: list[float], held: list[float], bad: list[float]) -> Mapping[str, Any]:
+        def result(
+            norm: list[float], sum_: list[float], top: list[float], held: list[float], bad: list[float]
+        ) -> Mapping[str, Any]:
             rms = [z / math.sqrt(n) for z, n in zip(norm, counts)]
             mean = [s / n for s, n in zip(sum_, counts)]
             rows = {
                 "act_rms/module": rms,
                 "act_mean/module": mean,
-                "act_std/module": [math.sqrt(max(r * r - m * m, 0.0)) if math.isfinite(r) else math.nan for r, m in zip(rms, mean)],
+                "act_std/module": [
+                    math.sqrt(max(r * r - m * m, 0.0)) if math.isfinite(r) else math.nan for r, m in zip(rms, mean)
+                ],
                 "act_maxabs/module": top,
                 "act_zero/module": [1.0 - h / n for h, n in zip(held, counts)],
                 "act_nonfinite/module": [b / n for b, n in zip(bad, counts)],
@@ -87,7 +92,7 @@ class BatchNormGap(Probe):
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
         if not isinstance(module, nn.modules.batchnorm._BatchNorm) or not module.training or name in self._seen:
             return None
-        x = args[0] if args else None
+        x: Any = args[0] if args else None
         if not readable(x) or module.running_mean is None or module.running_var is None or x.dim() < 2:
             return None
         rows = wide(sampled_rows(x.detach(), SAMPLE_ROWS))
@@ -121,7 +126,9 @@ class Attention(Probe):
         self._seen: dict[str, tuple[Tensor, Tensor]] = {}
         self._names: tuple[str, ...] = ()
 
-    def on_attention(self, scene: Scene, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Reading | None:
+    def on_attention(
+        self, scene: Scene, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> Reading | None:
         pair = _fused(args, kwargs) if kind == "fused" else _softmax(args, output)
         if pair is not None and len(self._waiting) < 64:
             self._waiting.append(pair)
@@ -150,8 +157,8 @@ class Attention(Probe):
 
 def _fused(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
     """From query and key of the first sequence: recomputed, because the fused kernel never shows its weights."""
-    query = args[0] if args else kwargs.get("query")
-    key = args[1] if len(args) > 1 else kwargs.get("key")
+    query: Any = args[0] if args else kwargs.get("query")
+    key: Any = args[1] if len(args) > 1 else kwargs.get("key")
     mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
     causal = args[5] if len(args) > 5 else kwargs.get("is_causal", False)
     scale = args[6] if len(args) > 6 else kwargs.get("scale")

@@ -117,7 +117,9 @@ class Patches:
         for observer in self.observers:
             observer(what, *args)
 
-    def replace(self, owner: Any, name: str, make: Callable[[Function], Function], *, traced: bool = False) -> Callable[[], None]:
+    def replace(
+        self, owner: Any, name: str, make: Callable[[Function], Function], *, traced: bool = False
+    ) -> Callable[[], None]:
         """Put `make(original)` in the place of `owner.name`; gives the function that undoes it before the end."""
         patch = Patch(owner, name, make)
         patch.on()

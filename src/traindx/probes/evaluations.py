@@ -124,7 +124,12 @@ class Evaluations:
         if not on_train:
             self._recorder.tell("on_eval_end", evaluation)
         back(evaluation.step)
-        data = {"samples": evaluation.samples, "batches": evaluation.batches, "seconds": evaluation.seconds, "on_train": on_train}
+        data = {
+            "samples": evaluation.samples,
+            "batches": evaluation.batches,
+            "seconds": evaluation.seconds,
+            "on_train": on_train,
+        }
         self._recorder.event("evaluation", data)
 
     def _values(self, open_: _Open) -> list[tuple[Any, int]]:

@@ -29,7 +29,7 @@ class GradNorms(Probe):
         out: dict[str, Any] = {"grad_none/param": Row(names, missing)}
         if not have:
             return out
-        grads: list[Tensor] = [params[i].grad for i in have]  # type: ignore[misc]
+        grads: list[Tensor] = [params[i].grad for i in have]
         size = norms(grads)
         total = torch.linalg.vector_norm(size)
         self._check(scene, total, size, [names[i] for i in have])
@@ -65,14 +65,16 @@ class GradShape(Probe):
         have = [i for i, p in enumerate(params) if p.grad is not None and readable(p.grad)]
         if not have:
             return None
-        pieces = [sketch(params[i].grad, SKETCH) for i in have]  # type: ignore[arg-type]
+        pieces = [sketch(params[i].grad, SKETCH) for i in have]
         rows = table(pieces)
         counts = torch.tensor([p.shape[0] for p in pieces], dtype=torch.float32, device=rows.device)
         zero = (rows == 0).sum(1) / counts
         finite = torch.isfinite(rows).sum(1) / counts
         q = quantiles(rows, (0.05, 0.5, 0.95), counts)
 
-        def result(zero: list[float], finite: list[float], q05: list[float], q50: list[float], q95: list[float]) -> Mapping[str, Any]:
+        def result(
+            zero: list[float], finite: list[float], q05: list[float], q50: list[float], q95: list[float]
+        ) -> Mapping[str, Any]:
             every = {
                 "grad_zero/param": zero, "grad_nonfinite/param": [1.0 - f for f in finite],
                 "grad_q05/param": q05, "grad_q50/param": q50, "grad_q95/param": q95,
@@ -94,11 +96,13 @@ class GradCosine(Probe):
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         last = self._last
         follows = last is not None and last[0] == scene.step - 1
-        if not scene.full and not follows or optimizer is not scene.optimizer:
+        if (not scene.full and not follows) or optimizer is not scene.optimizer:
             return None
         params, _ = scene.owned(optimizer)
-        largest = sorted((p for p in params if p.grad is not None and readable(p.grad)), key=lambda p: -p.numel())[:COSINE_TENSORS]
-        now = [sketch(p.grad, COSINE).clone() for p in largest]  # type: ignore[arg-type]
+        largest = sorted((p for p in params if p.grad is not None and readable(p.grad)), key=lambda p: -p.numel())[
+            :COSINE_TENSORS
+        ]
+        now = [sketch(p.grad, COSINE).clone() for p in largest]
         self._last = (scene.step, now) if scene.full else None
         if last is None or not follows or [t.shape for t in now] != [t.shape for t in last[1]] or not now:
             return None

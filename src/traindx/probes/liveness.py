@@ -17,7 +17,13 @@ UNITS = 8192
 LAYERS = 256
 ALIVE = 1e-6  # of the layer's RMS
 DORMANT = 0.025  # of the layer's mean |h|
-SATURATED = {"Tanh": (-0.97, 0.97), "Sigmoid": (0.03, 0.97), "Hardtanh": (-0.97, 0.97), "Hardsigmoid": (0.03, 0.97), "Softsign": (-0.97, 0.97)}
+SATURATED = {
+    "Tanh": (-0.97, 0.97),
+    "Sigmoid": (0.03, 0.97),
+    "Hardtanh": (-0.97, 0.97),
+    "Hardsigmoid": (0.03, 0.97),
+    "Softsign": (-0.97, 0.97),
+}
 RELU = ("ReLU", "ReLU6", "Threshold", "Hardshrink", "Softshrink", "relu")
 
 
@@ -74,8 +80,8 @@ class Liveness(Probe):
             window.top, window.mean, window.square = top, mean, square
         else:
             window.top = torch.maximum(window.top, top)
-            window.mean = window.mean + mean  # type: ignore[operator]
-            window.square = window.square + square  # type: ignore[operator]
+            window.mean = window.mean + mean
+            window.square = window.square + square
         window.samples += _samples(output)
         window.batches += 1
 
@@ -89,7 +95,7 @@ class Liveness(Probe):
             window.__init__()  # type: ignore[misc]
             window.high, window.low = high, low
         else:
-            window.high, window.low = window.high + high, window.low + low  # type: ignore[operator]
+            window.high, window.low = window.high + high, window.low + low
         window.samples += _samples(output)
         window.batches += 1
 

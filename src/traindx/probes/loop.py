@@ -78,7 +78,9 @@ class Loop:
     def _backward_ended(self) -> None:
         for owner in self._owners.values():
             now = _grad_state(owner.sentinel)
-            if now != owner.grad and owner.waits:  # this backward reached it, the first since its step (or since it was cleared)
+            if (
+                now != owner.grad and owner.waits
+            ):  # this backward reached it, the first since its step (or since it was cleared)
                 owner.stale = not owner.cleared
                 owner.waits = False
             owner.grad = now

@@ -45,7 +45,10 @@ class AdamHealth(Probe):
 
         def result(small: list[float], burst: list[float]) -> Mapping[str, Any]:
             n = len(names)
-            return {"adam_small_v/param": Row(names, _spread(small, have, n)), "adam_rms/param": Row(names, _spread(burst, have, n))}
+            return {
+                "adam_small_v/param": Row(names, _spread(small, have, n)),
+                "adam_rms/param": Row(names, _spread(burst, have, n)),
+            }
 
         return {"_adam": Later((torch.stack(small), torch.stack(burst)), result)}
 
@@ -133,7 +136,8 @@ class OptimizerFacts(Probe):
             self._rebuilt += self._started
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
-        if scene.step and optimizer is not None and optimizer is scene.optimizer and scene.full and not optimizer.state:
+        """A stateful optimizer without state in the middle of a run: a resume that forgot it."""
+        if scene.step and scene.full and optimizer is scene.optimizer and optimizer is not None and not optimizer.state:
             stateful = any(group.get("momentum") or "betas" in group for group in optimizer.param_groups)
             if stateful and "optimizer.fresh_at_step" not in scene.facts:
                 scene.fact("optimizer.fresh_at_step", scene.step)
@@ -168,8 +172,9 @@ class OptimizerFacts(Probe):
 
 
 def _group(group: dict[str, Any]) -> dict[str, Any]:
-    kept = {k: _plain(group[k]) for k in ("lr", "weight_decay", "betas", "eps", "momentum", "nesterov", "amsgrad") if k in group}
+    keys: tuple[str, ...] = ("lr", "weight_decay", "betas", "eps", "momentum", "nesterov", "amsgrad")
     params = group["params"]
+    kept: dict[str, Any] = {k: _plain(group[k]) for k in keys if k in group}
     return {**kept, "params": len(params), "low_dim": sum(p.dim() < 2 for p in params)}
 
 

@@ -106,7 +106,9 @@ class Phases:
         self._open = None
         last = torch._C._autograd._get_sequence_nr()
         phase, loader = self._guess(grad), self._loader
-        this = Pass(self._serial, id(module), phase, grad, training, samples_in(args, kwargs), loader, first, last, begun, clock())
+        this = Pass(
+            self._serial, id(module), phase, grad, training, samples_in(args, kwargs), loader, first, last, begun, clock()
+        )
         this.batch = self._batch if loader is not None else 0
         self._latest = this
         self._stage.saw(module)
@@ -157,7 +159,9 @@ class Phases:
 
     # -- losses
 
-    def loss_called(self, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str) -> None:
+    def loss_called(
+        self, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str
+    ) -> None:
         """A loss function returned."""
         grad = isinstance(output, Tensor) and output.requires_grad
         phase, of = self._loss_phase(grad)

@@ -19,6 +19,8 @@ from traindx.probes.governor import FIRST, Governor
 from traindx.probes.names import cast_of
 from traindx.probes.sink import MemorySink, Post, Sink
 
+_EACH_TIME = ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "sensor_off", "spike", "resume")
+MOST_EVENTS = 2000  # of each of these kinds
 SENSOR_ERRORS, ALL_ERRORS = 3, 10  # PROMISES part 1
 DRAIN_STEPS, DRAIN_S, FACTS_S = 32, 0.25, 30.0
 FAMILIES = (
@@ -57,8 +59,8 @@ class Recorder:
         self._probes, self.failures = every_probe() if probes is None else (list(probes), [])
         self._row: dict[str, Any] = {}
         self._tensors: list[tuple[str, Tensor | Row | Later]] = []
-        self._counts: dict[str, int] = {}
-        self._first_events: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._first: dict[str, list[Any]] = {}  # events that are counted: step, kind, data, count
+        self._each: dict[str, int] = {}
         self._facts_written: dict[str, str] = {}
         self._owned: dict[int, tuple[list[Tensor], tuple[str, ...]]] = {}
         self._drained = self._facts_at = time.perf_counter()
@@ -66,6 +68,11 @@ class Recorder:
         self._pid = os.getpid()
         self._closed = False
         self.started = False
+        self._index()
+
+    def add(self, probe: Probe) -> None:
+        """One more probe."""
+        self._probes.append(probe)
         self._index()
 
     # -- asking the probes
@@ -129,7 +136,9 @@ class Recorder:
         if len(self.failures) >= ALL_ERRORS and not self.off:
             self.off = True
             self.event("traindx_off", {"why": self.failures[-1].error})
-            say(f"traindx: switched off after {ALL_ERRORS} errors of its own (last: {self.failures[-1].error}); your run goes on.")
+            say(
+                f"traindx: switched off after {ALL_ERRORS} errors of its own (last: {self.failures[-1].error}); your run goes on."
+            )
 
     # -- who is on stage
 
@@ -192,24 +201,27 @@ class Recorder:
     # -- records
 
     def event(self, kind: str, data: Mapping[str, Any], step: int | None = None) -> None:
-        """Write an event the first time; afterwards count it."""
+        """Write an event: some kinds each time, the others once, their count completed at the end."""
         at = self.scene.step if step is None else step
         own = dict(data)
-        key = f"{kind}/{own.get('what') or own.get('how') or ''}"
-        self._counts[key] = self._counts.get(key, 0) + int(own.get("count", 1))
-        repeats = kind in ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "sensor_off", "spike", "resume")
-        if self._counts[key] == 1 or repeats or key not in self._first_events:
-            self._first_events.setdefault(key, (at, own))
-            if repeats:
+        if kind in _EACH_TIME:
+            self._each[kind] = self._each.get(kind, 0) + 1
+            if self._each[kind] <= MOST_EVENTS:
                 self.sink.event(at, kind, own)
+        else:
+            key = f"{kind}/{own.get('what') or own.get('how') or ''}"
+            first = key not in self._first
+            if first:
+                self._first[key] = [at, kind, own, 0]
+            self._first[key][3] += 1
+            if first:
+                self.sink.event(at, kind, {**own, "count": 1})
         self.tell("on_event", kind, own)
 
-    def _flush_events(self) -> None:
-        for key, (step, own) in self._first_events.items():
-            kind = key.split("/", 1)[0]
-            if kind not in ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "sensor_off", "spike", "resume"):
-                self.sink.event(step, kind, {**own, "count": self._counts[key]})
-        self._first_events = {}
+    def _count_events(self) -> None:
+        for at, kind, own, count in self._first.values():
+            if count > 1:
+                self.sink.event(at, kind, {**own, "count": count})
 
     def close_step(self, row: dict[str, float], step_s: float, aside_s: float = 0.0) -> None:
         """The update of `scene.step` was made: send its record, go to the next step, decide how closely to look."""
@@ -269,6 +281,7 @@ class Recorder:
         """Bring everything that was read to the sink (waits for copies under way)."""
         self._drain(all=True)
         self.write_facts()
+        self.sink.flush()
 
     def close(self, ended: str = "closed") -> None:
         """Write the rest and let go of the record; safe to call twice and in a forked child (where it does nothing)."""
@@ -280,8 +293,8 @@ class Recorder:
         self.tell("last")
         self.send(self.scene.step)
         self.flush()
-        self._flush_events()
-        self.sink.close()
+        self._count_events()
+        self.sink.close(ended)
 
 
 def say(line: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from traindx import record
+from traindx.errors import TraindxError
 from traindx.probe import Later, Row
 from traindx.run import Event, Matrix, Run, Series, Signal
 
@@ -21,7 +24,9 @@ class Sink(Protocol):
     def names(self, signal: str, names: tuple[str, ...]) -> None: ...
     def fact(self, key: str, value: Any) -> None: ...
     def event(self, step: int, kind: str, data: Mapping[str, Any]) -> None: ...
-    def close(self) -> None: ...
+    def flush(self) -> None: ...
+    def close(self, how: str) -> None: ...
+    def run(self) -> Run: ...
 
 
 class MemorySink:
@@ -46,18 +51,90 @@ class MemorySink:
     def event(self, step: int, kind: str, data: Mapping[str, Any]) -> None:
         self._events.append(Event(step, kind, dict(data), time.time()))
 
-    def close(self) -> None:
+    def flush(self) -> None:
+        """Nothing to wait for."""
+
+    def close(self, how: str) -> None:
         """Nothing to release."""
 
     def run(self) -> Run:
         """What was seen so far."""
         signals = {name: _signal(rows) for name, rows in self._rows.items()}
-        return Run(signals, dict(self._facts), tuple(self._events), kind="memory")
+        events: dict[Any, Event] = {}
+        for event in self._events:
+            events[_same(event)] = event
+        return Run(signals, dict(self._facts), tuple(sorted(events.values(), key=lambda e: e.step)), kind="memory")
+
+
+def _same(event: Event) -> Any:
+    """Events with equal keys are one event whose later word counts."""
+    if "count" not in event.data:
+        return id(event)
+    return event.step, event.kind, str(event.data.get("what")), str(event.data.get("how"))
+
+
+class DiskSink:
+    """Writes a record through `traindx.record`; its folder is made when the first numbers come, so no training leaves no trace."""
+
+    def __init__(self, path: Path, name: str, rank: int = 0) -> None:
+        self.path = path
+        self._name, self._rank = name, rank
+        self._writer: record.Writer | None = None
+        self._early: list[tuple[str, tuple[Any, ...]]] = []
+
+    def _do(self, what: str, *args: Any) -> None:
+        if self._writer is None:
+            self._early = [*self._early[-999:], (what, args)]
+        else:
+            getattr(self._writer, what)(*args)
+
+    def write(self, step: int, values: Mapping[str, Any], time: float | None = None) -> None:
+        if self._writer is None:
+            self._writer = record.Writer(self.path, rank=self._rank, name=self._name)
+            early, self._early = self._early, []
+            for what, args in early:
+                getattr(self._writer, what)(*args)
+        self._writer.write(step, values, time)
+
+    def names(self, signal: str, names: tuple[str, ...]) -> None:
+        self._do("names", signal, names)
+
+    def fact(self, key: str, value: Any) -> None:
+        self._do("fact", key, value)
+
+    def event(self, step: int, kind: str, data: Mapping[str, Any]) -> None:
+        self._do("event", Event(step, kind, dict(data), time.time()))
+
+    def flush(self) -> None:
+        if self._writer is not None:
+            self._writer.flush()
+
+    def close(self, how: str) -> None:
+        if self._writer is not None:
+            self._writer.close(how)
+
+    @property
+    def written(self) -> bool:
+        """Whether there is anything on disk."""
+        return self._writer is not None
+
+    @property
+    def dropped(self) -> int:
+        return self._writer.dropped if self._writer is not None else 0
+
+    def run(self) -> Run:
+        """What is on disk so far; an empty run when nothing was written or it cannot be read back."""
+        if self._writer is None:
+            return Run(kind="record")
+        try:
+            return record.read(self.path)
+        except (OSError, TraindxError) as why:
+            return Run(notes=(f"the record could not be read back: {why}",), source=str(self.path), kind="record")
 
 
 def _signal(rows: list[tuple[int, Any, tuple[str, ...] | None, float | None]]) -> Signal:
     steps = np.array([r[0] for r in rows], np.int64)
-    if not isinstance(rows[0][1], list):
+    if not isinstance(rows[0][1], list | np.ndarray):
         return Series(steps, np.array([float(r[1]) for r in rows]), np.array([np.nan if r[3] is None else r[3] for r in rows]))
     names = tuple(dict.fromkeys(n for r in rows for n in (r[2] or ())))
     place = {n: i for i, n in enumerate(names)}
@@ -105,7 +182,8 @@ class _Parcel:
 
     def open(self) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
         """Values by signal, and the names of the matrix signals among them."""
-        row, names = dict(self.row), {}
+        row = dict(self.row)
+        names: dict[str, tuple[str, ...]] = {}
         numbers = torch.cat(self.flat).numpy() if self.flat else np.empty(0)
         at = 0
         for (signal, thing), sizes in zip(self.things, self.sizes):
@@ -114,7 +192,9 @@ class _Parcel:
                 lists.append(numbers[at : at + n].tolist())
                 at += n
             for key, value, own in _opened(signal, thing, lists):
-                row[key] = value
+                if own is not None and key in names:  # the same signal from two optimizers
+                    own, value = (*names[key], *own), [*row[key], *value]
+                row[key] = value if own is None else np.asarray(value, np.float32)
                 if own is not None:
                     names[key] = own
         return row, names

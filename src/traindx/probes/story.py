@@ -24,7 +24,12 @@ class Story:
     """The loop as it is being lived. `on` has the listeners by report; each is called under the recorder's guard."""
 
     def __init__(
-        self, recorder: Recorder, patches: Patches, *, models: list[nn.Module] | None = None, optimizers: list[Any] | None = None
+        self,
+        recorder: Recorder,
+        patches: Patches,
+        *,
+        models: list[nn.Module] | None = None,
+        optimizers: list[Any] | None = None,
     ) -> None:
         self.stage = Stage(recorder, patches, list(models or ()), list(optimizers or ()))
         self.phases = Phases(self.stage)

@@ -10,6 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -233,17 +234,16 @@ def _attention(patches: Patches) -> None:
         if patches.deep and isinstance(out, Tensor) and out.dim() >= 3 and out.shape[-1] > 1:
             patches.report("attention_called", "softmax", args, kwargs, out)
 
-    patches.replace(functional, "scaled_dot_product_attention", lambda original: around(original, after=fused), traced=True)
+    patches.replace(functional, "scaled_dot_product_attention", partial(around, after=fused), traced=True)
     for owner in (functional, torch, Tensor):
-        patches.replace(owner, "softmax", lambda original: around(original, after=softmax), traced=True)
-
+        patches.replace(owner, "softmax", partial(around, after=softmax), traced=True)
 
     def maker(kind: str) -> Callable[[Function], Function]:
         def after(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if patches.deep and args and not sys._getframe(2).f_code.co_filename.endswith(_ACTIVATION_MODULES):
                 patches.report("activation_called", kind, args[0], out)
 
-        return lambda original: around(original, after=after)
+        return partial(around, after=after)
 
     for kind in ("relu", "tanh", "sigmoid"):
         for owner in (functional, torch, Tensor):
@@ -274,7 +274,7 @@ def _loaders(patches: Patches) -> None:
 
         return __next__
 
-    patches.replace(DataLoader, "__iter__", lambda original: around(original, after=iterates))
+    patches.replace(DataLoader, "__iter__", partial(around, after=iterates))
     patches.replace(loaders._BaseDataLoaderIter, "__next__", make)
 
 

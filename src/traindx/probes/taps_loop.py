@@ -1,10 +1,11 @@
-"""The patched points around the pass: clearing, clipping, scaling, schedules, modes, files, seeds, compilation, reading scalars."""
+"""The patched points around the pass: clearing, clipping, scaling, schedules, modes, files, seeds, compilers, read scalars."""
 
 from __future__ import annotations
 
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -46,8 +47,8 @@ def _clearing(patches: Patches) -> None:
     def cleared(args: Args, kwargs: Kwargs) -> None:
         patches.report("zero_grad", args[0])
 
-    patches.replace(Optimizer, "zero_grad", lambda original: around(original, before=cleared))
-    patches.replace(nn.Module, "zero_grad", lambda original: around(original, before=cleared))
+    patches.replace(Optimizer, "zero_grad", partial(around, before=cleared))
+    patches.replace(nn.Module, "zero_grad", partial(around, before=cleared))
 
 
 def _clipping(patches: Patches) -> None:
@@ -59,14 +60,8 @@ def _clipping(patches: Patches) -> None:
         patches.report("clipped_value", _argument(args, kwargs, 1, "clip_value"))
 
     for name, then in (("clip_grad_norm_", by_norm), ("clip_grad_value_", by_value)):
-        patches.replace(clip_grad, name, lambda original, then=then: around(original, after=then))
-        patches.replace(utils, name, lambda original, name=name: _same(clip_grad, name))
-
-
-def _same(owner: Any, name: str) -> Function:
-    """The wrapper that stands in another module already, once more."""
-    inner = getattr(owner, name)
-    return around(inner)
+        patches.replace(clip_grad, name, partial(around, after=then))
+        patches.replace(utils, name, lambda original, wrapped=getattr(clip_grad, name): around(wrapped))  # type: ignore[misc]
 
 
 def _scaling(patches: Patches) -> None:
@@ -92,11 +87,14 @@ def _scaling(patches: Patches) -> None:
         if args[0].is_enabled():
             patches.report("scaler_updated", args[0])
 
-    patches.replace(kind, "__init__", lambda original: around(original, after=lambda out, a, k: patches.report("built", "scaler", a[0])))
-    patches.replace(kind, "scale", lambda original: around(original, after=scaled))
-    patches.replace(kind, "unscale_", lambda original: around(original, after=unscaled))
-    patches.replace(kind, "step", lambda original: around(original, before=steps, after=stepped))
-    patches.replace(kind, "update", lambda original: around(original, after=updated))
+    def made(out: Any, args: Args, kwargs: Kwargs) -> None:
+        patches.report("built", "scaler", args[0])
+
+    patches.replace(kind, "__init__", partial(around, after=made))
+    patches.replace(kind, "scale", partial(around, after=scaled))
+    patches.replace(kind, "unscale_", partial(around, after=unscaled))
+    patches.replace(kind, "step", partial(around, before=steps, after=stepped))
+    patches.replace(kind, "update", partial(around, after=updated))
 
 
 def _schedules(patches: Patches) -> None:
@@ -121,14 +119,14 @@ def _schedules(patches: Patches) -> None:
     kinds = [k for k in vars(lr_scheduler).values() if isinstance(k, type) and issubclass(k, lr_scheduler.LRScheduler)]
     for kind in kinds:
         if "__init__" in vars(kind):
-            patches.replace(kind, "__init__", lambda original: around(original, before=begins, after=built, failed=fails))
+            patches.replace(kind, "__init__", partial(around, before=begins, after=built, failed=fails))
         if "step" in vars(kind):
-            patches.replace(kind, "step", lambda original: around(original, before=begins, after=stepped, failed=fails))
+            patches.replace(kind, "step", partial(around, before=begins, after=stepped, failed=fails))
 
     def made(out: Any, args: Args, kwargs: Kwargs) -> None:
         patches.report("built", "optimizer", args[0])
 
-    patches.replace(Optimizer, "__init__", lambda original: around(original, after=made))
+    patches.replace(Optimizer, "__init__", partial(around, after=made))
 
 
 def _modules(patches: Patches) -> None:
@@ -148,9 +146,9 @@ def _modules(patches: Patches) -> None:
     def noted(args: Args, kwargs: Kwargs) -> None:
         patches.report("noted", args[0])
 
-    patches.replace(nn.Module, "train", lambda original: around(original, before=begins, after=switched, failed=fails))
-    patches.replace(nn.Module, "parameters", lambda original: around(original, before=noted))
-    patches.replace(nn.Module, "named_parameters", lambda original: around(original, before=noted))
+    patches.replace(nn.Module, "train", partial(around, before=begins, after=switched, failed=fails))
+    patches.replace(nn.Module, "parameters", partial(around, before=noted))
+    patches.replace(nn.Module, "named_parameters", partial(around, before=noted))
 
 
 def _files(patches: Patches) -> None:
@@ -166,9 +164,9 @@ def _files(patches: Patches) -> None:
     def loaded(out: Any, args: Args, kwargs: Kwargs) -> None:
         patches.report("loaded", args[0], _argument(args, kwargs, 1, "state_dict"), out)
 
-    patches.replace(torch, "save", lambda original: around(original, before=saves, after=saved))
-    patches.replace(nn.Module, "load_state_dict", lambda original: around(original, after=loaded))
-    patches.replace(Optimizer, "load_state_dict", lambda original: around(original, after=loaded))
+    patches.replace(torch, "save", partial(around, before=saves, after=saved))
+    patches.replace(nn.Module, "load_state_dict", partial(around, after=loaded))
+    patches.replace(Optimizer, "load_state_dict", partial(around, after=loaded))
 
 
 def _seeds(patches: Patches) -> None:
@@ -180,7 +178,7 @@ def _seeds(patches: Patches) -> None:
     if numpy is not None:
         points.append((numpy.random, "seed", "numpy"))
     for owner, name, what in points:
-        patches.replace(owner, name, lambda original, what=what: around(original, before=teller(what)))
+        patches.replace(owner, name, partial(around, before=teller(what)))
 
 
 def _compilers(patches: Patches) -> None:
@@ -190,7 +188,7 @@ def _compilers(patches: Patches) -> None:
         patches.leave_traced()
         patches.report("compiles")
 
-    patches.replace(torch, "compile", lambda original: around(original, before=compiles))
+    patches.replace(torch, "compile", partial(around, before=compiles))
 
     def make(original: Function) -> Function:
         def script(*args: Any, **kwargs: Any) -> Any:
@@ -234,4 +232,4 @@ def _hiding(patches: Patches) -> None:
         patches.report("nan_replaced", _argument(args, kwargs, 0, "input"))
 
     for owner in (torch, Tensor):
-        patches.replace(owner, "nan_to_num", lambda original: around(original, before=hidden), traced=True)
+        patches.replace(owner, "nan_to_num", partial(around, before=hidden), traced=True)

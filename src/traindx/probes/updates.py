@@ -171,7 +171,7 @@ class Updates:
         if all(isinstance(v, float) for v in every):
             if len(self._optimizer_names) != len(every):
                 self._optimizer_names = tuple(f"optimizer{i}" for i in range(len(every)))
-            self._recorder.take({"loss/optimizer": Row(self._optimizer_names, every)})  # type: ignore[dict-item]
+            self._recorder.take({"loss/optimizer": Row(self._optimizer_names, every)})
 
     # -- updates by hand
 

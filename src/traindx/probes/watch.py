@@ -88,7 +88,7 @@ class Watch:
         """What was recorded so far."""
         if self._open:
             self._recorder.flush()
-        return self._recorder.sink.run()  # type: ignore[attr-defined,no-any-return]
+        return self._recorder.sink.run()
 
     @property
     def diagnosis(self) -> diagnosis_.Diagnosis:

@@ -9,7 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from traindx.measures import extremes, kurtosis, norms, peek, peek_all, quantiles, readable, sketch, spectral_norm, sums, table, wide
+from traindx.measures import (
+    extremes,
+    kurtosis,
+    norms,
+    peek,
+    peek_all,
+    quantiles,
+    readable,
+    sketch,
+    spectral_norm,
+    sums,
+    table,
+    wide,
+)
 from traindx.probe import Later, Probe, Reading, Row, Scene
 from traindx.probes.gradients import _spread, _std
 from traindx.probes.rhythm import Rhythm
@@ -124,7 +137,8 @@ class UpdateRatio(Probe):
         old = [sketch(params[i], entries).clone() for i in have]
         half = [i for i in have if params[i].dtype in (torch.float16, torch.bfloat16)]
         grads: list[Tensor | None] = [
-            sketch(g, entries).clone() if i in half and (g := params[i].grad) is not None and readable(g) else None for i in have
+            sketch(g, entries).clone() if i in half and (g := params[i].grad) is not None and readable(g) else None
+            for i in have
         ]
         self._before[id(optimizer)] = (entries, have, old, grads)
         return None
@@ -144,7 +158,9 @@ class UpdateRatio(Probe):
         size, length = norms(moved), norms(old)
         value = peek(torch.linalg.vector_norm(size))
         if value is not None and not math.isfinite(value):
-            bad = [names[i] for i, v, z in zip(have, peek_all(size) or [], peek_all(length) or []) if v != v and math.isfinite(z)]
+            bad = [
+                names[i] for i, v, z in zip(have, peek_all(size) or [], peek_all(length) or []) if v != v and math.isfinite(z)
+            ]
             if bad:
                 scene.nonfinite("param", bad, value, "after")
         decayed = self._decay(scene, optimizer, [params[i] for i in have], moved, old)
@@ -225,7 +241,9 @@ class Matrices(Probe):
         if matrices:
             out["weight_sigma/param"] = Row(matrices[0], torch.stack([self._sigma(p) for p in matrices[1]]))
         if tables:
-            q = torch.stack([torch.quantile(_row_norms(p), torch.tensor([0.01, 0.5, 0.99], device=p.device)) for p in tables[1]])
+            q = torch.stack(
+                [torch.quantile(_row_norms(p), torch.tensor([0.01, 0.5, 0.99], device=p.device)) for p in tables[1]]
+            )
             for j, share in enumerate(("p01", "p50", "p99")):
                 out[f"row_norm_{share}/param"] = Row(tables[0], q[:, j])
         if tall:
