@@ -8,6 +8,50 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
+VERDICTS = ("wait", "stop-keep-best", "fix-and-resume", "fix-evaluation", "restart")
+# Experiments a cause may name to settle it (CATALOGUE part 5; `traindx trial NAME`).
+TRIALS = (
+    "anneal",
+    "base-pipeline",
+    "cached-batch",
+    "clip",
+    "dependency",
+    "determinism",
+    "fix",
+    "input-baseline",
+    "label-info",
+    "landscape",
+    "loss-at-init",
+    "lr-range",
+    "lr-tenth",
+    "mode-gap",
+    "nan-replay",
+    "noise-scale",
+    "one-step",
+    "overfit",
+    "precision",
+    "regularisers-off",
+    "resume",
+    "sharpness",
+)
+# What `change` may hold. Numbers multiply the present value (eps and beta2 replace it, warmup is a share of the steps); words say how:
+# lr "peak" back to its highest value, "scaled" with the batch, "divided" by the micro-batches; clip "p95" of the norms;
+# schedule "anneal" to zero or "relaid" over the real number of steps; init and normalisation by what they are called.
+CHANGES = (
+    "batch",
+    "beta2",
+    "clip",
+    "eps",
+    "init",
+    "lr",
+    "normalisation",
+    "precision",
+    "regularisers",
+    "schedule",
+    "warmup",
+    "weight_decay",
+)
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -28,7 +72,8 @@ class Cause:
     cost_steps: int = 0  # what that trial costs
     not_yet: tuple[str, ...] = ()  # contraindications
     poisons: bool = False  # the damage is in the weights: resume only from before onset
-    regimes: tuple[str, ...] = field(default=())  # facts that must hold for it to be considered
+    regimes: tuple[str, ...] = field(default=())  # facts of which one must hold for it to be considered
+    change: Mapping[str, float | str] = field(default_factory=dict)  # the cure as `trial fix` can apply it (see CHANGES)
 
 
 @cache

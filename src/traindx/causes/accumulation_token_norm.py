@@ -1,0 +1,14 @@
+"""Micro-batches with unequal tokens are averaged."""
+
+from traindx.cause import Cause
+
+accumulation_token_norm = Cause(
+    name="accumulation-token-norm",
+    title="micro-batches with unequal tokens are averaged",
+    likely={
+        "TUNE009": 0.97,
+    },
+    prior=0.3,
+    verdict="fix-and-resume",
+    cure="Divide the summed token losses by the valid tokens of the whole update.",
+)

@@ -1,0 +1,22 @@
+"""The mixed-precision loop is put together wrongly."""
+
+from traindx.cause import Cause
+
+amp_misuse = Cause(
+    name="amp-misuse",
+    title="the mixed-precision loop is put together wrongly",
+    likely={
+        "NUMR009": 0.9,
+        "OPTM006:unscale": 0.4,
+        "OPTM001": 0.3,
+        "OPTM006": 0.2,
+        "NUMR005": 0.2,
+        "LOSS002": 0.2,
+        "OPTM002": 0.15,
+        "LOSS009": 0.15,
+    },
+    prior=0.6,
+    verdict="fix-and-resume",
+    cure="autocast around forward and loss, scaler.scale(loss).backward(), scaler.unscale_, clip, scaler.step, "
+    "scaler.update; bf16 needs no scaler.",
+)

@@ -1,0 +1,27 @@
+"""The data hold NaN, infinite or absurd values."""
+
+from traindx.cause import Cause
+
+bad_data_values = Cause(
+    name="bad-data-values",
+    title="the data hold invalid values",
+    likely={
+        "DATA001": 0.9,
+        "DATA001:nonfinite": 0.8,
+        "NUMR001:batch": 0.5,
+        "NUMR001": 0.5,
+        "NUMR003": 0.5,
+        "LOSS001:nonfinite": 0.5,
+        "LOSS001": 0.45,
+        "NUMR002": 0.3,
+        "NUMR008": 0.25,
+        "LOSS007": 0.2,
+        "GRAD003": 0.2,
+        "NUMR005": 0.1,
+        "LOSS006": 0.1,
+    },
+    prior=1.2,
+    verdict="fix-and-resume",
+    cure="Drop or repair[[ {where}]]; check every batch for finite values; resume from before the first of them was used.",
+    poisons=True,
+)

@@ -1,0 +1,28 @@
+"""Probabilities are fed to a loss that expects logits."""
+
+from traindx.cause import Cause
+
+double_activation = Cause(
+    name="double-activation",
+    title="an activation is applied twice (softmax or sigmoid before a logits loss)",
+    likely={
+        "WIRE006": 0.97,
+        "LOSS011": 0.5,
+        "LOSS003": 0.35,
+        "LOSS009": 0.3,
+        "EVAL010": 0.25,
+        "LOSS002": 0.2,
+        "GRAD001": 0.15,
+        "OPTM001": 0.15,
+        "LOSS004": 0.1,
+        "EVAL004": 0.1,
+        "LOSS010": 0.1,
+        "OPTM005": 0.1,
+        "LOSS008": 0.1,
+    },
+    prior=1.0,
+    verdict="restart",
+    cure="Feed the loss logits: remove the softmax or sigmoid at the end of the model[[ ({where})]].",
+    settle="overfit",
+    cost_steps=300,
+)

@@ -1,0 +1,22 @@
+"""Evaluation runs in training mode, updates statistics or builds graphs."""
+
+from traindx.cause import Cause
+
+evaluation_in_train_mode = Cause(
+    name="evaluation-in-train-mode",
+    title="evaluation runs in training mode or with gradients",
+    likely={
+        "EVAL009": 0.95,
+        "EVAL009:mode": 0.4,
+        "EVAL009:buffers": 0.3,
+        "EVAL002": 0.3,
+        "ACTV008": 0.2,
+        "EVAL007": 0.15,
+        "PERF002": 0.1,
+        "PERF003": 0.1,
+    },
+    prior=0.9,
+    verdict="fix-evaluation",
+    cure="model.eval() and torch.inference_mode() around the evaluation, model.train() after it; recompute BatchNorm "
+    "statistics if they were changed.",
+)

@@ -1,0 +1,17 @@
+"""Fine-tuning destroys earlier abilities."""
+
+from traindx.cause import Cause
+
+forgetting = Cause(
+    name="forgetting",
+    title="fine-tuning destroys what the model could do",
+    likely={
+        "TUNE001": 0.97,
+        "TUNE006": 0.4,
+    },
+    prior=0.4,
+    verdict="stop-keep-best",
+    cure="Rate ÷ 3–10, fewer epochs, LoRA, 5–20 % old data, or interpolate with the old weights (α = .5–.8).",
+    settle="base-pipeline",
+    cost_steps=1,
+)

@@ -1,0 +1,17 @@
+"""The generator produces few kinds of samples."""
+
+from traindx.cause import Cause
+
+gan_mode_collapse = Cause(
+    name="gan-mode-collapse",
+    title="the generator has collapsed to few modes",
+    likely={
+        "SPEC002": 0.97,
+        "ACTV009": 0.2,
+        "SPEC001": 0.2,
+    },
+    prior=0.4,
+    verdict="restart",
+    cure="Minibatch deviation, a larger batch, R1.",
+    poisons=True,
+)

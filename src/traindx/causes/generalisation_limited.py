@@ -1,0 +1,22 @@
+"""Training would go on falling, validation would not follow."""
+
+from traindx.cause import Cause
+
+generalisation_limited = Cause(
+    name="generalisation-limited",
+    title="generalisation, not training, is the limit",
+    likely={
+        "LOSS003:val": 0.7,
+        "LOSS008:gap": 0.6,
+        "LOSS008": 0.3,
+        "LOSS003": 0.3,
+        "EVAL005": 0.2,
+        "LOSS012:stairs": 0.2,
+    },
+    prior=1.2,
+    verdict="stop-keep-best",
+    cure="Keep the best checkpoint[[ (step {best_step})]]; more data, augmentation or regularisation, not more steps.",
+    refutes=("EVAL001", "DATA008", "OPTM003", "ACTV008", "EVAL009"),
+    settle="anneal",
+    cost_steps=200,
+)

@@ -1,0 +1,23 @@
+"""NaNs are replaced or skipped in silence."""
+
+from traindx.cause import Cause
+
+hidden_nan = Cause(
+    name="hidden-nan",
+    title="NaNs are hidden instead of mended",
+    likely={
+        "NUMR008": 0.95,
+        "DATA001": 0.4,
+        "NUMR001": 0.3,
+        "NUMR002": 0.3,
+        "NUMR001:passing": 0.3,
+        "NUMR002:passing": 0.2,
+        "LOSS001:passing": 0.2,
+        "LOSS011": 0.1,
+    },
+    prior=0.6,
+    verdict="fix-and-resume",
+    cure="Remove nan_to_num and the skipping, let the first one show, and mend what makes it.",
+    settle="nan-replay",
+    cost_steps=3,
+)

@@ -1,0 +1,18 @@
+"""Training waits for data."""
+
+from traindx.cause import Cause
+
+input_bound = Cause(
+    name="input-bound",
+    title="training waits for data",
+    likely={
+        "PERF001": 0.95,
+        "PERF005": 0.02,
+    },
+    prior=1.2,
+    verdict="fix-and-resume",
+    cure="Raise num_workers[[ (now {workers})]] until the wait is below 5 % of a step, decode once, persistent_workers=True.",
+    settle="cached-batch",
+    cost_steps=40,
+    not_yet=("verify correctness first: never tune a broken run",),
+)

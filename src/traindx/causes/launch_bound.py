@@ -1,0 +1,17 @@
+"""Tiny operations starve the device."""
+
+from traindx.cause import Cause
+
+launch_bound = Cause(
+    name="launch-bound",
+    title="many tiny operations starve the device",
+    likely={
+        "PERF005": 0.95,
+        "PERF004": 0.2,
+        "PERF010": 0.2,
+    },
+    prior=0.4,
+    verdict="fix-and-resume",
+    cure="A larger batch, torch.compile, a fused optimizer, bf16.",
+    refutes=("PERF001",),
+)

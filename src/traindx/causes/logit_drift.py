@@ -1,0 +1,19 @@
+"""Output logits and their partition function drift."""
+
+from traindx.cause import Cause
+
+logit_drift = Cause(
+    name="logit-drift",
+    title="output logits drift away",
+    likely={
+        "ACTV007": 0.9,
+        "NUMR004": 0.3,
+        "LOSS006": 0.3,
+        "LOSS005": 0.1,
+    },
+    prior=0.3,
+    verdict="fix-and-resume",
+    cure="Add a z-loss of 1e-4, compute logits and loss in fp32, decay the head's weights.",
+    settle="precision",
+    cost_steps=4,
+)

@@ -1,0 +1,29 @@
+"""Head and loss do not belong together."""
+
+from traindx.cause import Cause
+
+loss_head_mismatch = Cause(
+    name="loss-head-mismatch",
+    title="head and loss do not fit",
+    likely={
+        "WIRE007": 0.95,
+        "LOSS009": 0.35,
+        "LOSS011": 0.3,
+        "LOSS003": 0.3,
+        "LOSS002": 0.25,
+        "EVAL004": 0.25,
+        "LOSS010": 0.2,
+        "ACTV003": 0.15,
+        "ACTV005": 0.15,
+        "LOSS010:summed": 0.1,
+        "GRAD004": 0.1,
+        "OPTM002": 0.1,
+        "LOSS001": 0.1,
+    },
+    prior=0.9,
+    verdict="restart",
+    cure="Choose the pair that belongs together (logits with cross_entropy, one output per class on axis 1; a linear "
+    "head for unbounded targets).",
+    settle="overfit",
+    cost_steps=300,
+)

@@ -1,0 +1,22 @@
+"""Weights in half precision swallow updates smaller than their spacing."""
+
+from traindx.cause import Cause
+
+low_precision_weights = Cause(
+    name="low-precision-weights",
+    title="weights in half precision swallow the updates",
+    likely={
+        "NUMR007": 0.95,
+        "LOSS003": 0.3,
+        "LOSS009": 0.3,
+        "OPTM001": 0.3,
+        "LOSS002": 0.2,
+        "LOSS004": 0.2,
+    },
+    prior=0.4,
+    verdict="fix-and-resume",
+    cure="Keep fp32 master weights (autocast instead of .bfloat16()), or round stochastically.",
+    settle="precision",
+    cost_steps=4,
+    change={"precision": "fp32-master"},
+)

@@ -1,0 +1,32 @@
+"""The plateau is the noise ball of the present learning rate; decaying it cashes in.
+
+Told from a capacity floor by an anneal fork in which training and validation both drop.
+"""
+
+from traindx.cause import Cause
+
+lr_noise_floor = Cause(
+    name="lr-noise-floor",
+    title="the loss has reached the noise floor of this learning rate",
+    likely={
+        "OPTM005": 0.9,
+        "LOSS003": 0.6,
+        "OPTM013": 0.4,
+        "GRAD005": 0.4,
+        "LOSS005": 0.25,
+        "GRAD007": 0.2,
+        "EVAL002": 0.2,
+    },
+    prior=1.5,
+    verdict="wait",
+    cure="Let the planned decay come, or start a cosine or linear decay to zero now; an average of the weights (EMA) "
+    "does the same sooner.",
+    refutes=("OPTM003", "LOSS008", "LOSS002", "OPTM001", "LOSS001", "EVAL001"),
+    settle="anneal",
+    cost_steps=200,
+    not_yet=(
+        "do not stop: the decay will bring a drop",
+        "do not enlarge the model before the rate has decayed",
+    ),
+    change={"schedule": "anneal"},
+)

@@ -1,0 +1,48 @@
+"""The learning rate is too small to matter.
+
+Told from a collapsed schedule by a rate that never was higher, from frozen or missing gradients by their exact facts.
+"""
+
+from traindx.cause import Cause
+
+lr_too_low = Cause(
+    name="lr-too-low",
+    title="the learning rate is too low",
+    likely={
+        "OPTM001": 0.85,
+        "LOSS002": 0.4,
+        "LOSS004": 0.3,
+        "LOSS009": 0.2,
+        "EVAL004": 0.2,
+        "OPTM009:idle": 0.2,
+        "LOSS011": 0.15,
+        "LOSS003": 0.1,
+        "EVAL007": 0.05,
+    },
+    prior=2.0,
+    verdict="restart",
+    cure="Raise the learning rate ten times[[ (now {lr})]], or take what `traindx trial lr-range` gives, and start again.",
+    refutes=(
+        "OPTM002",
+        "OPTM003",
+        "GRAD004",
+        "NUMR005",
+        "NUMR007",
+        "NUMR009",
+        "OPTM008",
+        "OPTM010:idle",
+        "WIRE001",
+        "WIRE003",
+        "WIRE016",
+        "WIRE006",
+        "WIRE010",
+        "WIRE002:nothing",
+        "GRAD001",
+        "ACTV005",
+        "OPTM006:always",
+    ),
+    settle="lr-range",
+    cost_steps=120,
+    not_yet=("do not enlarge the model before steps move it",),
+    change={"lr": 10.0},
+)

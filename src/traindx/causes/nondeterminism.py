@@ -1,0 +1,17 @@
+"""The same seed gives different runs."""
+
+from traindx.cause import Cause
+
+nondeterminism = Cause(
+    name="nondeterminism",
+    title="the run is not deterministic",
+    likely={
+        "REPR001": 0.95,
+        "REPR004": 0.2,
+    },
+    prior=0.4,
+    verdict="fix-and-resume",
+    cure="traindx.seed_everything(seed, deterministic=True)[[; first difference in {where}]].",
+    settle="determinism",
+    cost_steps=6,
+)

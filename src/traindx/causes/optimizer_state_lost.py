@@ -1,0 +1,23 @@
+"""The run was resumed without the optimizer's state."""
+
+from traindx.cause import Cause
+
+optimizer_state_lost = Cause(
+    name="optimizer-state-lost",
+    title="the run was resumed without the optimizer's state",
+    likely={
+        "OPTM010:stateless": 0.6,
+        "OPTM010": 0.6,
+        "REPR003": 0.6,
+        "REPR005": 0.5,
+        "LOSS006": 0.4,
+        "OPTM010:reset": 0.3,
+        "GRAD003": 0.15,
+    },
+    prior=0.7,
+    verdict="fix-and-resume",
+    cure="Load the optimizer (scheduler, scaler, random states) with the weights; if they are gone, warm the rate up "
+    "again over 200–1,000 steps.",
+    settle="resume",
+    cost_steps=10,
+)

@@ -1,0 +1,27 @@
+"""Dropout, decay, augmentation or smoothing keep training from fitting."""
+
+from traindx.cause import Cause
+
+over_regularised = Cause(
+    name="over-regularised",
+    title="regularisation keeps the model from fitting",
+    likely={
+        "LOSS009": 0.7,
+        "EVAL006": 0.5,
+        "LOSS003": 0.3,
+        "LOSS002": 0.25,
+        "LOSS011": 0.2,
+        "OPTM009:strong": 0.2,
+        "OPTM009:horizon": 0.2,
+        "WGHT002": 0.15,
+        "EVAL004": 0.15,
+    },
+    prior=0.7,
+    verdict="fix-and-resume",
+    cure="Turn dropout, weight decay, augmentation and smoothing off for a fork of 200 steps; what drops clearly is "
+    "the one to weaken.",
+    refutes=("OPTM001", "OPTM002", "WIRE006", "WIRE008", "DATA004", "DATA006", "WIRE016"),
+    settle="regularisers-off",
+    cost_steps=400,
+    change={"regularisers": "off"},
+)

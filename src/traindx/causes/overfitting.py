@@ -1,0 +1,32 @@
+"""The model memorises.
+
+Told from a mismatch by a gap that opens with time, from overconfidence by accuracy that falls too.
+"""
+
+from traindx.cause import Cause
+
+overfitting = Cause(
+    name="overfitting",
+    title="the model overfits",
+    likely={
+        "LOSS008": 0.9,
+        "EVAL005": 0.3,
+        "LOSS012": 0.3,
+        "LOSS012:stairs": 0.3,
+        "LOSS008:gap": 0.2,
+        "LOSS003:val": 0.15,
+        "EVAL007": 0.1,
+        "EVAL010": 0.1,
+        "TUNE006": 0.1,
+        "DATA004:memorised": 0.05,
+    },
+    prior=5.0,
+    verdict="stop-keep-best",
+    cure="Stop and keep the checkpoint[[ of step {best_step}]]; then weight decay 1e-2 to 1e-1, dropout .1–.3, "
+    "augmentation, fewer epochs or a smaller model.",
+    refutes=("DATA008", "DATA012:repeat", "EVAL009:buffers", "WIRE005", "DATA003:permuted", "ACTV008"),
+    settle="regularisers-off",
+    cost_steps=400,
+    not_yet=("do not add capacity",),
+    change={"weight_decay": 10.0},
+)

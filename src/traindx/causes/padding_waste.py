@@ -1,0 +1,14 @@
+"""Most tokens are padding."""
+
+from traindx.cause import Cause
+
+padding_waste = Cause(
+    name="padding-waste",
+    title="most of what is computed is padding",
+    likely={
+        "PERF009": 0.95,
+    },
+    prior=0.4,
+    verdict="fix-and-resume",
+    cure="Bucket sequences by length, pad to the longest of the batch, or pack[[: up to {gain} times as fast]].",
+)

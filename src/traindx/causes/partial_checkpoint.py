@@ -1,0 +1,19 @@
+"""A checkpoint was loaded only in part."""
+
+from traindx.cause import Cause
+
+partial_checkpoint = Cause(
+    name="partial-checkpoint",
+    title="the checkpoint was loaded only in part",
+    likely={
+        "WIRE015": 0.95,
+        "TUNE008": 0.4,
+        "LOSS010": 0.3,
+        "LOSS002": 0.05,
+    },
+    prior=0.6,
+    verdict="restart",
+    cure="Load with strict=True and read the message; strip prefixes (module., _orig_mod.)[[; missing: {where}]].",
+    settle="base-pipeline",
+    cost_steps=1,
+)

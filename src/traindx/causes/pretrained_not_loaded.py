@@ -1,0 +1,18 @@
+"""Pretrained weights are missing."""
+
+from traindx.cause import Cause
+
+pretrained_not_loaded = Cause(
+    name="pretrained-not-loaded",
+    title="the pretrained weights were not loaded",
+    likely={
+        "TUNE008": 0.95,
+        "WIRE015": 0.5,
+        "LOSS010": 0.2,
+    },
+    prior=0.5,
+    verdict="restart",
+    cure="Load with strict=True and read the message; check path and prefixes; start again.",
+    settle="base-pipeline",
+    cost_steps=1,
+)

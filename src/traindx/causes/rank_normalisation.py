@@ -1,0 +1,19 @@
+"""Losses are averaged over ranks with unequal tokens."""
+
+from traindx.cause import Cause
+
+rank_normalisation = Cause(
+    name="rank-normalisation",
+    title="losses are averaged over ranks with unequal tokens",
+    likely={
+        "DIST006": 0.97,
+        "EVAL008": 0.2,
+    },
+    prior=0.3,
+    verdict="fix-and-resume",
+    cure="Sum losses and counts over ranks and divide once.",
+    regimes=(
+        "world_size",
+        "distributed",
+    ),
+)

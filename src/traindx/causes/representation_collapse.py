@@ -1,0 +1,22 @@
+"""Features of different inputs become alike."""
+
+from traindx.cause import Cause
+
+representation_collapse = Cause(
+    name="representation-collapse",
+    title="the representation has collapsed: all inputs look alike",
+    likely={
+        "ACTV009": 0.9,
+        "SPEC006": 0.4,
+        "ACTV005": 0.3,
+        "LOSS011": 0.25,
+        "LOSS003": 0.25,
+        "EVAL004": 0.2,
+    },
+    prior=0.4,
+    verdict="restart",
+    cure="Restore what keeps embeddings apart: stop-gradient and predictor, a variance term, negatives, temperature "
+    ".1–.2, BatchNorm in the projector.",
+    refutes=("WGHT004", "OPTM002"),
+    poisons=True,
+)

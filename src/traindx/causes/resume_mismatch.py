@@ -1,0 +1,19 @@
+"""A resumed run goes on differently from an uninterrupted one."""
+
+from traindx.cause import Cause
+
+resume_mismatch = Cause(
+    name="resume-mismatch",
+    title="the resume does not restore the state",
+    likely={
+        "REPR003": 0.95,
+        "LOSS006": 0.3,
+        "OPTM010:stateless": 0.2,
+        "REPR005": 0.2,
+    },
+    prior=0.3,
+    verdict="fix-and-resume",
+    cure="Restore optimizer, scheduler, scaler, random states and the place in the data[[; first difference in {where}]].",
+    settle="resume",
+    cost_steps=10,
+)

@@ -1,0 +1,29 @@
+"""The schedule took the learning rate away too early.
+
+Told from a noise floor by updates that no longer move anything.
+"""
+
+from traindx.cause import Cause
+
+schedule_collapsed = Cause(
+    name="schedule-collapsed",
+    title="the schedule took the learning rate away",
+    likely={
+        "OPTM003": 0.95,
+        "LOSS003": 0.5,
+        "OPTM001": 0.4,
+        "WIRE010": 0.2,
+        "LOSS009": 0.15,
+        "LOSS002": 0.1,
+        "LOSS004": 0.1,
+    },
+    prior=1.5,
+    verdict="fix-and-resume",
+    cure="Lay the schedule out for the real number of updates[[ ({wanted})]] and resume with the rate back at .3 to 1 "
+    "times its peak.",
+    refutes=("OPTM002",),
+    settle="fix",
+    cost_steps=200,
+    not_yet=("do not raise the rate a little: after a decay by 1,000 a bump of 5 does nothing",),
+    change={"lr": "peak", "schedule": "relaid"},
+)

@@ -1,0 +1,17 @@
+"""Self-supervised embeddings collapse."""
+
+from traindx.cause import Cause
+
+ssl_collapse = Cause(
+    name="ssl-collapse",
+    title="the embeddings have collapsed",
+    likely={
+        "SPEC006": 0.95,
+        "ACTV009": 0.6,
+        "LOSS011": 0.1,
+    },
+    prior=0.4,
+    verdict="restart",
+    cure="Stop-gradient, a variance term, temperature .1–.2, BatchNorm in the projector.",
+    poisons=True,
+)

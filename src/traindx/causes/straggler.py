@@ -1,0 +1,19 @@
+"""One rank is slow."""
+
+from traindx.cause import Cause
+
+straggler = Cause(
+    name="straggler",
+    title="one rank holds up all others",
+    likely={
+        "DIST004": 0.97,
+        "PERF007": 0.2,
+    },
+    prior=0.3,
+    verdict="fix-and-resume",
+    cure="Balance lengths; check clock, disk and ECC of that rank.",
+    regimes=(
+        "world_size",
+        "distributed",
+    ),
+)

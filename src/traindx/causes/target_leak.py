@@ -1,0 +1,16 @@
+"""A feature gives the label away."""
+
+from traindx.cause import Cause
+
+target_leak = Cause(
+    name="target-leak",
+    title="a feature gives the label away",
+    likely={
+        "DATA007": 0.95,
+        "EVAL006": 0.2,
+        "LOSS010:low": 0.1,
+    },
+    prior=0.6,
+    verdict="restart",
+    cure="Drop[[ {where}]] unless it is known at the moment of prediction; split by time and start again.",
+)

@@ -1,0 +1,47 @@
+"""Training and validation stand close together at a high level."""
+
+from traindx.cause import Cause
+
+underfitting = Cause(
+    name="underfitting",
+    title="the model does not fit the training data",
+    likely={
+        "LOSS009": 0.85,
+        "LOSS003": 0.35,
+        "LOSS011": 0.3,
+        "LOSS009:metric": 0.3,
+        "LOSS002": 0.25,
+        "EVAL004": 0.25,
+        "WIRE014:linear": 0.2,
+        "EVAL010": 0.1,
+    },
+    prior=1.5,
+    verdict="restart",
+    cure="Fit one batch first; then less regularisation, three times the learning rate, a wider or deeper model.",
+    refutes=(
+        "OPTM001",
+        "OPTM002",
+        "OPTM003",
+        "WIRE001",
+        "WIRE003",
+        "WIRE006",
+        "WIRE007",
+        "WIRE008",
+        "WIRE016",
+        "WIRE017",
+        "WGHT004",
+        "ACTV001",
+        "ACTV005",
+        "DATA004",
+        "NUMR005",
+        "NUMR007",
+        "GRAD001",
+        "GRAD004",
+        "TUNE005",
+        "DATA010:conflicts",
+    ),
+    settle="overfit",
+    cost_steps=300,
+    not_yet=("do not enlarge the model before it fits one batch",),
+    change={"lr": 3.0, "regularisers": "off"},
+)

@@ -1,0 +1,25 @@
+"""Regression targets are far from unit scale."""
+
+from traindx.cause import Cause
+
+unscaled_targets = Cause(
+    name="unscaled-targets",
+    title="regression targets are not scaled",
+    likely={
+        "LOSS010:large": 0.7,
+        "LOSS010": 0.6,
+        "GRAD006": 0.3,
+        "GRAD002": 0.2,
+        "WIRE007:unreachable": 0.2,
+        "LOSS004": 0.2,
+        "LOSS009": 0.2,
+        "LOSS001": 0.15,
+    },
+    prior=0.5,
+    verdict="restart",
+    cure="Standardise the targets with the training set's mean and deviation, and scale predictions back for reporting.",
+    refutes=("DATA002", "WIRE008", "WGHT005"),
+    settle="loss-at-init",
+    cost_steps=15,
+    change={"normalisation": "targets"},
+)

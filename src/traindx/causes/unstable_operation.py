@@ -1,0 +1,35 @@
+"""An operation left its domain (log of 0, division by 0, sqrt at 0, exp overflow).
+
+Told from a divergence by a loss that was fine until the very step, and by the replay that names the operation.
+"""
+
+from traindx.cause import Cause
+
+unstable_operation = Cause(
+    name="unstable-operation",
+    title="an operation is numerically unstable",
+    likely={
+        "NUMR001:origin": 0.7,
+        "NUMR001": 0.6,
+        "NUMR003": 0.6,
+        "LOSS001:nonfinite": 0.6,
+        "NUMR002": 0.5,
+        "LOSS001": 0.5,
+        "NUMR002:origin": 0.4,
+        "NUMR002:named": 0.3,
+        "NUMR008": 0.15,
+        "NUMR005": 0.15,
+        "NUMR001:batch": 0.1,
+        "LOSS011": 0.05,
+        "GRAD004": 0.05,
+    },
+    prior=2.5,
+    verdict="fix-and-resume",
+    cure="Guard[[ {where}]]: fused losses instead of log(softmax), clamp before log, ε inside sqrt and in divisors, "
+    "mask empty rows before the softmax.",
+    refutes=("DATA001:nonfinite", "OPTM002", "TUNE002", "NUMR004:replay", "NUMR003:loaded"),
+    settle="nan-replay",
+    cost_steps=3,
+    not_yet=("do not lower the rate first: it changes the run before the cause is known",),
+    poisons=True,
+)

@@ -1,0 +1,30 @@
+"""Gradients fade on their way to the first layers."""
+
+from traindx.cause import Cause
+
+vanishing_gradients = Cause(
+    name="vanishing-gradients",
+    title="gradients vanish before they reach the first layers",
+    likely={
+        "GRAD001": 0.9,
+        "LOSS002": 0.5,
+        "GRAD001:hidden": 0.4,
+        "LOSS009": 0.3,
+        "OPTM001": 0.3,
+        "ACTV004:fades": 0.3,
+        "LOSS011": 0.3,
+        "ACTV003": 0.25,
+        "EVAL004": 0.25,
+        "WGHT005:small": 0.2,
+        "LOSS003": 0.15,
+    },
+    prior=0.8,
+    verdict="restart",
+    cure="Use ReLU or GELU, residual connections and normalisation, He or Xavier initialisation; recurrent nets: gate "
+    "bias +1, orthogonal matrices.",
+    refutes=("WIRE003", "ACTV001", "OPTM002", "WGHT004", "GRAD004:all", "WIRE006"),
+    settle="overfit",
+    cost_steps=300,
+    not_yet=("do not raise the rate: the last layers would blow up",),
+    change={"init": "kaiming"},
+)

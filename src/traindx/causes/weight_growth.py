@@ -1,0 +1,27 @@
+"""Weights grow without bound."""
+
+from traindx.cause import Cause
+
+weight_growth = Cause(
+    name="weight-growth",
+    title="weights grow without bound",
+    likely={
+        "WGHT001": 0.9,
+        "ACTV004:grows": 0.4,
+        "GRAD002": 0.35,
+        "ACTV004": 0.3,
+        "ACTV007": 0.3,
+        "LOSS001": 0.3,
+        "LOSS006": 0.2,
+        "NUMR004": 0.15,
+        "LOSS005": 0.15,
+    },
+    prior=0.4,
+    verdict="fix-and-resume",
+    cure="Add weight decay (.01–.1) or a constraint[[ on {where}]], lower the rate by 3, clip gradients.",
+    refutes=("WIRE004", "OPTM002"),
+    settle="regularisers-off",
+    cost_steps=400,
+    poisons=True,
+    change={"weight_decay": "on", "lr": 0.3},
+)

@@ -1,0 +1,84 @@
+"""What every cause promises."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+
+from traindx import cause as causes_
+from traindx import signals
+from traindx.cause import Cause
+from traindx.finding import Severity
+from traindx.rule import catalogue as rules
+
+CAUSES = list(causes_.catalogue().values())
+every_cause = pytest.mark.parametrize("cause", CAUSES, ids=[c.name for c in CAUSES])
+
+
+def _code(key: str) -> str:
+    return key.partition(":")[0]
+
+
+@every_cause
+def test_names_only_rules_that_exist(cause: Cause) -> None:
+    unknown = sorted({_code(k) for k in (*cause.likely, *cause.refutes)} - set(rules()))
+    assert not unknown, f"{cause.name} names unknown rules {unknown}"
+
+
+@every_cause
+def test_names_only_sentences_that_its_rules_say(cause: Cause) -> None:
+    for key in (*cause.likely, *cause.refutes):
+        code, _, variant = key.partition(":")
+        assert not variant or variant in rules()[code].says, f"{cause.name}: {code} never says '{variant}'"
+
+
+@every_cause
+def test_names_only_trials_and_changes_that_exist(cause: Cause) -> None:
+    assert cause.settle == "" or cause.settle in causes_.TRIALS
+    assert set(cause.change) <= set(causes_.CHANGES)
+    assert bool(cause.cost_steps) <= bool(cause.settle), "a cost belongs to a trial"
+
+
+@every_cause
+def test_is_a_likelihood_with_a_prior(cause: Cause) -> None:
+    assert cause.prior > 0
+    assert cause.likely and all(0 < share < 1 for share in cause.likely.values())
+    assert max(cause.likely.values()) >= 0.5, "nothing that is usually found would name it"
+    assert not {k for k in cause.refutes if k in cause.likely}, "a finding cannot speak for and against the same cause"
+
+
+@every_cause
+def test_reads_as_a_sentence(cause: Cause) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", cause.name)
+    assert cause.title[0].islower() or cause.title.split()[0] in ("Adam's", "BatchNorm's", "NaNs")
+    assert not cause.title.endswith(".") and cause.cure.endswith(".")
+    assert cause.verdict in causes_.VERDICTS
+    assert all(flag in signals.FACTS for flag in cause.regimes)
+
+
+@every_cause
+def test_its_cure_fills_only_optional_clauses(cause: Cause) -> None:
+    always = re.sub(r"\[\[.*?\]\]", "", cause.cure)
+    assert not [name for _, name, _, _ in string.Formatter().parse(always) if name], "a value that may be missing needs [[ ]]"
+
+
+def test_every_cause_lives_in_a_file_of_its_name() -> None:
+    import traindx.causes as package
+
+    files = {m.stem for m in map(__import__("pathlib").Path, package.__path__) for m in m.glob("*.py")} - {"__init__"}
+    assert files == {c.name.replace("-", "_") for c in CAUSES}
+
+
+def test_every_rule_that_alarms_is_explained_by_a_cause() -> None:
+    explained = {_code(k) for c in CAUSES for k in c.likely}
+    alarming = {code for code, r in rules().items() if r.severity > Severity.INFO}
+    assert not alarming - explained
+
+
+def test_every_rule_is_the_best_witness_of_some_cause_or_a_symptom() -> None:
+    """Rules that are facts of their own must make a cause likely by themselves; curves and symptoms need not."""
+    facts = {code for code in rules() if code[:4] in ("WIRE", "DATA", "TUNE", "DIST", "SPEC", "REPR", "PERF", "NUMR")}
+    strong = {_code(k) for c in CAUSES for k, share in c.likely.items() if share >= 0.8}
+    assert not facts - strong - {"NUMR001", "NUMR002", "NUMR003", "NUMR005"}
