@@ -85,8 +85,8 @@ def _from_events(run: Run) -> Iterator[Break]:
         benign = what == "buffer" and value in ("inf", "-inf") and event.step <= start
         if what not in ORDER or benign or (what == "grad" and event.step in skipped):
             continue
-        raw = event.data.get("names") or ()
-        names = (raw,) if isinstance(raw, str) else tuple(str(n) for n in raw)
+        raw = event.data.get("names")
+        names = (raw,) if isinstance(raw, str) else tuple(str(n) for n in raw) if isinstance(raw, list | tuple) else ()
         yield Break(what, event.step, value, names, event.data.get("when") == "before", True, i)
 
 

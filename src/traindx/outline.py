@@ -12,6 +12,17 @@ from traindx import facts
 from traindx.run import Matrix, Run
 
 
+def named(value: object) -> tuple[str, ...]:
+    """Names from a name or a list of names; nothing for anything else.
+
+    >>> named("a"), named(["a", "b"]), named(3)
+    (('a',), ('a', 'b'), ())
+    """
+    if isinstance(value, str):
+        return (value,)
+    return tuple(str(v) for v in value) if isinstance(value, list | tuple) else ()
+
+
 def shapes(run: Run) -> dict[str, tuple[int, ...]]:
     """Parameter name → sizes, where the model was seen."""
     table = facts.table(run, "model.param_shapes")

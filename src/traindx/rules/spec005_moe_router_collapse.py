@@ -46,14 +46,14 @@ def moe_router_collapse(run: Run, *, peak: float = 4.0, entropy: float = 0.5) ->
     routers: dict[str, list[int]] = {}
     for i, name in enumerate(load.names):
         routers.setdefault(name.rpartition("/")[0] or "the router", []).append(i)
-    late = load.values[-max(len(load) // 5, 5) :]
+    late = np.where(np.isfinite(load.values), load.values, np.nan)[-max(len(load) // 5, 5) :]
     for router, columns in routers.items():
         part = late[:, columns]
         if len(columns) < 2 or not np.all(np.isfinite(part).any(axis=0)):
             continue
         mean = np.nanmean(part, axis=0)
         total = float(mean.sum())
-        if not total > 0 or np.any(mean < 0):
+        if not 0 < total < np.inf or np.any(mean < 0):
             continue
         share = mean / total
         used = share[share > 0]

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from traindx import outline
 from traindx.finding import Confidence, Evidence, Muted
 from traindx.rule import rule
 from traindx.run import Run
@@ -43,5 +44,5 @@ def tying_broken(run: Run) -> Iterator[Evidence]:
         raise Muted("sharded parameters are copies by design")
     groups = run.fact("model.tying_broken") or ()
     for group in groups if isinstance(groups, list | tuple) else ():
-        names = (group,) if isinstance(group, str) else tuple(str(n) for n in group)
-        yield Evidence(where=names, steps=run.steps)
+        if names := outline.named(group):
+            yield Evidence(where=names, steps=run.steps)

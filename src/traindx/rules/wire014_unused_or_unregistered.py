@@ -69,9 +69,9 @@ def unused_or_unregistered(run: Run, *, worth: float = 0.01) -> Iterator[Evidenc
     adapters = {outline.owner(n) for n in facts.strings(run, "model.adapters")}
     pairs = run.fact("model.linear_pairs")
     for pair in pairs if isinstance(pairs, list | tuple) else ():
-        names_ = (pair,) if isinstance(pair, str) else tuple(str(n) for n in pair)
-        if not adapters & set(names_):
-            yield Evidence(where=names_, say="linear", severity=Severity.INFO)
+        both = outline.named(pair)
+        if both and not adapters & set(both):
+            yield Evidence(where=both, say="linear", severity=Severity.INFO)
 
 
 def _unregistered(run: Run) -> Iterator[Evidence]:

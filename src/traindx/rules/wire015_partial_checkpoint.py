@@ -70,7 +70,7 @@ def _loaded(run: Run) -> tuple[list[str], list[str], float]:
     if not loaded:
         first = next((e for e in run.events_of("load") if run.steps is None or e.step <= run.steps[0]), None)
         loaded = first.data if first else {}
-    missing, unexpected = ([str(k) for k in loaded.get(key) or ()] for key in ("missing", "unexpected"))
+    missing, unexpected = (list(outline.named(loaded.get(key))) for key in ("missing", "unexpected"))
     return missing, unexpected, facts.number(loaded.get("unloaded_share"), outline.share(run, missing))
 
 
