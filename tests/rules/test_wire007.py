@@ -75,3 +75,14 @@ def test_least_squares_gans_are_left_alone() -> None:
 def test_remarks_stay_info(facts: dict[str, object]) -> None:
     [found] = rule.findings(loss("bce_logits", **facts))
     assert found.severity is Severity.INFO
+
+
+def test_an_unbounded_side_is_said_as_such() -> None:
+    head = {"kind": "relu", "module": None, "range": [0.0, None]}
+    [found] = rule.findings(loss("mse", **{"model.head_activation": head, "loss.unreachable_share": 0.5}))
+    assert "(0 to inf)" in found.message
+
+
+def test_binary_targets_beyond_the_unit_interval() -> None:
+    [found] = rule.findings(loss("bce_logits", **{"loss.unreachable_share": 0.3}))
+    assert found.variant == "unreachable" and "(0 to 1)" in found.message

@@ -31,3 +31,11 @@ def test_routers_with_capacity_mix_by_design() -> None:
 
 def test_without_a_measurement_it_is_blind() -> None:
     assert rule.outcome(a_run(loss__train=[1.0])).status is Status.BLIND
+
+
+def test_a_log_softmax_over_the_batch_is_seen_by_its_axis() -> None:
+    head = {"kind": "log_softmax", "range": [None, 0.0], "dim": 0}
+    [found] = rule.findings(a_run(facts={"model.head_activation": head, "loss.input_shape": [32, 10]}))
+    assert found.variant == "softmax"
+    right = {"model.head_activation": {**head, "dim": 1}, "loss.input_shape": [32, 10]}
+    assert rule.outcome(a_run(facts=right)).status is Status.BLIND

@@ -53,6 +53,10 @@ def test_memorising_shows_in_validation() -> None:
     assert not list(rule.findings(model(0.005, val=3.0, **{"loss.next_target_share": 1.0})))
 
 
+def test_unseen_masks_leave_it_blind() -> None:
+    assert rule.outcome(model(1.5, **{"loss.next_target_share": 1.0})).status is Status.BLIND
+
+
 def test_a_measured_leak_is_a_fact() -> None:
     [found] = rule.findings(model(1.5, **{"trial.future_leak": {"ratio": 0.3}}))
     assert found.variant == "future" and found.confidence is Confidence.EXACT

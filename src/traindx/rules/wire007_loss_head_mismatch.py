@@ -101,7 +101,10 @@ def _head(run: Run, kind: str, where: tuple[str, ...], limit: float) -> Iterator
         yield Evidence(
             where=places, steps=run.steps, say="bounded-logits", severity=Severity.WARNING, facts={"activation": name}
         )
-    elif kind in REGRESSION and share > limit:
+    elif kind in (*REGRESSION, "bce", "bce_logits") and share > limit:
+        if kind not in REGRESSION:
+            name, lo, hi = "binary", 0.0, 1.0
+        lo, hi = -math.inf if math.isnan(lo) else lo, math.inf if math.isnan(hi) else hi
         severity = Severity.CRITICAL if share > 0.1 else Severity.WARNING
         seen = {"share": share, "activation": name or "bounded", "lo": lo, "hi": hi}
         yield Evidence(where=places, steps=run.steps, say="unreachable", severity=severity, facts=seen)

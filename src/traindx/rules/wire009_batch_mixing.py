@@ -28,14 +28,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traindx import facts
-from traindx.finding import Confidence, Evidence, Severity
+from traindx.finding import Blind, Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
 
 
 @rule(
     "WIRE009",
-    needs={"fact:trial.batch_mixing | fact:loss.column_probabilities": 1},
+    needs={"fact:trial.batch_mixing | fact:loss.column_probabilities | fact:model.head_activation": 1},
     says={
         "": "a sample's output depends on other samples of the batch (gradient ratio {ratio:.2g})",
         "softmax": "the outputs sum to one over the batch: softmax is applied along the batch axis",
@@ -50,8 +50,12 @@ from traindx.run import Run
 )
 def batch_mixing(run: Run, *, ratio: float = 1e-6) -> Iterator[Evidence]:
     # [x] 0 in plain models, .098 for softmax over the batch, 1.0 for a transposed reshape, 0 for BatchNorm in eval mode.
-    if run.fact("loss.column_probabilities") and not run.fact("loss.probabilities"):
+    if (run.fact("loss.column_probabilities") and not run.fact("loss.probabilities")) or _over_the_batch(run):
         yield Evidence(where=facts.strings(run, "loss.site"), steps=run.steps, say="softmax")
+    elif "trial.batch_mixing" not in run.facts:
+        raise Blind(
+            "only a softmax over the batch could be ruled out; the dependency trial sees the rest", "trial.batch_mixing"
+        )
     measured = facts.table(run, "trial.batch_mixing")
     found = facts.number(measured.get("ratio"), 0.0)
     if found > ratio:
@@ -61,3 +65,10 @@ def batch_mixing(run: Run, *, ratio: float = 1e-6) -> Iterator[Evidence]:
             severity=Severity.INFO if mixes else None,
             facts={"ratio": found},
         )
+
+
+def _over_the_batch(run: Run) -> bool:
+    """Whether the last activation is a (log-)softmax along the first axis of (N, C) outputs."""
+    head, shape = facts.table(run, "model.head_activation"), run.fact("loss.input_shape")
+    flat = isinstance(shape, list | tuple) and len(shape) == 2
+    return flat and head.get("kind") in ("softmax", "log_softmax") and head.get("dim") == 0

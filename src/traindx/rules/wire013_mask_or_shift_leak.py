@@ -33,7 +33,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts, regime
-from traindx.finding import Confidence, Evidence, Severity
+from traindx.finding import Blind, Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
 
@@ -90,6 +90,8 @@ def _next_token(run: Run, where: tuple[str, ...], level: float, solved: bool) ->
         # An encoder beside a masked decoder is fine: then some calls are masked and this is not reached.
         yield Evidence(where=where, steps=run.steps, say="unmasked", confidence=Confidence.STRONG, facts={"calls": bare})
         return
+    if not masks and not solved:
+        raise Blind("predicts the next token; whether its attention is masked was not seen", "trial.future_leak")
     val = _level(run, "loss/val")
     if solved and val < 2 * max(level, 0.05):
         yield Evidence(
