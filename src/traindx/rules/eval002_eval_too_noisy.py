@@ -41,8 +41,7 @@ from traindx.run import Run
     needs={"loss/val": 6},
     says={
         "": "evaluations scatter by {se:.2g} ({relative:.1%} of the level); the best one (step {best}) leads by only "
-        "{lead:.1g}: "
-        "differences below {resolution:.2g} mean nothing",
+        "{lead:.2g}: differences below {resolution:.2g} mean nothing",
     },
     fix="Use {samples} validation samples for a resolution of 1 %, or compare checkpoints sample by sample; smooth "
     "over three evaluations.",
@@ -55,12 +54,13 @@ def eval_too_noisy(
     deviations: float = 2.0,  # CATALOGUE EVAL002
 ) -> Iterator[Evidence]:
     val = regime.curve(run, "loss/val")
-    if len(val) < 6:
+    if len(val) < 6 or (len(val) < 8 and not len(run.series("eval/loss_se"))):
         return
     late = val.values[len(val) // 2 :]
     level = abs(float(np.median(late)))
     known = run.series("eval/loss_se").finite().values
-    se = float(np.median(known[-5:])) if len(known) else stats.noise_sigma(val.values[-20:])
+    # Second differences of fewer than eight evaluations, or of the steep start, are curvature and not noise.
+    se = float(np.median(known[-5:])) if len(known) else stats.noise_sigma(val.values[-max(8, min(20, len(val) // 2)) :])
     if not math.isfinite(se) or level <= 0 or se < relative * level:
         return
     best = int(np.argmin(val.values))

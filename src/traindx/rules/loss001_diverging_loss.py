@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,8 +52,7 @@ from traindx.run import Floats, Run, Series
         "passing": "the {what} was {value} at step {first} and came back",
         "risen": "the {what} rose from {best:.4g} (step {first}) to {now:.4g}, {lost:.0%} of what had been gained",
         "worse": "the {what} rose from {start:.4g} to {now:.4g}: worse than before training",
-        "excursion": "the {what} climbed from {best:.4g} to {peak:.4g} between steps {first} and {last}, {lost:.0%} of what "
-        "had been gained, and came back to {now:.4g}",
+        "excursion": "the {what} climbed from {best:.4g} to {peak:.4g} after step {first} and came back to {now:.4g}",
     },
     fix={
         "": "Resume from before step {first} with a tenth of the learning rate; clip gradients at their usual norm.",
@@ -138,122 +137,133 @@ def _blown(series: Series, what: str) -> Evidence | None:
     return None
 
 
-def _climb(run: Run, series: Series, what: str, deviations: float, lost: float, ruin: float) -> Evidence | None:
+@dataclass(frozen=True)
+class _Course:
+    """A curve with its smoothed levels: levels[i] is the median of records i … i+width-1."""
+
+    series: Series
+    width: int
+    levels: Floats
+    sigma: float
+    start: float
+    now: float
+
+    def step(self, record: int) -> int:
+        return int(self.series.steps[min(record, len(self.series) - 1)])
+
+
+def _course(series: Series) -> _Course:
     y, n = series.values, len(series)
     width = max(3, min(200, n // 10))
-    smooth = _rolling_median(y, width)  # smooth[i] is the level of records i … i+width-1
-    sigma = noise_of(y)
-    last = max(3, min(20, n // 10))
-    now, start = level_of(y, -last), level_of(y, ends(n))
-    best = _best_window(run, series, smooth, width)
-    if best is None:
-        return None
-    low = float(smooth[best])
-    gained = max(start - low, 0.0)
-    onset = _onset(y, best + width - 1, low, 3 * sigma, width)
-    span = (int(series.steps[onset]), int(series.steps[-1]))
-    if _still_settling(run, series) or regime.data_changed(run, int(series.steps[best]), span[0] + 1):
-        return None
-    rise = now - low
-    facts = {
-        "what": what,
-        "best": low,
-        "start": start,
-        "now": now,
-        "noise": sigma,
-        "lost": rise / gained if gained > 0 else math.inf,
-    }
-    after = y[best + width :]
-    if (
-        rise > deviations * sigma
-        and rise > lost * gained
-        and len(after) >= min(30, max(5, n // 20))
-        and not _returning(after, low, rise)
-    ):
-        if now > start + 3 * sigma and rise > max(ruin * gained, 3 * deviations * sigma):
-            return Evidence(facts, steps=span, say="worse")
-        if rise > ruin * gained and gained > deviations * sigma:
-            return Evidence(facts, steps=span, say="risen")
-        if gained > deviations * sigma:
-            return Evidence(facts, steps=span, say="risen", severity=Severity.WARNING)
-        return None
-    return _excursion(run, series, smooth, width, sigma, gained, facts, ruin, deviations)
-
-
-def _explained(run: Run, low: int, high: int) -> bool:
-    """Whether a climb goes with a higher learning rate or with other data."""
-    rate = regime.lr(run)
-    then, later = (float(v) for v in rate.at([low, high])) if len(rate) else (math.nan, math.nan)
-    return later > 1.3 * then or any(low <= s <= high for s in regime.seams(run)) or regime.data_changed(run, low, high)
-
-
-def _rolling_median(y: Floats, width: int) -> Floats:
     view = np.lib.stride_tricks.sliding_window_view(y, width)
     stride = max(1, len(view) // 20_000)
-    coarse = np.median(view[::stride], axis=1)
-    return np.repeat(coarse, stride)[: len(view)] if stride > 1 else coarse
+    levels = np.repeat(np.median(view[::stride], axis=1), stride)[: len(view)]
+    now = level_of(y, -max(3, min(20, n // 10)))
+    return _Course(series, width, levels, noise_of(y), level_of(y, ends(n)), now)
 
 
-def _best_window(run: Run, series: Series, smooth: Floats, width: int) -> int | None:
+def _climb(run: Run, series: Series, what: str, deviations: float, lost: float, ruin: float) -> Evidence | None:
+    course = _course(series)
+    best = _best_window(run, course)
+    if best is None or regime.is_muted(course.step(len(series)), regime.muted_after_jumps(run, only_up=True)):
+        return None
+    risen = _risen(run, course, best, deviations, lost, ruin)
+    found = risen if risen is not None else _excursion(run, course, deviations, ruin)
+    if found is None:
+        return None
+    shared = {"what": what, "start": course.start, "now": course.now, "noise": course.sigma}
+    return replace(found, facts={**shared, **found.facts})
+
+
+def _best_window(run: Run, course: _Course) -> int | None:
     """The lowest level before the end, among windows whose learning rate was comparable to today's where there are such."""
-    upto = len(smooth) - width
+    upto = len(course.levels) - course.width
     if upto < 1:
         return None
     rate = regime.lr(run)
     allowed = np.ones(upto, dtype=bool)
     if len(rate) and rate.last > 0:
-        then = rate.at(series.steps[:upto] + 0)
-        then = np.where(np.isfinite(then), then, rate.last)
-        similar = then >= 0.7 * rate.last
-        if similar.sum() >= max(3, width):
+        then = rate.at(course.series.steps[:upto])
+        similar = np.where(np.isfinite(then), then, rate.last) >= 0.7 * rate.last
+        if similar.sum() >= max(3, course.width):
             allowed = similar
-    candidates = np.where(allowed, smooth[:upto], np.inf)
-    return int(np.argmin(candidates))
+    return int(np.argmin(np.where(allowed, course.levels[:upto], np.inf)))
 
 
-def _still_settling(run: Run, series: Series) -> bool:
-    end = int(series.steps[-1])
-    return regime.is_muted(end, regime.muted_after_jumps(run, only_up=True))
+def _risen(run: Run, course: _Course, best: int, deviations: float, lost: float, ruin: float) -> Evidence | None:
+    """The level at the end is above the best one, by a good part of what was gained, and does not come back."""
+    low = float(course.levels[best])
+    gained, rise, sigma = max(course.start - low, 0.0), course.now - low, course.sigma
+    after = course.series.values[best + course.width :]
+    if rise <= deviations * sigma or len(after) < min(30, max(5, len(course.series) // 20)) or _returning(after, low, rise):
+        return None
+    undone = _undone(course.series, best, course.now)
+    if rise <= lost * gained and not (rise > 0.3 * lost * gained and undone > ruin):
+        return None
+    onset = course.step(_onset(course, best + course.width - 1, low))
+    if regime.data_changed(run, course.step(best), onset + 1):
+        return None
+    facts = {"best": low, "lost": rise / gained if gained > 0 else math.inf, "undone": undone}
+    span = (onset, course.step(len(course.series)))
+    if course.now > course.start + 3 * sigma and rise > max(ruin * gained, 3 * deviations * sigma):
+        return Evidence(facts, steps=span, say="worse")
+    if gained > deviations * sigma:
+        severity = Severity.CRITICAL if rise > ruin * gained else Severity.WARNING
+        return Evidence(facts, steps=span, say="risen", severity=severity)
+    return None
 
 
-def _onset(y: Floats, after: int, low: float, reach: float, width: int) -> int:
+def _undone(series: Series, best: int, level: float) -> float:
+    """The share of the steps up to the best level that a climb to `level` sets the run back by."""
+    reached = np.flatnonzero(stats.running_median(series.values[: best + 1], 9) <= level)
+    first = int(series.steps[0])
+    span = max(1, int(series.steps[best]) - first)
+    return 1 - (int(series.steps[reached[0]]) - first) / span if len(reached) else 0.0
+
+
+def _onset(course: _Course, after: int, low: float) -> int:
     """The first record after the best level from which on the curve never comes back to it."""
-    below = np.flatnonzero(stats.running_median(y[after:], min(5, width)) <= low + reach)
-    return min(len(y) - 1, after + (int(below[-1]) + 1 if len(below) else 0))
+    smooth = stats.running_median(course.series.values[after:], min(5, course.width))
+    below = np.flatnonzero(smooth <= low + 3 * course.sigma)
+    return after + (int(below[-1]) + 1 if len(below) else 0)
 
 
 def _returning(after: Floats, low: float, rise: float) -> bool:
-    """On its way back: the last third lies well below the peak and falls."""
+    """On its way back: the last third falls and lies well below the peak."""
     third = max(4, len(after) // 3)
-    smooth = stats.running_median(after, 5)
-    peak = float(np.max(smooth))
+    peak = float(np.max(stats.running_median(after, 5)))
     falls = stats.block_theil(after[-third:], alpha=0.05).hi < 0 if len(after) >= 12 else False
     return falls and rise < 0.5 * (peak - low)
 
 
-def _excursion(
-    run: Run,
-    series: Series,
-    smooth: Floats,
-    width: int,
-    sigma: float,
-    gained: float,
-    facts: dict[str, Any],
-    ruin: float,
-    deviations: float,
-) -> Evidence | None:
-    """A climb that came back: at some time the smoothed level had lost more than half of what was gained by then."""
-    best_so_far = np.minimum.accumulate(smooth)
-    lost = smooth - best_so_far
+def _excursion(run: Run, course: _Course, deviations: float, ruin: float) -> Evidence | None:
+    """A climb that came back, or is coming back: how much was lost at its worst?"""
+    best_so_far = np.minimum.accumulate(course.levels)
+    lost = course.levels - best_so_far
     peak = int(np.argmax(lost))
-    before = float(facts["start"]) - float(best_so_far[peak])
-    if before <= 0 or before < deviations * sigma or lost[peak] < max(ruin * before, deviations * sigma):
+    low, high = float(best_so_far[peak]), float(course.levels[peak])
+    began = int(np.flatnonzero(course.levels[: peak + 1] <= low)[-1])
+    before = course.start - low
+    clear = deviations * course.sigma / math.sqrt(max(1.0, course.width / 5))  # noise of a level, with room for correlation
+    thrown = high > course.start + max(20 * course.sigma, 0.5 * abs(course.start))  # far above where it began
+    half = before > clear and lost[peak] > ruin * before
+    back = before > clear and lost[peak] > 0.05 * before and _undone(course.series, began, high) > ruin
+    if lost[peak] < clear or not (thrown or half or back):
         return None
-    began = int(np.flatnonzero(smooth[: peak + 1] <= best_so_far[peak])[-1])
-    if _explained(run, int(series.steps[began]), int(series.steps[min(peak + width, len(series) - 1)])):
+    if not thrown and _explained(run, course.step(began), course.step(peak + course.width)):
         return None
-    back = np.flatnonzero(smooth[peak:] <= best_so_far[peak] + 0.25 * lost[peak])
-    end = min(len(series) - 1, (peak + int(back[0]) if len(back) else len(smooth) - 1) + width // 2)
-    facts = {**facts, "best": float(best_so_far[peak]), "peak": float(smooth[peak]), "lost": float(lost[peak] / before)}
-    span = (int(series.steps[min(began + width // 2, len(series) - 1)]), int(series.steps[end]))
-    return Evidence(facts, steps=span, say="excursion", severity=Severity.WARNING)
+    over = np.flatnonzero(course.levels[peak:] <= low + 0.25 * lost[peak])
+    end = (peak + int(over[0]) if len(over) else len(course.levels) - 1) + course.width // 2
+    facts = {"best": low, "peak": high, "lost": float(lost[peak]) / before if before > 0 else math.inf}
+    span = (course.step(began + course.width // 2), course.step(end))
+    never = course.now > low + max(clear, 0.02 * before) and span[1] - span[0] > 0.1 * (
+        course.step(len(course.series)) - course.step(0)
+    )
+    return Evidence(facts, steps=span, say="excursion", severity=Severity.WARNING if thrown or half or never else Severity.INFO)
+
+
+def _explained(run: Run, low: int, high: int) -> bool:
+    """Whether a climb goes with a higher learning rate, a resume or other data."""
+    rate = regime.lr(run)
+    then, later = (float(v) for v in rate.at([low, high])) if len(rate) else (math.nan, math.nan)
+    return later > 1.3 * then or any(low <= s <= high for s in regime.seams(run)) or regime.data_changed(run, low, high)

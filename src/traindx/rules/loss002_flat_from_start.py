@@ -64,13 +64,15 @@ def flat_from_start(
     done = progress(series)
     if done is None or series.steps[-1] == series.steps[0]:
         raise Unsure("too few records after the warm-up", needs_steps=steps)
-    if not _flat(done, deviations, relative):
+    clearly = _flat(done, deviations, relative)
+    if not clearly and not _barely(done, relative):
         return
     updates = int(series.steps[-1] - series.steps[0])
     enough = updates >= steps or run.fact("step_unit") == "epoch" or regime.logged_by_epoch(run, name)
     if not enough or regime.in_warmup(run):
         raise Unsure(f"flat so far, but only {updates} steps were made at a useful rate", needs_steps=max(1, steps - updates))
-    _resolved(done, relative)
+    if clearly:
+        _resolved(done, relative)
     what = "training loss" if name == regime.TRAIN else "validation loss"
     numbers = {
         "what": what,
@@ -80,7 +82,7 @@ def flat_from_start(
         "records": done.points,
         "noise": done.sigma,
     }
-    found = _judged(run, series, done, numbers, near_chance)
+    found = _judged(run, series, done, numbers, near_chance) if clearly else _hint(run, series, numbers)
     if found is not None:
         yield found
 
@@ -96,11 +98,24 @@ def _counted(run: Run, series: Series) -> Series:
 
 
 def _flat(done: Progress, deviations: float, relative: float) -> bool:
+    if abs(done.drop) <= 1e-4 * abs(done.first) and done.sigma <= 1e-4 * abs(done.first) and done.points < 50:
+        return True  # a coarse log that repeats itself
     if done.sigma == 0:
-        return abs(done.drop) <= 1e-6 * abs(done.first)
+        return False
     quiet = abs(done.gain) < deviations and (done.first - done.best) < deviations * done.sigma
     slow = done.trend.direction is not Direction.FALLING or done.relative < relative
     return quiet and slow and done.trend.direction is not Direction.RISING
+
+
+def _barely(done: Progress, relative: float) -> bool:
+    """It moved, by less than 3 % and hardly more than its noise: worth a hint where no reference says better."""
+    return 0 <= done.relative < relative and done.gain < 5 and done.first - done.best < 5 * done.sigma
+
+
+def _hint(run: Run, series: Series, numbers: dict[str, object]) -> Evidence | None:
+    if regime.chance_level(run) is not None or regime.finetune(run):
+        return None
+    return Evidence(numbers, steps=(int(series.steps[0]), int(series.steps[-1])), confidence=Confidence.SUGGESTIVE)
 
 
 def _resolved(done: Progress, relative: float) -> None:

@@ -28,6 +28,7 @@ and keep the best; if neither moves, the model or the data allow no better.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -45,6 +46,9 @@ from traindx.stats import Direction
     needs={"loss/train | loss/val": 12},
     says={
         "": "the {what} is flat at {level:.4g} since step {first} ({share:.0%} of the run) after a drop of {drop:.3g}",
+        "nearly": "the {what} hardly moves any more ({level:.4g}, at most {resolution:.0%} of the drop of {drop:.3g} over "
+        "the last "
+        "third); noise hides the rest",
         "val": "the validation loss is flat at {level:.4g} since step {first} ({share:.0%} of the run) while training "
         "goes on falling",
     },
@@ -61,6 +65,7 @@ def plateau_after_drop(
     *,
     eps: float = 0.01,  # CATALOGUE 2.3: share of the drop over the window
     coarse: float = 0.03,  # the same below 24 records, then only as a hint
+    hardly: float = 0.12,  # share of the drop over the last third that noise may hide in a hint
     left: float = 0.3,  # share of the planned steps that makes a plateau worth a warning
 ) -> Iterator[Evidence]:
     if regime.in_warmup(run):
@@ -69,32 +74,33 @@ def plateau_after_drop(
     doubts: list[Unsure] = []
     for name, series in ((regime.TRAIN, train), (regime.VAL, val)):
         try:
-            found = _stands(run, series, eps, coarse)
+            found = _stands(run, series, eps, coarse, hardly)
         except Unsure as doubt:
             doubts.append(doubt)
             continue
         if found is None:
             continue
-        if name == regime.VAL and len(train) >= 12 and not _falls(train):
-            continue
-        say = "val" if name == regime.VAL and len(train) >= 12 else ""
+        say = "val" if name == regime.VAL and len(train) >= 12 and _falls(train) else ""
         yield _evidence(run, series, found, say, "training loss" if name == regime.TRAIN else "validation loss", left)
         return
     if doubts:
         raise doubts[0]
 
 
-def _stands(run: Run, series: Series, eps: float, coarse: float) -> Plateau | None:
+def _stands(run: Run, series: Series, eps: float, coarse: float, hardly: float) -> Plateau | None:
     done = progress(series)
     if done is None or len(series) < 12:
         return None
-    gained = float(np.max(stats.running_median(series.values, 5)) - done.now)
+    gained = _top(series) - done.now
     if gained <= 0 or gained < 4 * done.sigma or gained < 0.03 * abs(done.first):
         return None  # nothing was gained: LOSS002 looks at that
     if not regime.may_be_negative(run) and done.now < 0.02 * gained:
         return None  # down to almost nothing: finished
     found = plateau(series, eps=eps if len(series) >= 24 else coarse)
     if found is None:
+        near = _nearly(series, gained, hardly)
+        if near is not None:
+            return near
         trend = stats.trend_verdict(series.values, max(8, int(0.15 * len(series))), scale=gained, eps=eps)
         if trend.direction is Direction.UNSURE:
             raise Unsure(
@@ -105,6 +111,27 @@ def _stands(run: Run, series: Series, eps: float, coarse: float) -> Plateau | No
     if grid > eps * gained:
         raise Unsure(f"values are rounded to {grid:g}, too coarse to tell flat from slow", resolution=grid / gained)
     return None if _falls(series) or _promising(series, gained, found) else found
+
+
+def _top(series: Series) -> float:
+    """The level the curve came down from: the highest of its first half."""
+    return float(np.max(stats.running_median(series.values, 5)[: max(1, len(series) // 2)]))
+
+
+def _nearly(series: Series, gained: float, hardly: float) -> Plateau | None:
+    """Not proven flat, but what noise may hide is small: worth a hint."""
+    size = int(0.35 * len(series))
+    if len(series) < 30:
+        return None
+    third = stats.trend_verdict(series.values, size, scale=gained, grow=False)
+    half = stats.trend_verdict(series.values, len(series) // 2, scale=gained, grow=False)
+    if (
+        third.direction is not Direction.UNSURE
+        or third.resolution > hardly
+        or max(abs(third.change), abs(half.change)) > hardly / 2
+    ):
+        return None
+    return Plateau(len(series) - size, third.level, math.nan, third, 0.35)
 
 
 def _in_steps(run: Run, records: int) -> int:
@@ -128,12 +155,13 @@ def _evidence(run: Run, series: Series, found: Plateau, say: str, what: str, lef
     numbers = {
         "what": what,
         "level": found.level,
-        "drop": float(np.max(stats.running_median(series.values, 5)) - found.level),
+        "drop": _top(series) - found.level,
         "share": (last - first) / span,
         "resolution": found.trend.resolution,
         "noise": noise_of(series.values[found.start :]),
     }
-    early = len(series) < 24
+    early = len(series) < 24 or math.isnan(found.se)
+    say = "nearly" if math.isnan(found.se) and not say else say
     worth = _much_left(run, last, left) or _target_missed(run, found.level)
     return Evidence(
         numbers,

@@ -5,8 +5,10 @@
 The excess-variance ratio: the variance of the loss around its running median, over the variance that drawing this batch from
 these samples would give (from the spread of the per-sample losses). It is about 1 for pure mini-batch noise, however wild the
 curve looks. Fires at 3 or more in three of the last five windows, the newest among them. Where the per-sample spread was not
-recorded it only hints: the band is at least twice as wide as the run's own quietest stretch at the same learning rate and the
-loss does not fall, or records alternate up and down, which sampling noise never does.
+recorded it looks for company: training and validation are different samples, so that losses which bounce together over at
+least eight evaluations show that the weights swing. Else it only hints: the band is at least twice as wide as the run's own
+quietest stretch at the same learning rate and the loss does not fall, or records alternate up and down, which sampling noise
+never does.
 
 ## Why it matters
 
@@ -48,6 +50,9 @@ from traindx.stats import Direction
         "mild": "the training loss shakes {ratio:.1f} times more than drawing batches explains",
         "wider": "the band of the training loss is {ratio:.1f} times wider than at its quietest at this learning rate, and the "
         "loss does not fall",
+        "together": "training and validation bounce up and down together (correlation {rho:.2f} over {records} "
+        "evaluations): the "
+        "weights swing, not the samples",
         "zigzag": "the training loss alternates up and down by {swing:.3g} (correlation of neighbours {rho:.2f}, {records} "
         "records)",
     },
@@ -78,7 +83,7 @@ def oscillation(
         elif np.count_nonzero(last >= hint) >= min(3, len(last)) and last[-1] >= hint:
             yield Evidence(numbers, steps=span, say="mild", severity=Severity.INFO)
         return
-    hints = list(_by_eye(run, series, wider))
+    hints = list(_together(run)) or list(_by_eye(run, series, wider))
     yield from hints
     if not hints and not len(run.series("loss/sample_var")):
         raise Blind("the loss alone does not tell shaking weights from sampling noise", "loss/sample_var")
@@ -136,6 +141,31 @@ def _same_rate(run: Run, series: Series) -> Series:
         return series
     then = rate.at(series.steps)
     return series.where(np.abs(np.log(np.maximum(then, 1e-300) / rate.last)) < 0.4)
+
+
+def _together(run: Run) -> Iterator[Evidence]:
+    """Training batches and the validation set are different samples: if both losses bounce alike, the weights do."""
+    val = regime.curve(run, regime.VAL)
+    if len(val) < 8:
+        return
+    train = regime.losses_at(run, val.steps, half=0.05)
+    a, b = np.diff(val.values, 2), np.diff(train, 2)
+    if not np.isfinite(b).all() or a.std() == 0 or b.std() == 0:
+        return
+    rho = float(np.corrcoef(a, b)[0, 1])
+    moves = np.diff(val.values)
+    gained = float(np.max(val.values) - np.median(val.values[-3:]))
+    up = float(np.sum(moves[moves > 0]))
+    turns = float(np.mean(np.diff(np.sign(moves)) != 0))
+    sure = math.atanh(min(rho, 0.999)) * math.sqrt(max(1, len(a) - 3)) if rho > 0 else 0.0
+    if sure < 2.3 or rho < 0.5 or up < 0.5 * max(gained, 0.0) or turns < 0.4:
+        return
+    rate = regime.lr(run).values
+    steady = len(rate) > 2 and float(np.min(rate)) > 0.6 * float(np.max(rate))
+    strong = steady and len(val) >= 20 and stats.trend_verdict(val.values).direction is not Direction.FALLING
+    span = (int(val.steps[0]), int(val.steps[-1]))
+    numbers = {"rho": rho, "records": len(val), "up": up, "gained": gained}
+    yield Evidence(numbers, steps=span, say="together", confidence=Confidence.STRONG if strong else Confidence.SUGGESTIVE)
 
 
 def _settled(series: Series) -> Series:

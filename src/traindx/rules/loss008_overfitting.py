@@ -76,19 +76,30 @@ def overfitting(
     val, train = val.where(known), train[known]
     if len(val) < 4:
         raise Unsure(f"{len(val)} evaluations with a training loss are too few", needs_steps=_more(val, 4))
+    val, train = _blocked(val, train)
     found = stats.overfit_na(val.values, train, negative=regime.may_be_negative(run))
-    if found.fired is not None and not _still_up(found):
+    passed = found.fired is not None and not _still_up(found)
+    if passed and found.fired is not None:
         yield _passed(val, train, found, found.fired)
-        return
-    sure = Confidence.STRONG if found.fired is not None else _short(val, train) if len(val) < 8 else None
+    sure = None if passed else Confidence.STRONG if found.fired is not None else _short(val, train) if len(val) < 8 else None
     if sure is not None:
         yield _rise(run, val, train, found, sure, plain)
         return
     wide = _gap(run, val, train, found, gap)
     if wide is not None:
         yield wide
-    elif len(val) < 8:
+    elif len(val) < 8 and not passed:
         raise Unsure(f"{len(val)} evaluations do not prove a rise", needs_steps=_more(val, 8))
+
+
+def _blocked(val: Series, train: Floats, most: int = 60) -> tuple[Series, Floats]:
+    """Hundreds of evaluations as 40 means: the test is made for a curve, not for its jitter."""
+    if len(val) <= most:
+        return val, train
+    edges = np.linspace(0, len(val), 41).astype(np.int64)
+    ends = val.steps[edges[1:] - 1]
+    means = [np.add.reduceat(part, edges[:-1]) / np.diff(edges) for part in (val.values, train)]
+    return Series(ends, means[0]), means[1]
 
 
 def _more(val: Series, wanted: int) -> int:
@@ -182,10 +193,11 @@ def _gap(run: Run, val: Series, train: Floats, found: Overfit, least: float) -> 
     best = int(np.argmin(val.values))
     third = max(1, len(val) // 3)
     before, since = val.values[:-third], val.values[-third:]
-    stalled = float(np.min(since)) > float(np.min(before)) - 0.01 * abs(float(np.min(before)))
+    stalled = float(np.min(before) - np.min(since)) < max(0.01 * abs(float(np.min(before))), 0.1 * apart)
     fell = float(np.median(train[: max(1, len(train) // 3)]) - np.median(train[-third:]))
     noise = found.sigma if math.isfinite(found.sigma) else 0.0
-    if not (gained > 0 and apart > least * gained and apart > 3 * noise and stalled and fell > 0):
+    times = apart > 0.04 * gained and now > 3 * (now - apart) > 0  # small beside the gain, but validation is a multiple
+    if not (gained > 0 and (apart > least * gained or times) and apart > 3 * noise and stalled and fell > 0):
         return None
     if _explained_by_offset(val, train, apart):
         return None

@@ -36,8 +36,10 @@ from traindx.rule import rule
 from traindx.run import Run, Series
 from traindx.stats import Direction
 
-# Metrics that count right answers, 0 … 1: the last part of the name, lower case, holds one of these words.
-RIGHT_ANSWERS = ("acc", "map", "f1", "iou", "dice", "recall", "precision", "top1", "top5", "bleu", "auprc")
+# Metrics that count right answers, 0 … 1: their name, in lower case, holds one of these words. Recall and precision are
+# half the truth and count only where no other is there.
+WHOLE = ("acc", "map", "f1", "iou", "dice", "top1", "top5", "bleu", "auprc")
+HALF = ("recall", "precision")
 
 
 @rule(
@@ -119,15 +121,19 @@ def _against_reference(
 
 def _useless(run: Run, limit: float, few: int) -> tuple[str, float, int, tuple[int, int]] | None:
     """A metric of right answers that was evaluated often and never rose above almost nothing."""
-    best: tuple[str, float, int, tuple[int, int]] | None = None
+    for words in (WHOLE, HALF):
+        found = [
+            (name, stats.quantiles(s.values, 0.9)[0], len(s), (int(s.steps[0]), int(s.steps[-1])))
+            for name, s in _metrics(run, words)
+            if len(s) >= few and np.min(s.values) >= 0 and np.max(s.values) <= 1
+        ]
+        if found:
+            best = max(found, key=lambda f: f[1])
+            return best if best[1] < limit else None
+    return None
+
+
+def _metrics(run: Run, words: tuple[str, ...]) -> Iterator[tuple[str, Series]]:
     for name, signal in run.matching("metric/val/*").items():
-        words = name.removeprefix("metric/val/").lower()
-        if not isinstance(signal, Series) or not any(w in words for w in RIGHT_ANSWERS):
-            continue
-        values = signal.finite().values
-        if len(values) < few or np.min(values) < 0 or np.max(values) > 1:
-            continue
-        top = stats.quantiles(values, 0.9)[0]
-        if best is None or top > best[1]:
-            best = (name, top, len(values), (int(signal.steps[0]), int(signal.steps[-1])))
-    return best if best is not None and best[1] < limit else None
+        if isinstance(signal, Series) and any(w in name.removeprefix("metric/val/").lower() for w in words):
+            yield name, signal.finite()

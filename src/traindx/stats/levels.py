@@ -99,10 +99,11 @@ def integer_chance(level: float, se: float, most: int = 12) -> tuple[int, float]
     tolerance = max(3 * se if math.isfinite(se) else 0.0, 0.002 * level)
     sizes = [*range(2, most + 1), *COMMON_SIZES]
     nearest = min(sizes, key=lambda k: abs(level - math.log(k)))
-    if abs(level - math.log(nearest)) > tolerance:
+    gap = abs(level - math.log(nearest))
+    if gap > tolerance:
         return None
     density = nearest if nearest <= most else 1.0  # matches per unit of level near here: ln K are 1/K apart
-    return nearest, min(1.0, 2 * tolerance * density)
+    return nearest, min(1.0, 2 * density * max(gap, 2 * se if math.isfinite(se) else 0.0, 5e-4 * level))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -96,7 +96,9 @@ def peaks(y: ArrayLike, *, high: float = 8.0, width: int = 7, share: float = 0.1
     for i in np.flatnonzero(rest[:-1] > limit).tolist():  # the last record may as well be the start of a climb
         edge = 2.0 if i >= len(values) - 3 else 1.0  # near the end the median sees one side only
         rose = i >= 1 and values[i] - np.max(values[max(0, i - 2) : i]) > 0.5 * limit and rest[i] > edge * limit
-        if rose and (not found or i - found[-1].index > 1):
+        if found and i - found[-1].index <= 2 and values[i] > found[-1].peak:
+            found[-1] = replace(found[-1], peak=float(values[i]), z=max(found[-1].z, float(rest[i] / max(spread, 1e-300))))
+        elif rose and (not found or i - found[-1].index > 2):
             back = np.flatnonzero(values[i:] < smooth[i] + 0.5 * rest[i])
             after = int(back[0]) if len(back) else None
             found.append(Spike(i, float(rest[i] / max(spread, 1e-300)), float(values[i]), float(smooth[i]), after))
