@@ -237,6 +237,8 @@ FACTS: dict[str, str] = {
     "model.param_module": "parameter name → class of the module that owns it",
     "model.frozen": "names of parameters with requires_grad False at the first step",
     "model.frozen_modules": "names of the whole modules they make up; empty when only single tensors are frozen",
+    "model.frozen_later": "parameter name → step from which on requires_grad was False at every update of the optimizer that "
+    "holds it, though it was True at the first",
     "model.unowned": "trainable parameters in no optimizer at the first step, with a gradient",
     "model.unowned_share": "their share of all trainable parameters",
     "model.foreign_params": "number of optimizer parameters that do not belong to the model (stale optimizer)",

@@ -77,3 +77,11 @@ def test_frozen_batchnorm_that_still_counts_is_mentioned() -> None:
 
 def test_nothing_frozen_is_clear() -> None:
     assert rule.outcome(seen([])).status is Status.CLEAR
+
+
+def test_frozen_after_training_began_is_a_warning_from_that_step_on() -> None:
+    run = a_run(
+        loss__train=[1.0] * 40, facts={"model.frozen": [], "model.frozen_later": {"body.0.weight": 14, "body.0.bias": 14}}
+    )
+    [found] = rule.findings(run)
+    assert found.variant == "later" and found.severity is Severity.WARNING and found.steps == (14, 39)

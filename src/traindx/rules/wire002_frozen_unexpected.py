@@ -2,9 +2,10 @@
 
 ## What it sees
 
-`model.frozen`, the parameters with `requires_grad` False at the first step. Nothing trainable at all is critical. A
-layer whose weight is frozen while its bias learns (or the reverse) is a warning, unless most layers of the model are
-frozen in that way. Whole modules frozen before the first step are taken for intent and reported as info, with a
+`model.frozen`, the parameters with `requires_grad` False at the first step, and those that were frozen later and
+stayed so. Nothing trainable at all is critical. Parameters that learned at first and were then frozen are a warning.
+A layer whose weight is frozen while its bias learns (or the reverse) is a warning, unless most layers of the model
+are frozen in that way. Whole modules frozen before the first step are taken for intent and reported as info, with a
 remark where they were frozen although no weights were loaded (they keep random values), and where BatchNorm layers
 among them still update their statistics.
 
@@ -43,7 +44,7 @@ WHOLE = ("Linear", "Conv", "LSTM", "GRU", "RNN", "MultiheadAttention", "Bilinear
 
 @rule(
     "WIRE002",
-    needs={"fact:model.frozen": 1},
+    needs={"fact:model.frozen | fact:model.frozen_later": 1},
     says={
         "": "{count} parameters are frozen: {where}",
         "nothing": "every parameter of the model is frozen: nothing can learn",
@@ -51,6 +52,7 @@ WHOLE = ("Linear", "Conv", "LSTM", "GRU", "RNN", "MultiheadAttention", "Bilinear
         "intent": "{count} parameters in whole modules are frozen ({share:.0%} of the model): {where}",
         "scratch": "{count} parameters in whole modules are frozen ({share:.0%} of the model) though no weights were loaded: "
         "they keep their random values: {where}",
+        "later": "{count} parameters ({share:.0%} of the model) were frozen at step {first}, after training had begun: {where}",
         "statistics": "frozen modules still update their BatchNorm statistics: {where}",
     },
     fix={
@@ -63,6 +65,11 @@ WHOLE = ("Linear", "Conv", "LSTM", "GRU", "RNN", "MultiheadAttention", "Bilinear
 )
 def frozen_unexpected(run: Run, *, common: float = 0.5) -> Iterator[Evidence]:
     # [def] `common`: when more than half of the layers are frozen in part, it is a way of training (biases only), not a slip.
+    later = {str(n): int(facts.number(s, 0)) for n, s in facts.table(run, "model.frozen_later").items()}
+    if later:
+        end = run.steps[1] if run.steps else max(later.values())
+        seen = {"count": len(later), "share": outline.share(run, later)}
+        yield Evidence(where=tuple(later), steps=(min(later.values()), end), say="later", facts=seen)
     frozen = facts.strings(run, "model.frozen")
     if not frozen:
         return
