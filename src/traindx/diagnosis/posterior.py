@@ -63,7 +63,8 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
 def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome]) -> bool:
     if cause.regimes and not any(run.fact(flag) for flag in cause.regimes):
         return False
-    return any(_found(by_code, key) for key in cause.likely)
+    # a remark or a hypothesis needs no cause: something worth acting on must be among what it explains
+    return any(f.severity > Severity.INFO for key in cause.likely for f in _found(by_code, key))
 
 
 def _found(by_code: Mapping[str, Outcome], key: str) -> list[Finding]:
