@@ -34,9 +34,9 @@ TRIALS = (
     "resume",
     "sharpness",
 )
-# What `change` may hold. Numbers multiply the present value (eps and beta2 replace it, warmup is a share of the steps); words say how:
-# lr "peak" back to its highest value, "scaled" with the batch, "divided" by the micro-batches; clip "p95" of the norms;
-# schedule "anneal" to zero or "relaid" over the real number of steps; init and normalisation by what they are called.
+# What `change` may hold. Numbers multiply the present value (eps and beta2 replace it, warmup is a share of the steps).
+# Words say how: lr "peak" back to its highest value, "scaled" with the batch, "divided" by the micro-batches; clip "p95" of
+# the norms; schedule "anneal" to zero or "relaid" over the real number of steps; init and normalisation by their names.
 CHANGES = (
     "batch",
     "beta2",

@@ -30,7 +30,11 @@ def test_a_small_difference_beyond_chance_is_a_warning() -> None:
 def test_rounding_and_chance_are_clear() -> None:
     assert rule.outcome(_run(0.9304, 0.93)).status is Status.CLEAR
     assert rule.outcome(_run(0.925, 0.93, n=200)).status is Status.CLEAR
-    assert rule.outcome(_run(0.5, 0.9, name="loss")).status is Status.CLEAR  # EVAL008's
+
+
+def test_without_a_reported_metric_it_is_blind() -> None:
+    assert rule.outcome(_run(0.5, 0.9, name="loss")).status is Status.BLIND  # the loss is EVAL008's
+    assert rule.outcome(a_run({"loss/val": np.ones(5)})).status is Status.BLIND
 
 
 def _logged(loss: float, accuracy: float, **facts: Any) -> Run:
@@ -47,9 +51,8 @@ def test_an_accuracy_that_the_loss_rules_out() -> None:
 
 def test_what_is_possible_is_clear() -> None:
     assert rule.outcome(_logged(0.2, 0.75)).status is Status.CLEAR
-    assert rule.outcome(_logged(0.2, 0.4, loss__weighted=True)).status is Status.CLEAR
-    assert rule.outcome(_logged(0.2, 0.4, loss__kind="unknown")).status is Status.CLEAR
-    assert rule.outcome(_logged(0.2, 0.4, data__token={"vocab": 9})).status is Status.CLEAR
+    for more in ({"loss__weighted": True}, {"loss__kind": "unknown"}, {"data__token": {"vocab": 9}}):
+        assert rule.outcome(_logged(0.2, 0.4, **more)).status is Status.BLIND
 
 
 def test_the_limit_is_the_users() -> None:

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts
-from traindx.finding import Confidence, Evidence, Severity
+from traindx.finding import Blind, Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
 
@@ -55,12 +55,16 @@ def metric_contradicts_loss(
     grave: float = 0.05,
     slack: float = 0.03,  # rounding and averaging over batches
 ) -> Iterator[Evidence]:
+    recomputed_too = {k: v for k, v in facts.table(run, "eval.metric_recomputed").items() if k != "loss"}  # that is EVAL008's
+    bounded = _bounded(run)
+    if not recomputed_too and not bounded:
+        raise Blind("no reported metric was seen beside the predictions it was computed from", "eval.metric_recomputed")
     n = run.series("eval/samples").finite().values
     size = float(np.median(n)) if len(n) else math.nan
-    for name, both in facts.table(run, "eval.metric_recomputed").items():
+    for name, both in recomputed_too.items():
         reported, recomputed = facts.pair(both)
         gap = abs(reported - recomputed)
-        if name == "loss" or not math.isfinite(gap):  # the loss is EVAL008's
+        if not math.isfinite(gap):
             continue
         share = min(max(recomputed, 0.0), 1.0)
         error = math.sqrt(share * (1 - share) / size) if size > 0 and 0 <= recomputed <= 1 else 0.0
@@ -68,14 +72,19 @@ def metric_contradicts_loss(
         if gap > max(least, deviations * error):
             severity = Severity.CRITICAL if gap > grave * max(1.0, abs(recomputed)) else Severity.WARNING
             yield Evidence({"reported": reported, "recomputed": recomputed, "gap": gap}, (str(name),), None, "", severity)
-    yield from _bound(run, slack)
+    if bounded:
+        yield from _bound(run, bounded, slack)
 
 
-def _bound(run: Run, slack: float) -> Iterator[Evidence]:
+def _bounded(run: Run) -> str:
+    """The logged accuracy that the loss bounds from below: plain mean cross-entropy of one label per sample."""
     plain = run.fact("loss.kind") == "ce" and run.fact("loss.reduction", "mean") == "mean" and not run.fact("loss.weighted")
     logged = [n for n in run.matching("metric/val/*") if n.rsplit("/", 1)[-1].lower() in facts.ACCURACY_NAMES]
-    if not plain or facts.takes_tokens(run) or not logged or len(run.series("accuracy/val")):
-        return  # where we counted the right answers ourselves the recomputed figure has spoken
+    # Where we counted the right answers ourselves the recomputed figure has spoken.
+    return logged[0] if plain and logged and not facts.takes_tokens(run) and not len(run.series("accuracy/val")) else ""
+
+
+def _bound(run: Run, name: str, slack: float) -> Iterator[Evidence]:
     loss, accuracy = run.series("loss/val").finite(), facts.accuracy(run)
     at = np.intersect1d(loss.steps, accuracy.steps)[-3:]
     if len(at) < 3:
@@ -84,4 +93,4 @@ def _bound(run: Run, slack: float) -> Iterator[Evidence]:
     bound = 1 - values / math.log(2)
     if np.all(shares < bound - slack):
         numbers = {"accuracy": float(shares[-1]), "loss": float(values[-1]), "least": float(bound[-1])}
-        yield Evidence(numbers, (logged[0],), (int(at[0]), int(at[-1])), "bound", Severity.WARNING, Confidence.STRONG)
+        yield Evidence(numbers, (name,), (int(at[0]), int(at[-1])), "bound", Severity.WARNING, Confidence.STRONG)
