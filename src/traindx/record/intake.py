@@ -30,7 +30,9 @@ _WHOLE = 2.0**24  # up to here float32 holds every whole number
 
 Entry = tuple[Any, Any, Mapping[str, Any]]  # step, time, values
 Names = tuple[str, ...]
-Groups = dict[tuple[str, Names, tuple[int, ...]], list[tuple[int, float, Mapping[str, Any]]]]
+Widths = tuple[int, ...]
+Row = tuple[int, float, Sequence[Any]]  # step, time, the values in order of their names
+Groups = dict[tuple[str, Names, Widths], list[Row]]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class _Plan:
 
     numbers: Names
     vectors: Names
+    pick_numbers: Callable[[Mapping[str, Any]], Sequence[Any]]
+    pick_vectors: Callable[[Mapping[str, Any]], Sequence[Any]]
 
 
 class Intake:
@@ -63,11 +67,13 @@ class Intake:
         self._double: set[str] = set()
         self._mixtures: set[tuple[str, Names]] = set()
         self._plans: dict[Names, _Plan] = {}
+        self._made: dict[tuple[str, Names, Widths], Layout] = {}
 
     def names(self, signal: str, names: Sequence[str]) -> None:
         """From now on, the columns of that matrix are called so."""
         self._names[signal] = tuple(_name(n) for n in names)
         self._named = {key: value for key, value in self._named.items() if key[0] != signal}
+        self._made.clear()
 
     def define(self, identity: int) -> list[tuple[Kind, bytes]]:
         """The frames that say what a layout is."""
@@ -80,7 +86,7 @@ class Intake:
         groups: Groups = {}
         for entry in entries:
             self._sort(entry, groups)
-        return [table for (stream, names, _), rows in groups.items() for table in self._group(stream, names, rows)]
+        return [table for (stream, names, widths), rows in groups.items() for table in self._group(stream, names, widths, rows)]
 
     def _sort(self, entry: Entry, groups: Groups) -> None:
         try:
@@ -93,13 +99,15 @@ class Intake:
             self.odd["records whose step, time or values cannot be read"] += 1
             return
         plan = self._plans.get(keys)
-        if plan is None or not _as_planned(plan, values):
+        if plan is not None:
+            numbers, vectors = plan.pick_numbers(values), plan.pick_vectors(values)
+        if plan is None or not _as_planned(numbers, vectors):
             plan, values = self._plan(keys, values)
-        if plan.numbers:
-            groups.setdefault(("narrow", plan.numbers, ()), []).append((step, time, values))
-        if plan.vectors:
-            widths = tuple(len(values[name]) for name in plan.vectors)
-            groups.setdefault(("wide", plan.vectors, widths), []).append((step, time, values))
+            numbers, vectors = plan.pick_numbers(values), plan.pick_vectors(values)
+        if numbers:
+            groups.setdefault(("narrow", plan.numbers, ()), []).append((step, time, numbers))
+        if vectors:
+            groups.setdefault(("wide", plan.vectors, tuple(map(len, vectors))), []).append((step, time, vectors))
 
     def _plan(self, keys: Names, given: Mapping[str, Any]) -> tuple[_Plan, Mapping[str, Any]]:
         """The long way: look at each value, keep what is a number."""
@@ -109,7 +117,8 @@ class Intake:
             if kept is not None:
                 values[name] = kept
         numbers = tuple(name for name in values if not self._matrix[name])
-        plan = _Plan(numbers, tuple(name for name in values if self._matrix[name]))
+        vectors = tuple(name for name in values if self._matrix[name])
+        plan = _Plan(numbers, vectors, _picker(numbers), _picker(vectors))
         if len(values) == len(keys) and len(self._plans) < 4 * MOST_LAYOUTS:
             self._plans[keys] = plan
         return plan, values
@@ -141,56 +150,51 @@ class Intake:
             return True
         return False
 
-    def _group(self, stream: str, names: Names, rows: list[tuple[int, float, Mapping[str, Any]]]) -> list[Table]:
+    def _group(self, stream: str, names: Names, widths: Widths, rows: list[Row]) -> list[Table]:
         if (stream, names) not in self._mixtures:
             if len(self._mixtures) >= MOST_LAYOUTS and len(names) > 1:
-                return [table for name in names for table in self._group(stream, (name,), rows)]
+                return [
+                    t
+                    for i in range(len(names))
+                    for t in self._group(stream, names[i : i + 1], widths[i : i + 1], _only(rows, i))
+                ]
             self._mixtures.add((stream, names))
-        columns = self._numbers(names, rows) if stream == "narrow" else self._vectors(names, rows)
-        layout = Layout(tuple(c for c, _ in columns))
-        if layout.identity not in self.layouts and len(self.layouts) >= MOST_FORMS:
+        table = _numbers(rows) if stream == "narrow" else _vectors(rows)
+        if table.dtype != np.float32:
+            self._widen(names, widths, table)
+        layout = self._layout(stream, names, widths)
+        if layout is None:
             self.odd[f"records in a form not met among the first {MOST_FORMS}"] += len(rows)
             return []
-        layout = self.layouts.setdefault(layout.identity, layout)
-        singles = [block for column, block in columns if not column.double]
-        doubles = [block for column, block in columns if column.double]
-        table = Rows(
-            layout.identity,
-            0,
-            1,
-            np.array([r[0] for r in rows], np.int64),
-            np.array([r[1] for r in rows], np.float64),
-            _side(singles, len(rows), np.float32),
-            _side(doubles, len(rows), np.float64),
-        )
-        return [Table(stream, layout, table)]
+        singles, doubles = _sides(layout, table)
+        steps, times = np.array([r[0] for r in rows], np.int64), np.array([r[1] for r in rows], np.float64)
+        return [Table(stream, layout, Rows(layout.identity, 0, 1, steps, times, singles, doubles))]
 
-    def _numbers(self, names: Names, rows: list[tuple[int, float, Mapping[str, Any]]]) -> list[tuple[Column, NDArray[Any]]]:
-        pick = _picker(names)
-        try:
-            table = np.array([pick(values) for _, _, values in rows], np.float64)
-        except (TypeError, ValueError, OverflowError, ArithmeticError):
-            table = np.array([[_float(v) for v in pick(values)] for _, _, values in rows])
-        self._widen(names, table)
-        return [(Column(_name(n), None, n in self._double, 0), table[:, i : i + 1]) for i, n in enumerate(names)]
+    def _layout(self, stream: str, names: Names, widths: Widths) -> Layout | None:
+        """The layout of such records; None when there are too many already."""
+        key = (stream, names, widths)
+        if (made := self._made.get(key)) is not None:
+            return made
+        columns = []
+        for i, name in enumerate(names):
+            width = widths[i] if stream == "wide" else None
+            identity = 0 if width is None else self._name_columns(name, width)
+            columns.append(Column(_name(name), width, name in self._double, identity))
+        layout = Layout(tuple(columns))
+        if layout.identity not in self.layouts and len(self.layouts) >= MOST_FORMS:
+            return None
+        self._made[key] = self.layouts.setdefault(layout.identity, layout)
+        return self._made[key]
 
-    def _vectors(self, names: Names, rows: list[tuple[int, float, Mapping[str, Any]]]) -> list[tuple[Column, NDArray[Any]]]:
-        out = []
-        for name in names:
-            block = np.stack([values[name] for _, _, values in rows])
-            if block.dtype != np.float32:
-                block = block.astype(np.float64, copy=False)
-                if (_beyond_single(block)).any():
-                    self._double.add(name)
-            width = block.shape[1]
-            out.append((Column(_name(name), width, name in self._double, self._name_columns(name, width)), block))
-        return out
-
-    def _widen(self, names: Names, table: NDArray[np.float64]) -> None:
+    def _widen(self, names: Names, widths: Widths, table: NDArray[Any]) -> None:
         """A signal that once needed 64 bits keeps them: otherwise every such record would begin a new layout."""
-        lost = _beyond_single(table)
+        lost = _beyond_single(table).any(axis=0)
         if lost.any():
-            self._double.update(names[i] for i in np.flatnonzero(lost.any(axis=0)))
+            owner = np.repeat(np.arange(len(names)), widths or 1)
+            fresh = {names[i] for i in owner[lost]} - self._double
+            if fresh:
+                self._double |= fresh
+                self._made.clear()
 
     def _name_columns(self, name: str, width: int) -> int:
         if (known := self._named.get((name, width))) is not None:
@@ -205,25 +209,48 @@ class Intake:
         return identity
 
 
-def _as_planned(plan: _Plan, values: Mapping[str, Any]) -> bool:
-    """Whether this record has the types that the first one with its keys had; cheap, for it is asked for every record."""
-    if plan.numbers:
-        pick = _picker(plan.numbers)
-        if not set(map(type, pick(values))) <= _PLAIN:
-            return False
-    for name in plan.vectors:
-        value = values[name]
-        if type(value) is not np.ndarray or value.ndim != 1 or value.dtype.kind not in "fiub":
-            return False
-    return True
+def _as_planned(numbers: Sequence[Any], vectors: Sequence[Any]) -> bool:
+    """Whether a record has the types that the first one with its keys had; cheap, for it is asked for every record."""
+    return set(map(type, numbers)) <= _PLAIN and all(
+        type(v) is np.ndarray and v.ndim == 1 and v.dtype.kind in "fiub" for v in vectors
+    )
 
 
-def _picker(names: Names) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Takes the values of these names out of a record, as a tuple."""
+def _picker(names: Names) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """Takes the values of these names out of a record, in order."""
+    if not names:
+        return lambda values: ()
     if len(names) == 1:
         (name,) = names
         return lambda values: (values[name],)
     return itemgetter(*names)
+
+
+def _only(rows: list[Row], i: int) -> list[Row]:
+    return [(step, time, (values[i],)) for step, time, values in rows]
+
+
+def _numbers(rows: list[Row]) -> NDArray[np.float64]:
+    """(R, signals) of records of plain numbers."""
+    try:
+        return np.array([values for _, _, values in rows], np.float64)
+    except (TypeError, ValueError, OverflowError, ArithmeticError):
+        return np.array([[_float(v) for v in values] for _, _, values in rows])
+
+
+def _vectors(rows: list[Row]) -> NDArray[Any]:
+    """(R, values of all signals) of records of arrays, in 32 bits if all of them are."""
+    table = np.concatenate([v for _, _, values in rows for v in values]).reshape(len(rows), -1)
+    return table if table.dtype == np.float32 else table.astype(np.float64)
+
+
+def _sides(layout: Layout, table: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """The columns kept in 32 bits and those kept in 64."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        if not layout.doubles:
+            return table.astype(np.float32, copy=False), np.empty((len(table), 0))
+        double = np.repeat([c.double for c in layout.columns], [c.size for c in layout.columns])
+        return table[:, ~double].astype(np.float32), table[:, double].astype(np.float64)
 
 
 def _float(value: Any) -> float:
@@ -256,13 +283,6 @@ def _vector(value: Any) -> NDArray[Any] | None:
             value = value.astype(np.float32)
     fits = isinstance(value, np.ndarray) and value.ndim <= 1 and value.dtype.kind in "fiub" and value.size <= MOST_WIDTH
     return value if fits else None
-
-
-def _side(blocks: list[NDArray[Any]], rows: int, kind: type[np.floating]) -> NDArray[Any]:
-    if not blocks:
-        return np.empty((rows, 0), kind)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return np.concatenate(blocks, axis=1, dtype=kind, casting="unsafe")
 
 
 def _name(name: str) -> str:
