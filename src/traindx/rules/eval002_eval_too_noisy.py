@@ -60,7 +60,7 @@ def eval_too_noisy(
     level = abs(float(np.median(late)))
     known = run.series("eval/loss_se").finite().values
     # Second differences of fewer than eight evaluations, or of the steep start, are curvature and not noise.
-    se = float(np.median(known[-5:])) if len(known) else stats.noise_sigma(val.values[-max(8, min(20, len(val) // 2)) :])
+    se = float(np.median(known[-5:])) if len(known) else stats.noise_sigma(val.values[-max(8, 3 * len(val) // 4) :])
     if not math.isfinite(se) or level <= 0 or se < relative * level:
         return
     best = int(np.argmin(val.values))
