@@ -2,8 +2,9 @@
 
 ## What it sees
 
-For flat inputs, the AUC (or R² for regression) of every single feature against the target. Above .99 in one feature, while
-no other comes near it (at most .9) and there are at least four: that feature stands out as no ordinary feature does.
+For flat inputs, how well every single feature alone gives the target: AUC for two classes, gain over the prior for more, R²
+for numbers. Above .99 in one feature, while no other comes near it (at most .9) and there are at least four: that feature
+stands out as no ordinary feature does.
 
 ## Why it matters
 
@@ -51,8 +52,7 @@ def target_leak(
     least_features: int = 4,
 ) -> Iterator[Evidence]:
     scores = facts.counts(run.fact("data.feature_auc"))
-    folded = {name: max(s, 1 - s) if s <= 1 else 1.0 for name, s in scores.items()}
-    ranked = sorted(folded.items(), key=lambda kv: (-kv[1], kv[0]))
+    ranked = sorted(scores.items(), key=lambda kv: (-kv[1], kv[0]))
     leaks = [(name, s) for name, s in ranked if s > auc]
     if not leaks:
         return
