@@ -1,0 +1,80 @@
+"""`python -m clinic`: check | generate | score | store | page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from clinic import case as cases
+from clinic import figures, patient, score
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m clinic", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    check = verbs.add_parser("check", help="run written programs under plain Python and show their ends")
+    check.add_argument("only", nargs="?", default="*")
+    verbs.add_parser("generate", help="write the generated programs under clinic/work/")
+    scoring = verbs.add_parser("score", help="run the clinic under `traindx run` and print the figures")
+    scoring.add_argument("--sample", type=int, help="a stratified part of this size")
+    scoring.add_argument("--only", default="*", help="pattern on case name, group, condition or group/name")
+    scoring.add_argument("--workers", type=int, default=2)
+    scoring.add_argument("--fresh", action="store_true", help="train everything again")
+    scoring.add_argument("--any-observer", action="store_true", help="judge kept records even if the probes changed since")
+    scoring.add_argument("--healed", action="store_true", help="also the healed twins of the written cases")
+    scoring.add_argument("--misses", type=Path, help="write what went wrong, case by case, to this file")
+    scoring.add_argument("--name", help="write the result file clinic/results/NAME.json")
+    scoring.add_argument("--peer", help="score another tool instead: torchmortem, torch-audit, runmedic, training-doctor, trainpulse")
+    storing = verbs.add_parser("store", help="keep small recorded runs of cases under tests/data/runs/")
+    storing.add_argument("only", nargs="*")
+    args = parser.parse_args(argv)
+    return globals()[f"_{args.verb}"](args)
+
+
+def _check(args: argparse.Namespace) -> int:
+    bad = 0
+    for c in score.choose(list(cases.written()), score.Ask(only=args.only)):
+        texts = [(c.name, c.text, c.exit_code)] + ([(f"{c.name}__healed", cases.heal(c), 0)] if c.healed else [])
+        for name, text, expected in texts:
+            ran = patient.plain(text, c.name)
+            bad += ran["exit"] != expected
+            tail = ran["stdout"].strip().splitlines()
+            print(f"{name:48s} exit {ran['exit']} cpu {ran['cpu_s']:5.1f} s")
+            print("\n".join(f"    {row}" for row in [*tail[:1], *tail[len(tail) // 2 : len(tail) // 2 + 1], *tail[-2:]]))
+    return int(bad > 0)
+
+
+def _generate(args: argparse.Namespace) -> int:
+    from clinic.generate import generated
+
+    made = list(generated())
+    for group in ("generated", "below", "control"):
+        print(f"{group}: {sum(c.group == group for c in made)}")
+    return 0
+
+
+def _score(args: argparse.Namespace) -> int:
+    ask = score.Ask(args.only, args.sample, args.workers, args.fresh, args.any_observer, args.healed)
+    if args.peer:
+        from clinic import peers
+
+        lines = peers.run(args.peer, ask)
+    else:
+        lines = score.run(ask)
+    print(figures.page(figures.summary(lines)))
+    if args.misses:
+        args.misses.write_text(score.misses(lines), encoding="utf-8")
+    if args.name:
+        print(f"written: {score.write(lines, args.name)}", file=sys.stderr)
+    return 0
+
+
+def _store(args: argparse.Namespace) -> int:
+    from clinic import store
+
+    return store.main(args.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Watching a program: run it under plain `traindx run`, keep the record, and judge the record again when only the rules changed.
+
+A record is kept per program text and per version of the observing code (probes, record, forensics, measures), so that a
+change of a rule costs milliseconds per case instead of a training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from clinic.case import WORK, Case
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "traindx"
+OBSERVING = ("probes", "record", "forensics", "probe.py", "measures.py", "outline.py", "cli/run.py", "breakdown.py")
+TIMEOUT_S = 300.0  # wall clock; a case may take 20 s of one CPU thread, machines are shared
+
+
+def _digest(paths: list[Path]) -> str:
+    h = hashlib.sha256()
+    for path in sorted(paths):
+        h.update(str(path.relative_to(SOURCE)).encode() + b"\0" + path.read_bytes())
+    return h.hexdigest()[:12]
+
+
+@cache
+def observer_version() -> str:
+    """Changes when a record of the same program could look different."""
+    files: list[Path] = []
+    for name in OBSERVING:
+        where = SOURCE / name
+        files += [where] if where.is_file() else list(where.rglob("*.py"))
+    return _digest(files)
+
+
+@cache
+def judge_version() -> str:
+    """Changes when anything of traindx changes."""
+    return _digest(list(SOURCE.rglob("*.py")))
+
+
+def environment() -> dict[str, str]:
+    """One thread, no bytecode of ours in the way, no user settings."""
+    keep = {k: v for k, v in os.environ.items() if not k.startswith("TRAINDX")}
+    return keep | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
+
+
+def record_dir(case: Case, *, any_observer: bool = False) -> Path:
+    """Where the record of this case is or will be; the newest one of any observer if asked."""
+    folder = WORK / "records"
+    here = folder / f"{case.key}-{observer_version()}"
+    if any_observer and not (here / "ran.json").exists():
+        older = [p.parent for p in folder.glob(f"{case.key}-*/ran.json")]
+        if older:
+            return max(older, key=lambda p: (p / "ran.json").stat().st_mtime)
+    return here
+
+
+def watch(case: Case) -> dict[str, Any]:
+    """Run the program under `traindx run` and keep its record: {exit, seconds, cpu_s, report, stderr}."""
+    home = record_dir(case)
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    out = home / "report.json"
+    with tempfile.TemporaryDirectory(prefix="clinic-") as scratch:
+        script = Path(scratch) / f"{case.name}.py"
+        script.write_text(case.text, encoding="utf-8")
+        command = [sys.executable, "-m", "traindx", "run", "--format", "json", "-o", str(out), "--dir", str(home / "record")]
+        ended = _run([*command, script.name], scratch)
+    ended["report"] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else None
+    kept = {k: v for k, v in ended.items() if k != "report"}
+    (home / "ran.json").write_text(json.dumps(kept), encoding="utf-8")
+    return ended
+
+
+def plain(text: str, name: str = "program") -> dict[str, Any]:
+    """Run a program text under plain Python: {exit, seconds, cpu_s, stdout, stderr}."""
+    with tempfile.TemporaryDirectory(prefix="clinic-") as scratch:
+        script = Path(scratch) / f"{name}.py"
+        script.write_text(text, encoding="utf-8")
+        return _run([sys.executable, script.name], scratch)
+
+
+def _run(command: list[str], cwd: str) -> dict[str, Any]:
+    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        done = subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=TIMEOUT_S)
+        code, out, err = done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired:
+        code, out, err = -1, "", f"no end after {TIMEOUT_S:.0f} s"
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    seconds = round(time.perf_counter() - began, 2)
+    return {"exit": code, "seconds": seconds, "cpu_s": round(cpu, 2), "stdout": out[-4000:], "stderr": err[-4000:]}
+
+
+def judge_again(home: Path) -> dict[str, Any]:
+    """The report on a kept record by the rules as they are now."""
+    from traindx.diagnosis import diagnose
+    from traindx.record import read
+    from traindx.report.json import report
+
+    return report(diagnose(read(home / "record")))
+
+
+def examine(case: Case, *, fresh: bool = False, any_observer: bool = False) -> dict[str, Any]:
+    """The report on a case, trained anew only when needed: {report, exit, seconds, cpu_s, stderr, trained}."""
+    home = record_dir(case, any_observer=any_observer)
+    ran = home / "ran.json"
+    if not fresh and ran.exists():
+        told = json.loads(ran.read_text(encoding="utf-8"))
+        if (home / "record").exists():
+            return {**told, "report": judge_again(home), "trained": False}
+        if told["exit"] != -1 and not any_observer:
+            return {**told, "report": None, "trained": False}
+    return {**watch(case), "trained": True}

@@ -1,0 +1,187 @@
+"""Scoring: every case through plain `traindx run`, in parallel, resumable, with a progress bar."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import multiprocessing
+import random
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clinic import figures
+from clinic.case import HERE, WORK, Case, heal, written
+from clinic.judge import judge
+from clinic.patient import examine, judge_version, observer_version
+
+RESULTS = HERE / "results"
+LOG = WORK / "score.jsonl"  # finished cases; a killed score goes on where it stopped
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the user wants scored, and how."""
+
+    only: str = "*"
+    sample: int | None = None
+    workers: int = 2
+    fresh: bool = False
+    any_observer: bool = False
+    healed: bool = False
+
+
+def all_cases(*, healed: bool = False) -> list[Case]:
+    """Written and generated cases, and on request the healed twins of the written ones."""
+    from clinic.generate import generated
+
+    cases = [*written(), *generated()]
+    if healed:
+        cases += [twin(c) for c in written() if c.healed]
+    return cases
+
+
+def twin(case: Case) -> Case:
+    """The healed twin as a case of its own: the codes of the fault must not be found in it."""
+    path = WORK / "healed" / f"{case.name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = heal(case)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+    return Case(
+        f"{case.name}__healed", path, "healthy", "healed", case.fault, case.condition, quiet=case.codes, covers=case.covers
+    )
+
+
+def choose(cases: Sequence[Case], ask: Ask) -> list[Case]:
+    """The cases asked for; a sample takes every stratum (group and condition) in turn, always in the same order."""
+    found = [c for c in cases if any(fnmatch.fnmatch(t, ask.only) for t in (c.name, c.group, c.condition, f"{c.group}/{c.name}"))]
+    if ask.sample is None or ask.sample >= len(found):
+        return found
+    strata: dict[tuple[str, str], list[Case]] = defaultdict(list)
+    for c in found:
+        strata[c.group, c.condition or c.base].append(c)
+    rng = random.Random(0)
+    piles = [rng.sample(pile, len(pile)) for _, pile in sorted(strata.items())]
+    picked: list[Case] = []
+    while len(picked) < ask.sample:
+        for pile in piles:
+            if pile and len(picked) < ask.sample:
+                picked.append(pile.pop())
+    return sorted(picked, key=lambda c: (c.group, c.name))
+
+
+def run(ask: Ask, say: Callable[[str], None] = lambda text: print(text, file=sys.stderr)) -> list[dict[str, Any]]:
+    """Score lines of the chosen cases; finished ones are taken from the log of an earlier, interrupted score."""
+    cases = choose(all_cases(healed=ask.healed), ask)
+    done = {} if ask.fresh else finished()
+    todo = [c for c in cases if _key(c) not in done]
+    say(f"{len(cases)} cases, {len(cases) - len(todo)} already judged by this version")
+    lines = [done[_key(c)] for c in cases if _key(c) in done]
+    WORK.mkdir(exist_ok=True)
+    with LOG.open("a", encoding="utf-8") as log:
+        for n, (key, line) in enumerate(_lines(todo, ask), 1):
+            lines.append(line)
+            if "error" not in line:
+                log.write(json.dumps({"key": key, **line}) + "\n")
+                log.flush()
+            _progress(n, len(todo), line)
+    return sorted(lines, key=lambda x: (x["group"], x["name"]))
+
+
+def _lines(todo: Sequence[Case], ask: Ask) -> Iterable[tuple[str, dict[str, Any]]]:
+    jobs = [(c, ask.fresh, ask.any_observer) for c in todo]
+    if ask.workers <= 1:
+        yield from map(_one, jobs)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(ask.workers) as pool:
+        yield from pool.imap_unordered(_one, jobs)
+
+
+def _one(job: tuple[Case, bool, bool]) -> tuple[str, dict[str, Any]]:
+    case, fresh, any_observer = job
+    try:
+        line = judge(case, examine(case, fresh=fresh, any_observer=any_observer))
+    except Exception as why:  # one case that cannot be judged must not end the score; it is counted as failed
+        line = judge(case, {"stderr": f"{type(why).__name__}: {why}"})
+    return _key(case), line
+
+
+def _key(case: Case) -> str:
+    return f"{case.name}:{case.key}:{judge_version()}"
+
+
+def finished() -> dict[str, dict[str, Any]]:
+    """Lines of the log, by key; the last one wins."""
+    if not LOG.exists():
+        return {}
+    out = {}
+    for row in LOG.read_text(encoding="utf-8").splitlines():
+        try:
+            line = json.loads(row)
+        except json.JSONDecodeError:
+            continue  # the torn last line of a killed score
+        out[line.pop("key")] = line
+    return out
+
+
+_began = time.monotonic()
+
+
+def _progress(n: int, total: int, line: dict[str, Any]) -> None:
+    if not sys.stderr.isatty():
+        if n % 25 == 0 or n == total:
+            print(f"{n}/{total} after {time.monotonic() - _began:.0f} s", file=sys.stderr, flush=True)
+        return
+    width = 30
+    bar = "█" * (width * n // max(total, 1))
+    print(f"\r{bar:<{width}} {n}/{total} {line['name'][:40]:<40}", end="\n" if n == total else "", file=sys.stderr, flush=True)
+
+
+def write(lines: Sequence[dict[str, Any]], name: str, folder: Path = RESULTS) -> Path:
+    """Keep a score: summary and one short line per case, from which the docs table is generated."""
+    folder.mkdir(parents=True, exist_ok=True)
+    short = [{k: v for k, v in x.items() if k not in ("messages", "blind", "probabilities")} for x in lines]
+    body = {
+        "schema": "traindx.clinic/1",
+        "observer": observer_version(),
+        "judge": judge_version(),
+        "summary": figures.summary(lines),
+        "cases": short,
+    }
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(body, indent=None, separators=(",", ":"), sort_keys=True).replace('},{"', '},\n{"') + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(figures.page(body["summary"]), encoding="utf-8")
+    return path
+
+
+def misses(lines: Sequence[dict[str, Any]]) -> str:
+    """Per case what went wrong, for the owners of rules: expected, got, what was found."""
+    sick, healthy, below, failed = figures.split(lines)
+    out = ["# Misses and false alarms", "", "## Sick runs without an accepted diagnosis"]
+    out += [_miss(x) for x in sick if not x["hit"]]
+    out += ["", "## Found, but the first cause is not accepted"]
+    out += [_miss(x) for x in sick if x["hit"] and not x["top1"]]
+    out += ["", "## Right cause, verdict not accepted"]
+    out += [f"- {x['name']}: said {x['verdict']}, accepted {', '.join(x['expected']['verdicts'])}" for x in sick if x["top1"] and not x["verdict_right"]]
+    out += ["", "## Healthy runs with an alarm"]
+    for x in healthy:
+        for severity in ("critical", "warning"):
+            out += [f"- {x['name']} [{severity}] {c}: {x['messages'].get(c, '')[:200]}" for c in x["alarms"][severity]]
+    out += ["", "## Below threshold or healed, yet tripped"]
+    out += [f"- {x['name']} {c}: {x['messages'].get(c, '')[:200]}" for x in below for c in x.get("tripped", ())]
+    out += ["", "## Failed", *(f"- {x['name']}: {x['error'][-300:]!r}" for x in failed)]
+    return "\n".join(out) + "\n"
+
+
+def _miss(x: dict[str, Any]) -> str:
+    got = ", ".join(f"{c}({s[0]})" for c, s in x["found"].items()) or "nothing"
+    blind = sorted(set(x["expected"]["codes"]) & set(x.get("blind", ())))
+    hint = f"; blind: {', '.join(blind)}" if blind else ""
+    want = f"{'|'.join(x['expected']['codes'][:4])} / {'|'.join(x['expected']['causes'][:3])}"
+    return f"- **{x['name']}** expected {want}; got {got}; causes {x['causes'] or '–'}; verdict {x['verdict']}{hint}"
