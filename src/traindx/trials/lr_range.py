@@ -1,0 +1,168 @@
+"""Learning-rate range test: where on the scale of rates does the loss fall fastest, and where does it turn?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traindx.errors import UsageError
+from traindx.run import Run
+from traindx.trial import Progress, Result, silent, trial
+from traindx.trials.task import Task
+
+Floats = NDArray[np.float64]
+LEAST_SNR = 5.0  # fall of the loss over its noise below which no rate may be named: real tasks 9–172, shuffled labels 0.9–1.9
+MOST_SPREAD = 30.0  # rates that the rules suggest may differ by this factor, no more
+ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Lion", "Adafactor", "SparseAdam", "Muon")
+
+
+@trial("lr-range", steps=120)
+@dataclass(frozen=True)
+class LrRange:
+    """Which learning rate to start with: a sweep of rates on real batches, read by three rules that must agree.
+
+    It starts from the weights as they are, so it answers for this moment: blind to limits that come later in training and to
+    schedules. It refuses when the loss does not fall clearly more than it shakes.
+    """
+
+    lo: float = 1e-7
+    hi: float | None = None  # None: 1 for adaptive optimizers, 10 otherwise
+    steps: int = 120
+
+    def run(self, task: Task, progress: Progress = silent) -> Result:
+        """Sweep, then read the curve."""
+        if task.optimizer is None:
+            raise UsageError("the range test sweeps the task's own optimizer; give Task(…, optimizer=…)")
+        hi = self.hi or (1.0 if any(n in type(task.optimizer).__name__ for n in ADAPTIVE) else 10.0)
+        if not 0 < self.lo < hi or self.steps < 30:
+            raise UsageError(f"a range test needs 0 < lo < hi and at least 30 steps; got {self.lo:g}, {hi:g}, {self.steps}")
+        rates, losses = self._sweep(task, np.geomspace(self.lo, hi, self.steps), progress)
+        reading = read(rates, losses)
+        run = Run.of({"trial/lr": rates, "trial/loss": losses}, kind="trial")
+        if reading.refused:
+            return Result("lr-range", "refused", reading.answer, reading.refused, run, len(rates))
+        a = reading.answer
+        low, high = a["interval"]
+        return Result(
+            "lr-range", "done", a, f"start with {a['start_lr']:.2g} (between {low:.2g} and {high:.2g})", run, len(rates)
+        )
+
+    def _sweep(self, task: Task, rates: Floats, progress: Progress) -> tuple[Floats, Floats]:
+        losses: list[float] = []
+        with task.twin() as twin:
+            assert twin.optimizer is not None
+            twin.model.train()
+            base = [g["lr"] for g in twin.optimizer.param_groups]
+            scale = [float(b) / max(float(x) for x in base) if max(map(float, base)) > 0 else 1.0 for b in base]
+            for i, (rate, batch) in enumerate(zip(rates.tolist(), task.cycle(len(rates)), strict=False)):
+                for group, share in zip(twin.optimizer.param_groups, scale, strict=True):
+                    group["lr"] = rate * share
+                losses.append(twin.step(batch))
+                progress(i + 1, len(rates), f"learning rate {rate:.1e}")
+                if _lost(losses):
+                    break
+        return rates[: len(losses)], np.array(losses)
+
+
+def _lost(losses: list[float]) -> bool:
+    """The sweep is over when the loss is gone for good; differences only, so losses below zero are fine."""
+    now, first, best = losses[-1], losses[0], min(losses)
+    if not math.isfinite(now):
+        return True
+    if len(losses) < 10:
+        return False
+    recent = float(np.median(losses[-3:]))
+    return recent > first + 3 * max(first - best, 0.05 * abs(first), 1e-12)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a sweep says: the answer, or why there is none."""
+
+    answer: dict[str, object]
+    refused: str = ""
+
+
+def read(rates: Floats, losses: Floats) -> Reading:
+    """Read a sweep: `steep`, `min/10` and `valley` must agree; their middle is the start, `steep` the most."""
+    keep = np.isfinite(losses)
+    rates, losses = rates[keep], losses[keep]
+    if len(losses) < 20:
+        return Reading({}, f"only {len(losses)} finite losses: the smallest rates already break the model")
+    x, y = np.log10(rates), smooth(losses)
+    noise = 1.4826 * float(np.median(np.abs(np.diff(losses[: max(12, len(losses) // 4)])))) / math.sqrt(2) + 1e-12
+    low = int(np.argmin(y))
+    fall = float(np.median(y[: max(3, len(y) // 10)]) - y[low])
+    snr = fall / noise
+    answer: dict[str, object] = {"snr": snr, "min_lr": float(rates[low])}
+    if snr < LEAST_SNR:
+        return Reading(
+            answer, f"the loss falls by {snr:.1f} times its noise only (needs {LEAST_SNR:g}): no learning signal to read"
+        )
+    if low <= 5:
+        return Reading(answer, "the loss only rises: start the sweep at smaller rates")
+    if low >= len(y) - 3 and len(losses) == len(keep):
+        return Reading(answer, "the loss still falls at the largest rate: the minimum is beyond the sweep")
+    found = {
+        "steep": 10 ** steepest(x[: low + 1], y[: low + 1]),
+        "min_tenth": rates[low] / 10,
+        "valley": 10 ** valley(x[: low + 1], y[: low + 1]),
+    }
+    half = np.flatnonzero(y[low:] > y[low] + fall / 2)
+    if len(half):
+        found["div_tenth"] = rates[low + int(half[0])] / 10
+    used = np.array([found[k] for k in ("steep", "min_tenth", "valley")])
+    spread = float(used.max() / used.min())
+    answer |= {k: float(v) for k, v in found.items()}
+    if spread > MOST_SPREAD:
+        return Reading(answer, f"the rules disagree by a factor of {spread:.0f}; repeat with more steps or a larger batch")
+    answer |= {
+        "start_lr": float(np.exp(np.median(np.log(used)))),
+        "max_lr": float(found["steep"]),
+        "interval": [float(used.min()), float(used.max())],
+    }
+    return Reading(answer)
+
+
+def smooth(losses: Floats, keep: float = 0.8) -> Floats:
+    """Median of five, then a running mean without the bias of its start."""
+    padded = np.pad(losses, 2, mode="edge")
+    medians = np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1)
+    out, level = np.empty_like(medians), 0.0
+    for i, value in enumerate(medians):
+        level = keep * level + (1 - keep) * value
+        out[i] = level / (1 - keep ** (i + 1))
+    return out
+
+
+def steepest(x: Floats, y: Floats, decades: float = 0.6) -> float:
+    """The middle of the window of `decades` in which a robust line falls fastest."""
+    from scipy.stats import theilslopes
+
+    best, where = 0.0, float(x[-1])
+    for start in range(len(x)):
+        window = (x >= x[start]) & (x <= x[start] + decades)
+        if window.sum() < 4 or x[start] + decades > x[-1] + 1e-9:
+            continue
+        slope = float(theilslopes(y[window], x[window])[0])
+        if slope < best:
+            best, where = slope, float(x[start]) + decades / 2
+    return where
+
+
+def valley(x: Floats, y: Floats) -> float:
+    """Two thirds into the longest falling run of the curve."""
+    best = [1] * len(y)
+    before = [-1] * len(y)
+    for i in range(len(y)):
+        for j in range(i):
+            if y[j] > y[i] and best[j] + 1 > best[i]:
+                best[i], before[i] = best[j] + 1, j
+    end = int(np.argmax(best))
+    start = end
+    while before[start] >= 0:
+        start = before[start]
+    return float(x[start] + (x[end] - x[start]) * 2 / 3)
