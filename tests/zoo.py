@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from runs import a_run, noise
 
+from runs import a_run, noise
 from traindx.run import Run, Series
 
 HEALTHY: dict[str, Callable[[], Run]] = {}
@@ -45,7 +45,7 @@ def evaluated(train: np.ndarray, val: np.ndarray, every: int, **more: object) ->
     return a_run(signals, **more)  # type: ignore[arg-type]
 
 
-# -- healthy ----------------------------------------------------------------------------------------------------------------------
+# -- healthy ------------------------------------------------------------------------------------------
 
 
 @healthy
@@ -158,7 +158,12 @@ def harder_data() -> Run:
 def fine_tuning_at_the_floor() -> Run:
     n = 800
     loss = 0.42 - 0.02 * np.arange(n) / n + noise(n, 0.05)
-    return evaluated(loss, 0.45 - 0.002 * np.arange(8) + noise(8, 0.004), 100, facts={"finetune": True, "loss.kind": "ce", "loss.classes": 1000})
+    return evaluated(
+        loss,
+        0.45 - 0.002 * np.arange(8) + noise(8, 0.004),
+        100,
+        facts={"finetune": True, "loss.kind": "ce", "loss.classes": 1000},
+    )
 
 
 @healthy
@@ -219,10 +224,12 @@ for _n in (1, 2, 3, 5, 8, 12, 20, 30, 60, 100):
 def fast_early_log() -> Run:
     """Converged within the first record's interval; then flat and fine."""
     loss = np.r_[0.31, 0.12 + noise(59, 0.004)]
-    return a_run({"loss/train": Series(np.arange(60) * 100, loss), "accuracy/train": Series(np.arange(60) * 100, np.full(60, 0.97))})
+    return a_run(
+        {"loss/train": Series(np.arange(60) * 100, loss), "accuracy/train": Series(np.arange(60) * 100, np.full(60, 0.97))}
+    )
 
 
-# -- sick -------------------------------------------------------------------------------------------------------------------------
+# -- sick ------------------------------------------------------------------------------------------
 
 
 @sick("LOSS001")

@@ -109,6 +109,8 @@ def warmup_end(run: Run) -> int | None:
     if rate.values[0] >= 0.9 * rate.values[top]:
         return None
     first = int(np.argmax(rate.values[: top + 1] >= 0.999 * rate.values[top]))
+    if np.mean(np.diff(rate.values[: first + 1]) > 0) < 0.5:
+        return None  # constant and then raised at once: a jump, not a warm-up
     return int(rate.steps[first])
 
 

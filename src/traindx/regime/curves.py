@@ -61,7 +61,8 @@ def noise_of(values: Floats) -> float:
     if len(values) < 3:
         return 0.0
     quick = stats.noise_sigma(values)
-    slow = stats.mad(values - stats.running_median(values, 51)) if len(values) >= 20 else 0.0
+    width = min(51, len(values) // 8)  # narrow beside the shape of the curve itself
+    slow = stats.mad(values - stats.running_median(values, width)) if width >= 5 else 0.0
     return max(quick if math.isfinite(quick) else 0.0, slow)
 
 

@@ -131,7 +131,7 @@ def _resolved(done: Progress, relative: float) -> None:
 
 def _judged(run: Run, series: Series, done: Progress, numbers: dict[str, object], near: float) -> Evidence | None:
     span = (int(series.steps[0]), int(series.steps[-1]))
-    chance = _chance(run, done)
+    chance = _chance(run, done, float(np.median(series.values)))
     learned = facts.accuracy(run, "val") if len(facts.accuracy(run, "val")) else facts.accuracy(run, "train")
     if _moved(learned) or (len(learned) and learned.last > 0.95):
         return None
@@ -146,13 +146,13 @@ def _judged(run: Run, series: Series, done: Progress, numbers: dict[str, object]
     return Evidence(numbers, steps=span, confidence=Confidence.SUGGESTIVE)
 
 
-def _chance(run: Run, done: Progress) -> tuple[float, Confidence] | None:
+def _chance(run: Run, done: Progress, level: float) -> tuple[float, Confidence] | None:
     """The level of ignorance: known from the facts, or ln K for an integer that fits too well to be an accident."""
     known = regime.chance_level(run)
     if known is not None:
         prior = regime.floors(run).get("prior")
         return (min(known, prior) if prior is not None else known), Confidence.STRONG
-    guess = stats.integer_chance(done.now, done.sigma / max(1, done.points // 2) ** 0.5)
+    guess = stats.integer_chance(level, 1.2533 * done.sigma / done.points**0.5)
     if guess is None or regime.finetune(run):
         return None
     return float(np.log(guess[0])), Confidence.STRONG if guess[1] < 0.05 and done.points >= 8 else Confidence.SUGGESTIVE

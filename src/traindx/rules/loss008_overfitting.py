@@ -199,6 +199,8 @@ def _gap(run: Run, val: Series, train: Floats, found: Overfit, least: float) -> 
     times = apart > 0.04 * gained and now > 3 * (now - apart) > 0  # small beside the gain, but validation is a multiple
     if not (gained > 0 and (apart > least * gained or times) and apart > 3 * noise and stalled and fell > 0):
         return None
+    if float(np.median(train[-3:]) - np.min(stats.smooth3(train))) > 0.1 * gained:
+        return None  # training is on its way up as well
     if _explained_by_offset(val, train, apart):
         return None
     numbers = {**_numbers(val, train, found, best, now), "gap": apart, "share": apart / gained}

@@ -81,7 +81,8 @@ def _refusal(target: float, now: float, why: str) -> Forecast:
 def _fit_and_predict(values: Floats, target: float, floor: float | None) -> Forecast:
     blocks = _log_blocks(values)
     ahead = np.array([[float(target)]])
-    power = _power_fit(blocks, ahead, STARTS[0.3 * len(values) >= STARTS], floor)
+    starts = np.unique(np.concatenate([STARTS, len(values) * np.array([0.01, 0.03, 0.1, 0.3])]))
+    power = _power_fit(blocks, ahead, starts[starts <= 0.3 * len(values)], floor)
     rival = _decay_fit(blocks, ahead, DECAYS * len(values), floor)
     best = rival if rival.chi.min() < power.chi.min() - 10 else power
     dof = max(1, len(blocks.at) - 4)
@@ -116,10 +117,11 @@ def _power_fit(blocks: _Blocks, ahead: Floats, starts: Floats, floor: float | No
     """The power law on the whole grid, and on a finer one around its best point."""
     grid, beyond = _power_grid(blocks.at, starts, POWERS), _power_grid(ahead, starts, POWERS)
     best = int(np.argmin(_fit(blocks, grid, beyond, floor, "").chi))
-    start, power = starts[[best // len(POWERS)]], POWERS[best % len(POWERS)]
-    fine = np.geomspace(power / 1.15, power * 1.15, 25)
-    grid = np.concatenate([grid, _power_grid(blocks.at, start, fine)])
-    beyond = np.concatenate([beyond, _power_grid(ahead, start, fine)])
+    start, power = starts[best // len(POWERS)], POWERS[best % len(POWERS)]
+    near = start * np.array([0.6, 0.8, 1.0, 1.25, 1.6]) if start > 0 else np.array([0.0])
+    fine = np.geomspace(power / 1.3, power * 1.3, 25)
+    grid = np.concatenate([grid, _power_grid(blocks.at, near, fine)])
+    beyond = np.concatenate([beyond, _power_grid(ahead, near, fine)])
     return _fit(blocks, grid, beyond, floor, "power law")
 
 

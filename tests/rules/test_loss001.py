@@ -1,0 +1,126 @@
+"""LOSS001: divergence and non-finite losses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import zoo
+from runs import a_run, noise
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.loss001_diverging_loss import diverging_loss
+from traindx.run import Event, Series
+
+
+def the(run, **limits):
+    return list(diverging_loss.findings(run, **limits))
+
+
+def test_it_names_the_step_from_which_on_the_loss_is_not_a_number() -> None:
+    [found] = the(zoo.ends_in_nan())
+    assert found.message == "the training loss is NaN from step 700 on (100 records)"
+    assert (found.severity, found.confidence, found.steps) == (Severity.CRITICAL, Confidence.EXACT, (700, 799))
+
+
+def test_a_run_of_nothing_but_nan_is_critical_too() -> None:
+    [found] = the(a_run(loss__train=[np.nan] * 10))
+    assert found.variant == "nonfinite" and found.steps == (0, 9)
+
+
+def test_a_lone_nan_between_ordinary_losses_is_a_gap_of_the_log() -> None:
+    loss = zoo.falling(300) + noise(300, 0.05)
+    loss[[50, 120, 200]] = np.nan
+    assert the(a_run(loss__train=loss)) == []
+
+
+def test_a_passing_infinity_is_told_but_not_alarming() -> None:
+    val = np.array([26.0, 25.5, 25.0, np.inf, 24.0, 23.5])
+    [found] = the(a_run(loss__train=np.linspace(27, 23, 6), loss__val=val))
+    assert (found.variant, found.severity, found.steps) == ("passing", Severity.INFO, (3, 3))
+
+
+def test_a_slow_climb_names_its_onset_and_what_was_lost() -> None:
+    [found] = the(zoo.slow_divergence())
+    assert found.variant == "risen" and found.severity is Severity.CRITICAL
+    assert 950 <= found.steps[0] <= 1250 and 0.6 < found.facts["lost"] < 1.1
+
+
+def test_a_mild_climb_is_a_warning() -> None:
+    n = 2000
+    loss = zoo.falling(n) + np.r_[np.zeros(1200), np.full(800, 0.4)] + noise(n, 0.03)
+    [found] = the(a_run(loss__train=loss))
+    assert (found.variant, found.severity) == ("risen", Severity.WARNING)
+
+
+def test_worse_than_before_training_is_critical() -> None:
+    [found] = the(zoo.blow_up())
+    assert (found.variant, found.severity) == ("worse", Severity.CRITICAL)
+
+
+def test_a_short_log_decides_only_the_plain_case() -> None:
+    [found] = the(zoo.short_blow_up())
+    assert found.steps == (3, 6)
+    assert the(a_run(loss__train=[2.3, 2.0, 1.9, 2.4, 2.6, 2.5])) == []
+    assert diverging_loss.outcome(a_run(loss__train=[2.3, 2.4])).status is Status.UNSURE
+
+
+def test_the_climb_after_a_warm_restart_counts_only_beyond_the_last_cycle() -> None:
+    assert the(zoo.warm_restarts()) == []
+    n = 1600
+    rate = np.tile(np.linspace(0.1, 0.001, 400), 4)
+    loss = zoo.falling(n) + 2 * rate + noise(n, 0.03)
+    loss[1250:] += 0.01 * np.arange(350)
+    assert the(a_run(loss__train=loss, lr=rate)), "a climb beyond every earlier cycle is still one"
+
+
+def test_right_after_a_raised_rate_it_waits() -> None:
+    n = 1000
+    rate = np.r_[np.full(980, 0.001), np.full(20, 0.1)]
+    loss = zoo.falling(n) + noise(n, 0.03) + np.r_[np.zeros(980), np.full(20, 1.0)]
+    assert the(a_run(loss__train=loss, lr=rate)) == []
+
+
+def test_an_excursion_that_came_back_is_told_with_its_peak() -> None:
+    n = 2000
+    loss = zoo.falling(n) + noise(n, 0.03)
+    loss[800:1100] += 1.4
+    [found] = the(a_run(loss__train=loss))
+    assert found.variant == "excursion" and found.severity is Severity.WARNING
+    assert 600 <= found.steps[0] <= 820 and found.facts["peak"] == pytest.approx(1.8, abs=0.2)
+
+
+def test_other_data_a_resume_or_a_higher_rate_explain_an_excursion() -> None:
+    n = 2000
+    loss = zoo.falling(n) + noise(n, 0.03)
+    loss[800:1100] += 1.4
+    longer = np.where((np.arange(n) >= 800) & (np.arange(n) < 1100), 64.0, 16.0) + noise(n, 0.3)
+    assert the(a_run(loss__train=loss, batch__length=longer)) == []
+    assert the(a_run(loss__train=loss, events=[Event(800, "resume")])) == []
+    rate = np.where((np.arange(n) >= 790) & (np.arange(n) < 1100), 0.1, 0.01)
+    assert the(a_run(loss__train=loss, lr=rate)) == []
+
+
+def test_two_players_and_policies_are_judged_by_non_finite_values_only() -> None:
+    for fact in ("adversarial", "rl"):
+        run = zoo.slow_divergence().with_(facts={fact: True})
+        assert diverging_loss.outcome(run).status is Status.CLEAR
+        assert diverging_loss.outcome(run.with_({"loss/train": Series([0, 1, 2], [1.0, np.nan, np.nan])})).findings
+
+
+def test_a_loss_that_may_be_negative_is_judged_by_differences() -> None:
+    run = zoo.slow_divergence()
+    shifted = run.with_({"loss/train": Series(run["loss/train"].steps, run["loss/train"].values - 10)})
+    assert [f.variant for f in the(shifted)] == ["risen"]
+
+
+def test_its_limits_move_the_verdict() -> None:
+    run = zoo.slow_divergence()
+    assert the(run, lost=0.95, ruin=0.99) == [] or the(run, lost=0.95, ruin=0.99)[0].severity < Severity.CRITICAL
+    assert the(run, deviations=1e4) == []
+
+
+def test_a_validation_loss_alone_is_judged_too() -> None:
+    n = 60
+    val = zoo.falling(n, 2.0, 0.5, 3) + noise(n, 0.02) + np.maximum(0, np.arange(n) - 30) * 0.05
+    [found] = the(a_run(loss__val=val))
+    assert found.facts["what"] == "validation loss"

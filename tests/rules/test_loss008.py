@@ -1,0 +1,113 @@
+"""LOSS008: validation rises while training falls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bench import statistics as bench
+
+import zoo
+from runs import a_run, noise
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.loss008_overfitting import overfitting
+from traindx.run import Series
+
+
+def the(run, **limits):
+    return list(overfitting.findings(run, **limits))
+
+
+def epochs(train, val, **more):
+    return a_run({"loss/train": train, "loss/val": val, **more}, facts={"step_unit": "epoch"})
+
+
+def test_it_names_the_best_step_and_the_rise() -> None:
+    [found] = the(zoo.overfits())
+    assert found.severity is Severity.WARNING and 900 <= found.facts["best_step"] <= 1500
+    assert found.facts["rise"] > 0.5 and str(found.facts["best_step"]) in found.fix
+
+
+@pytest.mark.parametrize("kind", ["flat", "still falling", "restart"])
+@pytest.mark.parametrize("sd", [0.005, 0.02, 0.05])
+def test_noise_is_not_overfitting(kind: str, sd: float) -> None:
+    for seed in range(10):
+        train, val = bench.evaluations(np.random.default_rng(seed), kind, sd)
+        assert not [f for f in the(epochs(train, val)) if f.severity > Severity.INFO]
+
+
+def test_six_evaluations_suffice_when_the_rise_is_plain() -> None:
+    [found] = the(zoo.overfits_in_six_evaluations())
+    assert found.severity is Severity.WARNING
+
+
+def test_a_small_rise_over_few_evaluations_is_a_hint_or_unsure() -> None:
+    outcome = overfitting.outcome(epochs([1.0, 0.8, 0.7, 0.6, 0.5], [1.0, 0.9, 0.88, 0.91, 0.93]))
+    assert outcome.status is Status.UNSURE or all(f.severity is Severity.INFO for f in outcome.findings)
+
+
+def test_three_flat_evaluations_say_nothing() -> None:
+    outcome = overfitting.outcome(epochs([2.0, 1.9, 1.8], [2.340, 2.342, 2.341]))
+    assert outcome.status is Status.BLIND
+
+
+def test_training_that_rises_too_is_no_overfitting() -> None:
+    train = np.r_[np.linspace(2, 0.5, 10), np.linspace(0.5, 0.9, 10)]
+    val = np.r_[np.linspace(2, 0.7, 10), np.linspace(0.7, 1.1, 10)]
+    assert the(epochs(train, val)) == []
+
+
+def test_a_gap_without_a_rise_is_called_a_gap() -> None:
+    train = zoo.falling(40, 2.0, 0.01, 3, 1.5)
+    val = 0.8 + 0.9 * np.exp(-np.arange(40) / 2) + noise(40, 0.005)
+    [found] = the(epochs(train, val))
+    assert (found.variant, found.severity) == ("gap", Severity.INFO) and "gap" in found.message
+
+
+def test_an_offset_from_the_first_evaluation_on_is_not_a_growing_gap() -> None:
+    train = 0.5 + 0.05 * np.exp(-np.arange(30) / 3)
+    assert the(epochs(train, train + 0.6)) == []
+
+
+def test_a_rise_with_rising_accuracy_is_overconfidence() -> None:
+    val = np.r_[np.linspace(1.0, 0.5, 10), np.linspace(0.5, 0.9, 30)] + noise(40, 0.005)
+    train = zoo.falling(40, 1.0, 0.02, 3, 1.4)
+    [found] = the(epochs(train, val, **{"accuracy/val": np.linspace(0.5, 0.9, 40)}))
+    assert (found.variant, found.severity) == ("confident", Severity.INFO)
+
+
+def test_a_bump_that_passed_is_told_as_such() -> None:
+    t = np.arange(40)
+    val = 0.9 + 1.4 * np.exp(-t / 4) + 0.5 * np.exp(-(((t - 16) / 4.0) ** 2)) + noise(40, 0.004)
+    found = the(epochs(0.2 + 2 * np.exp(-t / 8.0), val))
+    assert found and found[0].variant == "passed" and all(f.severity is Severity.INFO for f in found)
+
+
+def test_hundreds_of_noisy_evaluations_are_judged_as_a_curve() -> None:
+    rng = np.random.default_rng(0)
+    t = np.arange(500)
+    val = (0.3 + 0.7 * np.exp(-t / 30) + 0.0006 * np.maximum(0, t - 120)) * (1 + 0.15 * rng.normal(size=500))
+    train = 0.01 + np.exp(-t / 25)
+    [found] = the(epochs(train, val))
+    assert found.variant == "" and found.severity is Severity.WARNING
+
+
+def test_losses_may_be_negative() -> None:
+    run = zoo.overfits()
+    lower = {n: Series(run[n].steps, run[n].values - 5) for n in ("loss/train", "loss/val")}
+    [found] = the(run.with_(lower, facts={"loss.kind": "unknown"}))
+    assert found.variant == ""
+
+
+def test_a_relative_rise_of_almost_nothing_is_a_remark() -> None:
+    val = np.array([0.47, 0.09, 0.05, 0.043, 0.046, 0.049, 0.051, 0.054])
+    found = the(epochs(np.geomspace(0.5, 0.003, 8), val))
+    assert all(f.severity is Severity.INFO for f in found)
+
+
+def test_its_limit_is_what_is_plain() -> None:
+    assert the(zoo.overfits(), plain=5.0)[0].severity is Severity.INFO
+
+
+def test_suggestive_findings_never_warn() -> None:
+    for f in the(epochs([1.0, 0.6, 0.4, 0.3], [0.9, 0.8, 0.82, 0.85])):
+        assert f.confidence is not Confidence.SUGGESTIVE or f.severity is Severity.INFO

@@ -1,0 +1,84 @@
+"""LOSS009: both losses high and close."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import zoo
+from runs import a_run, noise
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.loss009_underfitting import underfitting
+
+
+def the(run, **limits):
+    return list(underfitting.findings(run, **limits))
+
+
+def close(level: float = 1.0, **facts):
+    n = 1500
+    train = level + 0.8 * np.exp(-np.arange(n) / 50) + noise(n, 0.015)
+    val = level * 1.01 + 0.4 * np.exp(-np.arange(15) / 1) + noise(15, 0.003, 1)
+    return zoo.evaluated(train, val, 100, facts=facts)
+
+
+def test_chance_is_a_reference() -> None:
+    [found] = the(zoo.fits_nothing())
+    assert (found.variant, found.severity) == ("chance", Severity.WARNING)
+
+
+def test_a_missed_target_is_a_reference() -> None:
+    [found] = the(close(**{"budget.target": {"signal": "loss/val", "value": 0.4}}))
+    assert (found.variant, found.severity) == ("target", Severity.WARNING)
+
+
+def test_a_reached_target_is_fine() -> None:
+    assert the(close(**{"budget.target": {"signal": "loss/val", "value": 1.2}})) == []
+
+
+def test_without_a_reference_it_only_hints() -> None:
+    [found] = the(close())
+    assert found.confidence is Confidence.SUGGESTIVE
+
+
+def test_well_below_chance_is_fine() -> None:
+    assert the(close(0.4, **zoo.CE10)) == []
+
+
+def test_a_useless_metric_over_many_evaluations_settles_it() -> None:
+    n = 60
+    signals = {
+        "loss/train": np.linspace(28, 21, n),
+        "metric/val/mAP50": np.full(n, 0.004),
+        "metric/val/recall": np.full(n, 0.06),
+    }
+    [found] = the(a_run(signals, facts={"step_unit": "epoch"}))
+    assert (found.variant, found.severity, found.where) == ("metric", Severity.WARNING, ("metric/val/mAP50",))
+
+
+def test_a_metric_that_has_not_had_its_time_is_quiet() -> None:
+    signals = {
+        "loss/train": np.linspace(28, 24, 10),
+        "loss/val": np.linspace(28, 24, 10),
+        "metric/val/mAP50": np.full(10, 0.004),
+    }
+    assert the(a_run(signals, facts={"step_unit": "epoch"})) == []
+
+
+def test_a_metric_where_small_is_good_is_no_reference() -> None:
+    n = 60
+    signals = {"loss/train": zoo.falling(n), "loss/val": zoo.falling(n) + 0.3, "metric/val/mae": np.full(n, 0.004)}
+    assert the(a_run(signals, facts={"step_unit": "epoch"})) == []
+
+
+def test_a_gap_or_a_falling_loss_is_another_matter() -> None:
+    assert the(zoo.overfits()) == [] and the(zoo.plain()) == []
+
+
+def test_without_validation_it_is_unsure() -> None:
+    assert underfitting.outcome(a_run(loss__train=math.log(10) + noise(500, 0.02))).status is Status.UNSURE
+
+
+def test_its_limit_is_how_close_is_close() -> None:
+    assert the(close(**{"budget.target": {"signal": "loss/val", "value": 0.4}}), close=1e-6) == []
