@@ -18,7 +18,8 @@ recorder (`probes/recorder.py`), the maths to `measures.py`. What every probe mu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -104,10 +105,10 @@ class Scene:
     """What a probe may look at: the models, the optimizers, the parameters with their names, and where the run is."""
 
     def __init__(self) -> None:
-        self.models: list[nn.Module] = []  # outermost modules that led to a loss, the first one first
-        self.optimizers: list[Optimizer] = []  # in order of their first step
-        self.params: list[Tensor] = []  # every distinct parameter of models and optimizers, in model order
-        self.names: tuple[str, ...] = ()  # their names, wrappers' prefixes removed
+        self._models: list[weakref.ref[nn.Module]] = []  # only the user's program keeps its things alive
+        self._optimizers: list[weakref.ref[Optimizer]] = []
+        self._params: list[weakref.ref[Tensor]] = []
+        self.names: tuple[str, ...] = ()  # names of the parameters, wrappers' prefixes removed
         self.version = 0  # grows when params, names or models change
         self.step = 0  # the update on the way (0-based)
         self.epoch = 0
@@ -123,15 +124,37 @@ class Scene:
         self._nonfinite: Callable[..., None] = lambda what, names, value, when, step=None: None
         self._owned: Callable[[Any], tuple[list[Tensor], tuple[str, ...]]] = lambda optimizer: (self.params, self.names)
 
+    def cast(self, models: Iterable[Any], optimizers: Iterable[Any], params: Iterable[Tensor], names: tuple[str, ...]) -> None:
+        """Who is on stage from now on (the recorder's business)."""
+        self._models = [weakref.ref(m) for m in models]
+        self._optimizers = [weakref.ref(o) for o in optimizers]
+        self._params = [weakref.ref(p) for p in params]
+        self.names = names
+
+    @property
+    def models(self) -> list[nn.Module]:
+        """Outermost modules that led to a loss, the first one first."""
+        return [m for r in self._models if (m := r()) is not None]
+
+    @property
+    def optimizers(self) -> list[Optimizer]:
+        """Optimizers in order of their first step."""
+        return [o for r in self._optimizers if (o := r()) is not None]
+
+    @property
+    def params(self) -> list[Tensor]:
+        """Every distinct parameter of models and optimizers, in model order."""
+        return [p for r in self._params if (p := r()) is not None]
+
     @property
     def model(self) -> nn.Module | None:
         """The first model that led to a loss."""
-        return self.models[0] if self.models else None
+        return next((m for r in self._models if (m := r()) is not None), None)
 
     @property
     def optimizer(self) -> Optimizer | None:
         """The primary optimizer: the first that stepped."""
-        return self.optimizers[0] if self.optimizers else None
+        return next((o for r in self._optimizers if (o := r()) is not None), None)
 
     def owned(self, optimizer: Any) -> tuple[list[Tensor], tuple[str, ...]]:
         """The parameters whose update this optimizer's step is, and their names (one tuple object until `version` grows)."""
@@ -146,7 +169,7 @@ class Scene:
         self.facts.setdefault("blind", {}).setdefault(signal, reason)
 
     def nonfinite(self, what: str, names: list[str], value: float, when: str, step: int | None = None) -> None:
-        """Say that something (loss, grad, param, buffer, state, activation, input) is not finite, before or after the update."""
+        """Say that something (loss, grad, param, buffer, state, activation, input) is not finite, and when of the update."""
         self._nonfinite(what, names, value, when, step)
 
     def event(self, kind: str, **data: Any) -> None:
@@ -186,7 +209,7 @@ class Probe:
     def on_attention(
         self, scene: Scene, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> Reading | None:
-        """Attention in a full training forward: kind 'fused' (scaled_dot_product_attention) or 'softmax' (output: weights)."""
+        """Attention in a full training forward: kind 'fused' (scaled_dot_product_attention) or 'softmax' (out: weights)."""
 
     def on_activation(self, scene: Scene, kind: str, layer: str, output: Any) -> Reading | None:
         """A functional relu, tanh or sigmoid in a full training forward, applied to the output of module `layer`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,14 +47,19 @@ def command(
     Example:  traindx run train.py --epochs 3
     """
     chosen = options.settings(config, select, ignore, fail_on, "never")
-    if not module and not os.path.exists(target):
+    if not module and not Path(target).exists():
         raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
     watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen.disabled)
     ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
     watcher.end(ended)
     code = ended.code
     if watcher.recorder is not None:
-        code = _report(watcher, chosen, ended.code, format_, output, verbose, quiet, no_color)
+        try:
+            code = _report(watcher, chosen, ended.code, format_, output, verbose, quiet, no_color)
+        except Exception as bug:  # the script is done: its exit code stands, whatever happens to our page
+            if debug:
+                traceback.print_exc()
+            sys.stderr.write(f"traindx: no diagnosis could be made: {type(bug).__name__}: {bug}\n")
     elif not quiet and not chosen.disabled:
         sys.stderr.write("traindx: saw no training with torch in this program\n")
     launch.leave(ended, code)

@@ -1,4 +1,4 @@
-"""Activations of full training forwards: scale of every layer's output, from a spread sample; batch-normalisation gaps; attention."""
+"""Activations of full training forwards: the scale of every layer's output, batch-normalisation gaps, attention."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _SKIPPED = ("Dropout", "Identity", "Flatten", "Unflatten", "AlphaDropout", "Feat
 SAMPLE_ROWS = 1 << 18  # entries of a batch behind per-channel statistics
 QUERIES = 64  # of one sequence behind attention entropy
 MODULES = 1024
+Floats = list[float]
 
 
 class Outputs(Probe):
@@ -70,6 +71,10 @@ class Outputs(Probe):
             return {k: Row(names, v) for k, v in rows.items()}
 
         return {"_outputs": Later(columns, result)}
+
+
+def _std(rms: float, mean: float) -> float:
+    return math.sqrt(max(rms * rms - mean * mean, 0.0)) if math.isfinite(rms) else math.nan
 
 
 def _wanted(name: str, module: nn.Module) -> bool:

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from traindx.probes.recorder import Recorder
 from traindx.probes.story import Story, clock
 
 Function = Callable[..., Any]
+Maker = Callable[[Function], Function]
 
 # `warnings.warn(stacklevel=2)` does not count frames whose file looks like the import system's: with such a file name on our
 # wrappers a warning still points to the user's line.
@@ -62,7 +64,7 @@ os.register_at_fork(after_in_child=lambda: _forked.__setitem__(0, True))
 class Patch:
     """One name that is replaced for a while."""
 
-    def __init__(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
+    def __init__(self, owner: Any, name: str, make: Maker) -> None:
         self.owner, self.name = owner, name
         self._own = name in vars(owner)
         self._original = vars(owner)[name] if self._own else getattr(owner, name)
@@ -174,7 +176,7 @@ PATCHES = Patches()
 
 def attach(recorder: Recorder, *, models: list[nn.Module] | None = None, optimizers: list[Any] | None = None) -> Observer:
     """Begin to observe; `detach` ends it."""
-    observer = Observer(recorder, Story(recorder, PATCHES, models=models, optimizers=optimizers))
+    observer = Observer(recorder, Story(recorder, PATCHES, list(models or ()), list(optimizers or ())))
     PATCHES.add(observer)
     return observer
 
@@ -197,4 +199,4 @@ def site() -> str:
     return ""
 
 
-_OURS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep, UNSEEN)
+_OURS = (f"{Path(torch.__file__).parent}{os.sep}", f"{Path(__file__).parent.parent}{os.sep}", UNSEEN)

@@ -1,4 +1,4 @@
-"""Evaluations: the passes without a backward, gathered into one record each; the loss they report, by the best evidence there is."""
+"""Evaluations: passes without a backward, gathered into one record each, with their loss by the best evidence there is."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class _Open:
     begun: float
     ended: float
     last_pass: int = 0
+    real: bool = False  # passes that look like an evaluation even without a loss
     calls: list[tuple[Any, int]] = field(default_factory=list)  # loss of a batch as its loss call gave it, samples
     reads: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)  # site → (value, samples, pass)
 
@@ -41,6 +42,7 @@ class Evaluations:
         self._losses: list[float] = []  # recent training losses, to judge what is read
         self._main = 0  # key of the validation data proper: the first that was evaluated
         self._seen_loss = False
+        self._unseen = self._recorded = 0  # evaluations without and with a loss
         self.fetched_at = 0.0
 
     # -- what training tells
@@ -74,6 +76,8 @@ class Evaluations:
         evaluation.samples += this.samples
         evaluation.train_mode += this.training
         evaluation.grad_enabled += this.grad
+        known = any(id(m) == this.model for m in self._stage.models)
+        open_.real = open_.real or (this.loader is not None and not this.loader.train) or (known and not this.training)
         if this.loader is not None:
             this.loader.val += 1
             evaluation.loader = this.loader.ref()
@@ -113,10 +117,10 @@ class Evaluations:
             return
         evaluation = open_.evaluation
         evaluation.seconds = open_.ended - open_.begun
-        self._stage.step.eval_s += evaluation.seconds
         values = self._values(open_)
-        if not values and not evaluation.samples:
-            return
+        if not values and not (open_.real and self._recorder.started):
+            return  # a teacher, a target net, a look at one output: no evaluation
+        self._stage.step.eval_s += evaluation.seconds
         on_train = evaluation.loader is not None and id(getattr(evaluation.loader, "dataset", None)) in self._datasets
         back = self._recorder.apart()
         if values:
@@ -144,15 +148,23 @@ class Evaluations:
             if not near or (typical > 0) != (near > 0) or not 1 / PLAUSIBLE < abs(typical / near) < PLAUSIBLE:
                 continue
             return [(v, n) for v, n, _ in reads]
-        if open_.evaluation.forwards and self._recorder.started:
-            self._scene.blind("loss/val", "evaluation passes were seen, but no loss call and no loss that was read as a number")
+        self._unseen += open_.real
         return []
+
+    def finish(self) -> None:
+        """The end of the run: say so when evaluations were seen but never their loss."""
+        self.end()
+        if self._unseen and not self._recorded:
+            self._scene.blind("loss/val", "evaluation passes were seen, but no loss call and no loss that was read as a number")
+        elif not self._recorded:
+            self._scene.blind("loss/val", "no evaluation was seen")
 
     def _record(self, values: list[tuple[Any, int]], evaluation: Evaluation, on_train: bool, key: int) -> None:
         reading = _summary(values)
         if on_train:
             self._recorder.take({"eval/train_in_eval": reading["loss/val"]})
             return
+        self._recorded += 1
         self._main = self._main or key or -1
         if self._main not in (key, -1):
             self._recorder.take({"metric/other/loss": reading["loss/val"]})

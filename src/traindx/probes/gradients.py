@@ -15,6 +15,7 @@ from traindx.probe import Later, Probe, Reading, Row, Scene
 SKETCH = 256  # entries of each gradient behind quantiles and shares
 COSINE = 1024  # entries of each of the largest gradients behind the cosine
 COSINE_TENSORS = 8
+Floats = list[float]
 
 
 class GradNorms(Probe):
@@ -89,6 +90,7 @@ class GradCosine(Probe):
 
     def __init__(self) -> None:
         self._last: tuple[int, list[Tensor]] | None = None
+        self._places: tuple[int, list[int]] = (-1, [])
 
     def changed(self, scene: Scene) -> None:
         self._last = None
@@ -99,10 +101,11 @@ class GradCosine(Probe):
         if (not scene.full and not follows) or optimizer is not scene.optimizer:
             return None
         params, _ = scene.owned(optimizer)
-        largest = sorted((p for p in params if p.grad is not None and readable(p.grad)), key=lambda p: -p.numel())[
-            :COSINE_TENSORS
-        ]
-        now = [sketch(p.grad, COSINE).clone() for p in largest]
+        if self._places[0] != scene.version:
+            order = sorted(range(len(params)), key=lambda i: -params[i].numel())
+            self._places = (scene.version, [i for i in order if params[i].requires_grad][:COSINE_TENSORS])
+        grads = [params[i].grad for i in self._places[1]]
+        now = [sketch(g, COSINE).clone() for g in grads if g is not None and readable(g)]
         self._last = (scene.step, now) if scene.full else None
         if last is None or not follows or [t.shape for t in now] != [t.shape for t in last[1]] or not now:
             return None

@@ -66,8 +66,8 @@ def run_script(script: str, args: list[str]) -> Ended:
         sys.path[0] = script
         main = _main_module(None)
         return _guarded(lambda: runpy._run_module_as_main("__main__", False), main)  # type: ignore[attr-defined]
-    path = os.path.abspath(script)
-    sys.path[0] = os.path.dirname(os.path.realpath(script))
+    path = str(Path(script).absolute())
+    sys.path[0] = str(Path(script).resolve().parent)
     main = _main_module(path)
 
     def go() -> None:
@@ -81,7 +81,7 @@ def run_script(script: str, args: list[str]) -> Ended:
 def run_module(module: str, args: list[str]) -> Ended:
     """Execute `python -m module args`."""
     sys.argv = ["-m", *args]
-    sys.path[0] = os.getcwd()
+    sys.path[0] = str(Path.cwd())
     main = _main_module(None)
     return _guarded(lambda: runpy._run_module_as_main(module), main)  # type: ignore[attr-defined]
 

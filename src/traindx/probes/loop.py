@@ -17,9 +17,10 @@ from traindx.probes.stage import Stage
 from traindx.probes.step import Micro, Step
 
 WATCHED = (
-    "double_step", "clip_after_step", "clip_before_unscale", "clip_value", "clip_nonfinite", "scaler_bypassed", "scaler_no_update",
-    "scaler_with_bf16", "backward_in_autocast", "accumulation_undivided", "grad_all_none", "batch_size_one", "scheduler_order",
-    "lr_jump", "nonfinite", "nan_hidden", "inplace_error", "mode", "evaluation", "epoch", "spike", "checkpoint", "load", "exception",
+    "double_step", "clip_after_step", "clip_before_unscale", "clip_value", "clip_nonfinite", "scaler_bypassed",
+    "scaler_no_update", "scaler_with_bf16", "backward_in_autocast", "accumulation_undivided", "grad_all_none",
+    "batch_size_one", "scheduler_order", "lr_jump", "nonfinite", "nan_hidden", "inplace_error", "mode", "evaluation",
+    "epoch", "spike", "checkpoint", "load", "exception", "retrained",
 )  # fmt: skip
 
 
@@ -97,7 +98,7 @@ class Loop:
         owner.touched = state != owner.grad and not self._expected_touch
         if self._stage.step.scaled and self._in_scaler is None:
             self._recorder.event("scaler_bypassed", {})
-        if owner.stale and optimizer is (self._stage.optimizers or [None])[0]:
+        if owner.stale and optimizer is self._stage.primary:
             self._stage.step.stale = 1
 
     def _step_ended(self, optimizer: Any) -> None:
@@ -110,7 +111,7 @@ class Loop:
 
     def _closes(self, step: Step, row: dict[str, float]) -> None:
         """The update is complete: look for accumulation; add the scaler's state."""
-        owner = self._owners.get(id(self._stage.optimizers[0])) if self._stage.optimizers else None
+        owner = self._owners.get(id(self._stage.primary))
         if not step.zero_grads and owner is not None and owner.cleared:
             row["loop/zero_grads"] = 1.0
         if _undivided(step.losses) and not (owner is not None and owner.touched):

@@ -26,6 +26,7 @@ class Manual:
         self._old: Tensor | None = None  # sketch of the largest parameter before the update
         self._grad: Tensor | None = None  # and of its gradient
         self._largest = 0
+        self._rebinds = False
 
     @property
     def on(self) -> bool:
@@ -43,7 +44,11 @@ class Manual:
         if [_state(p) for p in old] != self._seen:
             return True
         new = self._fresh
-        return any(a is not b for a, b in zip(old, new)) and [p.shape for p in old] == [p.shape for p in new]
+        if root is None:
+            return self._rebinds  # the last update of a functional loop leaves no later backward to tell
+        rebound = any(a is not b for a, b in zip(old, new)) and [p.shape for p in old] == [p.shape for p in new]
+        self._rebinds = self._rebinds or rebound
+        return rebound
 
     def backward(self) -> None:
         """A backward is about to run: remember the leaves it will fill and what they hold."""

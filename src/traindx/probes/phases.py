@@ -16,6 +16,7 @@ from traindx.probes.passes import Loader, Pass, Pending, node_of, reached, sampl
 from traindx.probes.stage import Stage
 
 clock = time.perf_counter
+Args = tuple[Any, ...]
 WAITING = 256  # loss calls that may wait for a backward: an evaluation that builds graphs must not pile up
 
 
@@ -216,7 +217,7 @@ class Phases:
     # -- what a backward says about the past
 
     def _claim(self, root: Tensor) -> Pending | None:
-        """Settle what waits: calls and passes below `root` are training, the others were not. Gives the call nearest to the root."""
+        """Settle what waits: calls and passes below `root` are training, others were not. Gives the call nearest to it."""
         waiting, self._pending = self._pending, []
         passes, self._passes = self._passes, []
         mine = [p for p in passes if p.grad]
@@ -272,4 +273,4 @@ class Phases:
         for waiting in self._pending:
             self._settle(waiting, VAL if self._recorder.started else OTHER)
         self._pending = []
-        self._evaluations.end()
+        self._evaluations.finish()

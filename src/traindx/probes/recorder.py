@@ -62,7 +62,7 @@ class Recorder:
         self._first: dict[str, list[Any]] = {}  # events that are counted: step, kind, data, count
         self._each: dict[str, int] = {}
         self._facts_written: dict[str, str] = {}
-        self._owned: dict[int, tuple[list[Tensor], tuple[str, ...]]] = {}
+        self._owned: dict[int, tuple[list[int] | None, tuple[str, ...]]] = {}  # optimizer → places of its parameters
         self._drained = self._facts_at = time.perf_counter()
         self._errors: dict[str, int] = {}
         self._pid = os.getpid()
@@ -136,18 +136,17 @@ class Recorder:
         if len(self.failures) >= ALL_ERRORS and not self.off:
             self.off = True
             self.event("traindx_off", {"why": self.failures[-1].error})
-            say(
-                f"traindx: switched off after {ALL_ERRORS} errors of its own (last: {self.failures[-1].error}); your run goes on."
-            )
+            say(f"traindx: switched off after {ALL_ERRORS} errors of its own; your run goes on ({self.failures[-1].error})")
 
     # -- who is on stage
 
     def refresh(self, models: list[nn.Module], optimizers: list[Any]) -> None:
         """Look up parameters and names again."""
-        scene = self.scene
-        scene.models, scene.optimizers = models, optimizers
-        scene.params, scene.names = cast_of(models, optimizers)
-        scene.version += 1
+        self._cast(models, optimizers, *cast_of(models, optimizers))
+
+    def _cast(self, models: list[nn.Module], optimizers: list[Any], params: list[Tensor], names: tuple[str, ...]) -> None:
+        self.scene.cast(models, optimizers, params, names)
+        self.scene.version += 1
         self._owned.clear()
         if self.started:
             self.tell("changed")
@@ -155,13 +154,10 @@ class Recorder:
     def cast(self, leaves: list[Tensor]) -> None:
         """Parameters that belong to no module: named by order and shape. New tensors of the same shapes keep their names."""
         names = tuple(f"p{i}[{'x'.join(map(str, p.shape))}]" for i, p in enumerate(leaves))
-        self.scene.params = leaves
         if names != self.scene.names:
-            self.scene.names = names
-            self.scene.version += 1
-            self._owned.clear()
-            if self.started:
-                self.tell("changed")
+            self._cast(self.scene.models, self.scene.optimizers, leaves, names)
+        else:
+            self.scene.cast(self.scene.models, self.scene.optimizers, leaves, names)
 
     def nonfinite(self, what: str, names: list[str], value: float, when: str, step: int | None = None) -> None:
         """Something that must be finite is not: note it, and call the forensics at the first time."""
@@ -178,20 +174,25 @@ class Recorder:
 
     def owned(self, optimizer: Any) -> tuple[list[Tensor], tuple[str, ...]]:
         """The parameters this optimizer's step is the moment for; those of no optimizer belong to the primary one."""
+        params = self.scene.params
+        if len(params) != len(self.scene.names):  # some of them are gone: look again
+            self.refresh(self.scene.models, self.scene.optimizers)
+            params = self.scene.params
         key = id(optimizer)
         if key not in self._owned:
-            self._owned[key] = self._own(optimizer)
-        return self._owned[key]
+            self._owned[key] = self._own(optimizer, params)
+        places, names = self._owned[key]
+        return (params, names) if places is None else ([params[i] for i in places], names)
 
-    def _own(self, optimizer: Any) -> tuple[list[Tensor], tuple[str, ...]]:
-        scene = self.scene
-        if len(scene.optimizers) < 2:
-            return scene.params, scene.names
+    def _own(self, optimizer: Any, params: list[Tensor]) -> tuple[list[int] | None, tuple[str, ...]]:
+        optimizers, names = self.scene.optimizers, self.scene.names
+        if len(optimizers) < 2:
+            return None, names
         mine = {id(p) for g in optimizer.param_groups for p in g["params"]} if optimizer is not None else set()
-        others = {id(p) for o in scene.optimizers if o is not optimizer for g in o.param_groups for p in g["params"]}
-        primary = optimizer is scene.optimizers[0]
-        pairs = [(p, n) for p, n in zip(scene.params, scene.names) if id(p) in mine or (primary and id(p) not in others)]
-        return [p for p, _ in pairs], tuple(n for _, n in pairs)
+        others = {id(p) for o in optimizers if o is not optimizer for g in o.param_groups for p in g["params"]}
+        primary = optimizer is optimizers[0]
+        places = [i for i, p in enumerate(params) if id(p) in mine or (primary and id(p) not in others)]
+        return places, tuple(names[i] for i in places)
 
     def start(self) -> None:
         """The first update is about to be made."""

@@ -10,7 +10,7 @@ EARLY = (0, 1, 2, 5, 10, 19)  # steps that dear probes always read: the start of
 
 
 class Rhythm:
-    """True on a few early steps, then on every n-th full step of each optimizer (and at least when the run has grown by half)."""
+    """True on a few early steps, then on every n-th full step of each optimizer and whenever the run has grown by half."""
 
     def __init__(self, every: int) -> None:
         self._every = every

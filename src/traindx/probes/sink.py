@@ -74,7 +74,7 @@ def _same(event: Event) -> Any:
 
 
 class DiskSink:
-    """Writes a record through `traindx.record`; its folder is made when the first numbers come, so no training leaves no trace."""
+    """Writes a record through `traindx.record`; its folder is made when the first numbers come: no training, no trace."""
 
     def __init__(self, path: Path, name: str, rank: int = 0) -> None:
         self.path = path

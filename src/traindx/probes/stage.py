@@ -25,8 +25,8 @@ class Stage:
         self.recorder, self.patches = recorder, patches
         self.scene = recorder.scene
         self.given_models, self.given_optimizers = bool(models), list(optimizers)
-        self.models: list[nn.Module] = models
-        self.optimizers: list[Any] = []
+        self._models: list[weakref.ref[nn.Module]] = [weakref.ref(m) for m in models]
+        self._optimizers: list[weakref.ref[Any]] = []
         self.step = Step()
         self.last_end: float | None = None  # when the last update was made, or the first thing was seen
         self.batch_norm = False
@@ -34,10 +34,24 @@ class Stage:
         self.schedulers_rebuilt = 0
         self._outermost: dict[int, weakref.ref[nn.Module]] = {}
         self._noted: list[weakref.ref[nn.Module]] = []
-        self._mode_modules: list[nn.Module] = []
+        self._mode_modules: list[weakref.ref[nn.Module]] = []
         if models:
-            recorder.refresh(self.models, self.optimizers)
-            self.look()
+            self.refresh()
+
+    @property
+    def models(self) -> list[nn.Module]:
+        """The models that are still alive."""
+        return [m for r in self._models if (m := r()) is not None]
+
+    @property
+    def optimizers(self) -> list[Any]:
+        """The optimizers that have stepped and are still alive, the primary one first."""
+        return [o for r in self._optimizers if (o := r()) is not None]
+
+    @property
+    def primary(self) -> Any:
+        """The optimizer whose updates are the steps."""
+        return next((o for r in self._optimizers if (o := r()) is not None), None)
 
     # -- finding models
 
@@ -64,17 +78,26 @@ class Stage:
         wholes = [m for r in self._noted if (m := r()) is not None and any(part is module for part in m.modules())]
         model = max(wholes, key=lambda m: sum(1 for _ in m.modules()), default=module)
         inner = {id(part) for part in model.modules()}
-        self.models[:] = [m for m in self.models if id(m) not in inner] + [model]
+        self._models = [weakref.ref(m) for m in [*(m for m in self.models if id(m) not in inner), model]]
         self.refresh()
 
     def stepped_first(self, optimizer: Any) -> None:
-        """An optimizer's first step."""
-        self.optimizers.append(optimizer)
+        """An optimizer's first step; it takes over when the primary one is gone."""
+        if self._optimizers and not self.optimizers:
+            self._models = [weakref.ref(m) for m in self.models if _holds(m, optimizer)]
+            self.recorder.event("retrained", {"previous_last_step": self.scene.step - 1})
+        self._optimizers = [*(weakref.ref(o) for o in self.optimizers), weakref.ref(optimizer)]
+        self.refresh()
+
+    def promote(self, optimizer: Any) -> None:
+        """The primary optimizer has stopped for good: this one's updates are the steps from now on."""
+        self._optimizers = [weakref.ref(optimizer), *(weakref.ref(o) for o in self.optimizers if o is not optimizer)]
+        self.recorder.event("retrained", {"previous_last_step": self.scene.step - 1})
         self.refresh()
 
     def refresh(self) -> None:
         """Look up parameters and names again."""
-        self.recorder.refresh(list(self.models), list(self.optimizers))
+        self.recorder.refresh(self.models, self.optimizers)
         self.look()
 
     def by_hand(self, leaves: list[Any]) -> None:
@@ -86,12 +109,12 @@ class Stage:
     def look(self) -> None:
         """Find what matters about the modules: normalisation, dropout."""
         every = [m for model in self.models for m in unwrapped(model).modules()]
-        self._mode_modules = [m for m in every if type(m).__name__.startswith(_DROPPING)]
+        self._mode_modules = [weakref.ref(m) for m in every if type(m).__name__.startswith(_DROPPING)]
         self.batch_norm = any("BatchNorm" in type(m).__name__ for m in every)
 
     def asleep(self) -> int:
         """Dropout and batch-normalisation modules in eval mode."""
-        return sum(not m.training for m in self._mode_modules)
+        return sum(m is not None and not m.training for m in (r() for r in self._mode_modules))
 
     def set_view(self) -> None:
         """How closely modules are looked at during the next forward."""
@@ -102,3 +125,8 @@ class Stage:
             modules.widen()
         else:
             modules.narrow(self.models)
+
+
+def _holds(model: nn.Module, optimizer: Any) -> bool:
+    own = {id(p) for p in model.parameters()}
+    return any(id(p) in own for group in optimizer.param_groups for p in group["params"])

@@ -1,4 +1,4 @@
-"""Makes sense of the order of calls: what the patched points report becomes phases, steps, epochs, evaluations and loop facts."""
+"""Makes sense of the order of calls: reports of the patched points become phases, steps, evaluations and loop facts."""
 
 from __future__ import annotations
 
@@ -23,15 +23,8 @@ clock = time.perf_counter
 class Story:
     """The loop as it is being lived. `on` has the listeners by report; each is called under the recorder's guard."""
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        patches: Patches,
-        *,
-        models: list[nn.Module] | None = None,
-        optimizers: list[Any] | None = None,
-    ) -> None:
-        self.stage = Stage(recorder, patches, list(models or ()), list(optimizers or ()))
+    def __init__(self, recorder: Recorder, patches: Patches, models: list[nn.Module], optimizers: list[Any]) -> None:
+        self.stage = Stage(recorder, patches, models, optimizers)
         self.phases = Phases(self.stage)
         self.loop = Loop(self.stage)
         self.updates = Updates(self.stage, self.phases, self.loop)

@@ -5,12 +5,12 @@ Every wrapper is one frame, and takes that frame out of a traceback that passes 
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from traindx.probes.attach import Patches
 
 LOSSES = (
-    "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss", "smooth_l1_loss",
-    "huber_loss", "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "ctc_loss", "cosine_embedding_loss", "hinge_embedding_loss",
-    "margin_ranking_loss", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
-    "triplet_margin_loss", "triplet_margin_with_distance_loss",
+    "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss",
+    "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "ctc_loss", "cosine_embedding_loss",
+    "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 )  # fmt: skip
 
 Function = Callable[..., Any]
-_ACTIVATION_MODULES = os.path.join("nn", "modules", "activation.py")  # nn.ReLU is seen as a module already
+_ACTIVATION_MODULES = str(Path("nn", "modules", "activation.py"))  # nn.ReLU is seen as a module already
 _compiling = torch.compiler.is_compiling
 _graph_task = torch._C._current_graph_task_id  # -1 outside a backward; checkpointing runs forwards inside one
 
@@ -102,7 +102,16 @@ def _backward(patches: Patches) -> None:
 
         return backward
 
+    def begins(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not _compiling() and not kwargs.get("create_graph") and _graph_task() == -1:
+            patches.report("grad_begins", args[0] if args else kwargs.get("outputs"), site())
+
+    def ended(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not _compiling() and not kwargs.get("create_graph") and _graph_task() == -1:
+            patches.report("grad_ends")
+
     patches.replace(torch.autograd, "backward", make)
+    patches.replace(torch.autograd, "grad", partial(around, before=begins, after=ended))
 
 
 def _losses(patches: Patches, state: _State) -> None:

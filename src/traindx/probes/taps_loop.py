@@ -61,7 +61,8 @@ def _clipping(patches: Patches) -> None:
 
     for name, then in (("clip_grad_norm_", by_norm), ("clip_grad_value_", by_value)):
         patches.replace(clip_grad, name, partial(around, after=then))
-        patches.replace(utils, name, lambda original, wrapped=getattr(clip_grad, name): around(wrapped))  # type: ignore[misc]
+        wrapped = partial(around, getattr(clip_grad, name))
+        patches.replace(utils, name, lambda original, wrapped=wrapped: wrapped())  # type: ignore[misc]
 
 
 def _scaling(patches: Patches) -> None:

@@ -20,6 +20,7 @@ from traindx.probes.stage import Stage
 from traindx.probes.step import Micro, Step, mean_loss
 
 clock = time.perf_counter
+IDLE = 50  # steps of another optimizer after which a primary one that has stopped is given up
 
 
 class Updates:
@@ -37,6 +38,7 @@ class Updates:
         self._losses_of: dict[int, Any] = {}
         self._optimizer_names: tuple[str, ...] = ()
         self._last_lr: float | None = None
+        self._others = self._gap = 0  # steps of other optimizers since the primary one's last, and the most of them so far
 
     # -- backward
 
@@ -69,7 +71,7 @@ class Updates:
             return
         self._scene.loss = loss.detach()
         whole = value * parts if parts != 1.0 else value
-        alone = nearest is not None and isinstance(whole, float) and nearest.value == whole
+        alone = nearest is not None and isinstance(whole, float) and nearest.value == whole and self._inside is None
         self._stage.step.losses.append(Micro(site, whole, parts, nearest.call.site if alone else ""))
         if isinstance(value, float) and not math.isfinite(value):
             self._recorder.nonfinite("loss", ["loss"], value, "before")
@@ -102,6 +104,16 @@ class Updates:
             self._manual.graded()
             self._before(None)
 
+    def grad_begins(self, outputs: Any, site: str) -> None:
+        """torch.autograd.grad in a loop without optimizers: the script's own way to get gradients for its update."""
+        if self._manual.on:
+            self.backward_begins(outputs, site)
+
+    def grad_ends(self) -> None:
+        """Its end."""
+        if self._manual.on:
+            self.backward_ends()
+
     # -- the update
 
     def step_begins(self, optimizer: Any, closure: bool) -> None:
@@ -113,6 +125,12 @@ class Updates:
         self._inside, self._closure, self._backwards_inside = optimizer, closure, 0
         if all(o is not optimizer for o in stage.optimizers):
             stage.stepped_first(optimizer)
+        if optimizer is stage.primary:
+            self._gap, self._others = max(self._gap, self._others), 0
+        else:
+            self._others += 1
+            if self._others > max(IDLE, 4 * self._gap):
+                stage.promote(optimizer)
         if not self._recorder.started:
             self._recorder.start()
         self._loop._step_begins(optimizer, closure)
@@ -133,7 +151,7 @@ class Updates:
         losses = self._stage.step.losses
         if losses:
             self._losses_of[id(optimizer)] = mean_loss(losses)
-        if optimizer is self._stage.optimizers[0]:
+        if optimizer is self._stage.primary:
             self._lr(optimizer)
             self._close()
         self._stage.step.losses = []

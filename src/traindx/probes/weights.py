@@ -236,7 +236,8 @@ class Matrices(Probe):
             return None
         if self._lists[0] != scene.version:
             self._lists = (scene.version, _kinds(scene))
-        matrices, tables, tall = self._lists[1]
+        params = scene.params
+        matrices, tables, tall = ((kind[0], [params[i] for i in kind[1]]) if kind else None for kind in self._lists[1])
         out: dict[str, Any] = {}
         if matrices:
             out["weight_sigma/param"] = Row(matrices[0], torch.stack([self._sigma(p) for p in matrices[1]]))
@@ -277,13 +278,13 @@ def twin_share(p: Tensor) -> Tensor:
 
 
 def _kinds(scene: Scene) -> tuple[Any, Any, Any]:
-    """(names, tensors) of matrices of moderate size, of embeddings, and of tensors with several rows."""
+    """(names, places) of matrices of moderate size, of embeddings, and of tensors with several rows."""
     embeddings = {id(m.weight) for model in scene.models for m in model.modules() if isinstance(m, nn.Embedding)}
-    pairs = [(n, p) for n, p in zip(scene.names, scene.params) if p.dim() >= 2 and readable(p)]
-    matrices = [(n, p) for n, p in pairs if p.numel() <= 1 << 21 and id(p) not in embeddings][:64]
-    tables = [(n, p) for n, p in pairs if id(p) in embeddings]
-    tall = [(n, p) for n, p in pairs if p.shape[0] > 1 and id(p) not in embeddings][:128]
-    return tuple((tuple(n for n, _ in k), [p for _, p in k]) if k else None for k in (matrices, tables, tall))  # type: ignore[return-value]
+    pairs = [(i, p) for i, p in enumerate(scene.params) if p.dim() >= 2 and readable(p)]
+    matrices = [i for i, p in pairs if p.numel() <= 1 << 21 and id(p) not in embeddings][:64]
+    tables = [i for i, p in pairs if id(p) in embeddings]
+    tall = [i for i, p in pairs if p.shape[0] > 1 and id(p) not in embeddings][:128]
+    return tuple((tuple(scene.names[i] for i in k), k) if k else None for k in (matrices, tables, tall))  # type: ignore[return-value]
 
 
 PROBES = [WeightNorms, WeightShape, UpdateRatio, Matrices]
