@@ -11,7 +11,7 @@ tr, va = p[:900], p[900:]
 net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 opt = torch.optim.Adam(net.parameters(), lr=1e-3)
 EVERY = 1
-step = 0
+step, val = 0, float("nan")
 for epoch in range(14):
     for ids in tr[torch.randperm(len(tr))].split(32):
         net.train()
