@@ -7,7 +7,7 @@ from typing import Any
 from runs import a_run, learning
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.tune008_pretrained_not_loaded import pretrained_not_loaded as rule
-from traindx.run import Run
+from traindx.run import Event, Run
 
 LM = {"loss.kind": "ce", "loss.classes": 50257, "data.token": {"vocab": 50257}}
 
@@ -40,3 +40,22 @@ def test_a_fresh_classification_head_begins_at_ln_c() -> None:
 
 def test_training_from_scratch_is_not_judged() -> None:
     assert rule.outcome(_run(10.8, finetune=False)).status is Status.MUTED
+
+
+def test_a_load_in_mid_run_that_fits_nothing_is_seen_too() -> None:
+    shapes = {"a.weight": [8, 8], "a.bias": [8]}
+    event = Event(
+        200, "load", {"what": "model", "missing": ["a.weight", "a.bias"], "unexpected": ["module.a.weight", "module.a.bias"]}
+    )
+    [found] = rule.findings(a_run(loss__train=learning(100), facts={"model.param_shapes": shapes}, events=[event]))
+    assert found.variant == "keys" and found.facts["share"] == 1.0
+    fits = Event(200, "load", {"what": "model", "missing": [], "unexpected": []})
+    assert (
+        rule.outcome(a_run(loss__train=learning(100), facts={"model.param_shapes": shapes}, events=[fits])).status
+        is Status.CLEAR
+    )
+    head = Event(0, "load", {"what": "model", "missing": ["a.weight"], "unexpected": []})
+    assert (
+        rule.outcome(a_run(loss__train=learning(100), facts={"model.param_shapes": shapes}, events=[head])).status
+        is Status.CLEAR
+    )

@@ -51,6 +51,7 @@ from traindx.run import Run
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("LOSS009", "LOSS003", "LOSS011"),
+    unless=("adversarial", "rl"),  # a discriminator meets the same picture as real and as fake
 )
 def duplicates_conflicts_noise(
     run: Run,

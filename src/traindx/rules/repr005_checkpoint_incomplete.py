@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traindx import facts
+from traindx import facts, regime
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -45,19 +45,35 @@ STATES = ("optimizer", "scheduler", "scaler")
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
 )
-def checkpoint_incomplete(run: Run) -> Iterator[Evidence]:
+def checkpoint_incomplete(
+    run: Run,
+    *,
+    least_saves: int = 3,  # fewer are as likely the end of a stage as a place to resume from
+) -> Iterator[Evidence]:
     missing = facts.strings(run, "checkpoint.missing")
+    saved = run.events_of("checkpoint")
     if not missing:
-        saved = [e.data.get("missing") for e in run.events_of("checkpoint")]
-        found = [{str(m) for m in s} for s in saved if isinstance(s, list | tuple)]
+        found = [{str(m) for m in s} for s in (e.data.get("missing") for e in saved) if isinstance(s, list | tuple)]
         missing = tuple(sorted(set.intersection(*found))) if found else ()
     lost = tuple(s for s in STATES if s in missing)
     if not lost:
         return
-    meant_for_resume = "optimizer" not in missing or "step" not in missing
-    steps = [e.step for e in run.events_of("checkpoint")]
-    span = (min(steps), max(steps)) if steps else None
-    if meant_for_resume:
-        yield Evidence({"missing": list(lost)}, lost, span)
-    else:
+    span = (min(e.step for e in saved), max(e.step for e in saved)) if saved else None
+    holds_more = "optimizer" not in missing or "step" not in missing
+    if not holds_more:
         yield Evidence({"missing": list(lost)}, lost, span, "weights", Severity.INFO)
+        return
+    count = facts.number(run.fact("checkpoint.saves"), float(len(saved)))
+    to_resume = count >= least_saves or _resumed(run)
+    yield Evidence({"missing": list(lost)}, lost, span, "", Severity.WARNING if to_resume else Severity.INFO)
+
+
+def _resumed(run: Run, alike: float = 1.1) -> bool:
+    """Whether the run went on from a checkpoint: all keys fitted and the learning rate is the same before and after."""
+    first = min((e.step for e in run.events_of("checkpoint")), default=None)
+    for event in run.events_of("load"):
+        before, after = regime.lr(run).at([event.step - 1, event.step + 1])
+        same_rate = before > 0 and after > 0 and max(before / after, after / before) < alike
+        if first is not None and event.step >= first and event.step > 0 and not event.data.get("missing") and same_rate:
+            return True
+    return False

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from traindx.run import Run
 
 @rule(
     "TUNE008",
-    needs={"fact:model.loaded | fact:finetune | fact:model.adapters": 1},
+    needs={"fact:model.loaded | fact:finetune | fact:model.adapters | event:load": 1},
     says={
         "": "the first loss {first:.3g} is what a model without knowledge has (ln {classes:.0f} = {chance:.3g})",
         "keys": "{share:.0%} of the parameters were not in the loaded checkpoint{keys}",
@@ -54,7 +55,7 @@ def pretrained_not_loaded(
     unloaded: float = 0.5,
     vocabulary: int = 200,  # classes from which a head is a vocabulary and not a fresh task head
 ) -> Iterator[Evidence]:
-    loaded = facts.table(run, "model.loaded")
+    loaded = facts.table(run, "model.loaded") or _last_load(run)
     if not (loaded or run.fact("finetune") or run.fact("model.adapters") or run.fact("model.loaded")):
         raise Muted("not a fine-tuning run")
     part = facts.number(loaded.get("unloaded_share"), 0.0)
@@ -64,6 +65,8 @@ def pretrained_not_loaded(
         keys = f" (such as {names[0]})" if names else ""
         yield Evidence({"share": min(part, 1.0), "keys": keys}, names, None, "keys", None, Confidence.EXACT)
         return
+    if not facts.table(run, "model.loaded") and not run.fact("finetune") and not run.fact("model.adapters"):
+        return  # a load in mid-run is a resume: the first loss says nothing about it
     chance = regime.chance_level(run)
     first = regime.curve(run).values[:3]
     classes = facts.number(run.fact("loss.classes"), 0.0)
@@ -80,3 +83,16 @@ def pretrained_not_loaded(
         yield Evidence(
             {"first": level, "classes": classes, "chance": chance}, ("loss/train",), None, "", None, Confidence.STRONG
         )
+
+
+def _last_load(run: Run) -> dict[str, Any]:
+    """The last load of a model during the run, with the share of its parameters that the checkpoint did not bring."""
+    shapes = {n: math.prod(s) for n, s in facts.table(run, "model.param_shapes").items() if isinstance(s, list | tuple)}
+    for event in reversed(run.events_of("load")):
+        missing, strange = (event.data.get(k) for k in ("missing", "unexpected"))
+        if event.data.get("what", "model") == "model" and isinstance(missing, list | tuple) and shapes:
+            lost = sum(shapes.get(str(m), 0) for m in missing)
+            # Without keys that found no place the checkpoint was simply smaller: a new head on an old body.
+            share = lost / max(sum(shapes.values()), 1) if strange else 0.0
+            return {"missing": list(missing), "unexpected": strange, "unloaded_share": share}
+    return {}
