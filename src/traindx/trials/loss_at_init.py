@@ -1,0 +1,130 @@
+"""Loss at initialisation: is the first loss what theory says it must be?"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from traindx.run import Run
+from traindx.trial import Progress, Result, silent, trial
+from traindx.trials.task import Batch, Task, apply, evaluating, split
+from traindx.trials.twin import Twin
+
+WARN, BAD = 1.0, 3.0  # nats above ln C: logits of standard deviation 1.4 and 2.4 (CATALOGUE LOSS010)
+
+
+@trial("loss-at-init", steps=15)
+@dataclass(frozen=True)
+class LossAtInit:
+    """Is the loss of the freshly initialised model what its kind must give: ln C, ln 2, the variance of the targets?
+
+    Weights that were loaded on purpose are not initial weights: then a loss far below the expected one is good news.
+    """
+
+    batches: int = 5
+    reset: bool = True  # start from fresh weights; False: the weights as they are
+
+    def run(self, task: Task, progress: Progress = silent) -> Result:
+        """Measure the loss on real, zeroed and standardised inputs."""
+        batches = task.batches(self.batches)
+        with task.twin() as twin:
+            if self.reset:
+                fresh(twin.model)
+            expected, name = _expected(twin, batches)
+            seen = {"real": twin.probe(batches)}
+            for kind, change in (("zero", _zeroed), ("standardised", _standardised)):
+                progress(len(seen), 3, f"{kind} inputs")
+                changed = [_on_inputs(b, change) for b in batches]
+                seen[kind] = twin.probe(changed)
+        answer = {
+            "loss": seen["real"],
+            "expected": expected,
+            "expected_name": name,
+            **{f"{k}_inputs": v for k, v in seen.items()},
+        }
+        run = Run.of({"trial/loss": list(seen.values())}, kind="trial")
+        return Result("loss-at-init", *_judged(seen, expected, name, answer), run, 3 * len(batches))
+
+
+def fresh(model: nn.Module) -> None:
+    """Every module that can be re-initialised starts anew."""
+    for module in model.modules():
+        reset = getattr(module, "reset_parameters", None) or getattr(module, "_reset_parameters", None)
+        if callable(reset):
+            reset()
+
+
+def _expected(twin: Twin, batches: list[Batch]) -> tuple[float | None, str]:
+    targets = [split(b)[1] for b in batches]
+    if not targets or not all(isinstance(t, Tensor) for t in targets):
+        return None, "unknown"
+    with evaluating(twin.model):
+        try:
+            output = twin.task.output_of(twin.model, batches[0])
+        except Exception:  # models that take more than their inputs are judged by nothing here
+            return None, "unknown"
+    if not isinstance(output, Tensor):
+        return None, "unknown"
+    if not targets[0].is_floating_point() and output.ndim >= 2 and output.shape[1] > 1:
+        return math.log(output.shape[1]), f"ln {output.shape[1]}"
+    every = torch.cat([t.reshape(-1).float() for t in targets])
+    if bool(((every == 0) | (every == 1)).all()) and "BCE" in type(twin.task.loss_fn).__name__.upper():
+        return math.log(2), "ln 2"
+    if "MSE" in type(twin.task.loss_fn).__name__.upper():
+        return float(every.var(unbiased=False) + every.mean() ** 2), "mean square of the targets"
+    return None, "unknown"
+
+
+def _judged(
+    seen: dict[str, float], expected: float | None, name: str, answer: dict[str, object]
+) -> tuple[str, dict[str, object], str]:
+    real = seen["real"]
+    if not math.isfinite(real):
+        return "fail", answer, "the loss is not finite before any update"
+    if expected is None:
+        return "undecided", answer, f"loss {real:.4g}; what it should be is not known for this loss"
+    if name.startswith("ln"):
+        excess = real - expected
+        answer["logit_std"] = math.sqrt(2 * excess) if excess > 0 else 0.0
+        if excess > WARN:
+            hint = " normalised inputs would bring it back" if seen["standardised"] - expected < excess / 2 else ""
+            return (
+                "fail",
+                answer,
+                f"loss {real:.3g} is {excess:.2g} nats above {name} = {expected:.3g}: wildly confident before learning.{hint}",
+            )
+        if real < 0.8 * expected:
+            return (
+                "fail",
+                answer,
+                f"loss {real:.3g} is far below {name} = {expected:.3g}: a leak, a wrong class count, or weights that already know",
+            )
+        return "pass", answer, f"loss {real:.3g}, {name} is {expected:.3g}"
+    ratio = real / expected if expected > 0 else math.inf
+    answer["ratio"] = ratio
+    if 0.3 < ratio < 5:
+        return "pass", answer, f"loss {real:.3g}, {name} {expected:.3g}"
+    return "fail", answer, f"loss {real:.3g} is {ratio:.2g} times the {name} ({expected:.3g})"
+
+
+def _on_inputs(batch: Batch, change: object) -> Batch:
+    inputs, target = split(copy.copy(batch))
+    changed = apply(change, inputs)  # type: ignore[arg-type]
+    if isinstance(batch, dict):
+        return {**batch, **changed} if isinstance(changed, dict) else batch
+    if isinstance(batch, list | tuple) and len(batch) >= 2:
+        head = changed if isinstance(changed, tuple) and len(batch) > 2 else (changed,)
+        return (*head, target)
+    return changed
+
+
+def _zeroed(t: Tensor) -> Tensor:
+    return torch.zeros_like(t) if t.is_floating_point() else t
+
+
+def _standardised(t: Tensor) -> Tensor:
+    return (t - t.mean()) / t.std().clamp(min=1e-6) if t.is_floating_point() and t.numel() > 1 else t
