@@ -1,0 +1,81 @@
+"""Gradient noise scale: how large a batch still pays, from small and large batches of the same data (CATALOGUE 2.14)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from traindx.run import Run
+from traindx.trial import Progress, Result, silent, trial
+from traindx.trials.task import Task, size_of, take
+
+
+@trial("noise-scale", steps=100)
+@dataclass(frozen=True)
+class NoiseScale:
+    """How noisy is the gradient: B_noise is the batch at which noise and signal are equal.
+
+    Below it a larger batch is nearly free progress, far above it is waste. Late in training only a lower bound is honest.
+    """
+
+    draws: int = 50
+
+    def run(self, task: Task, progress: Progress = silent) -> Result:
+        """Compare |gradient|² of whole batches with that of their parts."""
+        rows = []
+        sizes = (0, 0)
+        with task.twin() as twin:
+            twin.model.eval()  # BatchNorm and dropout would mix the two sizes
+            for i, batch in enumerate(task.cycle(self.draws)):
+                n = size_of(batch)
+                small = max(1, n // 8)
+                if small == n:
+                    return Result("noise-scale", "refused", {}, "batches of one sample cannot be split")
+                whole = _square(twin, batch)
+                parts = [_square(twin, take(batch, small, s)) for s in range(0, small * min(4, n // small), small)]
+                rows.append((whole, float(np.mean(parts))))
+                sizes = (small, n)
+                progress(i + 1, self.draws, "gradients of small and large batches")
+        b, big = sizes
+        large, part = np.array(rows).T
+        signal = (big * large - b * part) / (big - b)
+        noise = (part - large) / (1 / b - 1 / big)
+        return self._judged(signal, noise, sizes, task)
+
+    def _judged(self, signal: np.ndarray, noise: np.ndarray, sizes: tuple[int, int], task: Task) -> Result:
+        run = Run.of({"trial/signal": signal, "trial/noise": noise}, kind="trial")
+        n = len(signal)
+        error = float(np.std(signal, ddof=1)) / math.sqrt(n)
+        steps = 2 * n
+        if signal.mean() - 2 * error <= 0:
+            bound = noise.mean() / (signal.mean() + 2 * error) if signal.mean() + 2 * error > 0 else math.inf
+            answer = {"lower_bound": float(bound), "batch": sizes[1]}
+            return Result("noise-scale", "undecided", answer, f"the signal drowns: B_noise is above {bound:.0f}", run, steps)
+        value = float(noise.mean() / signal.mean())
+        leave = [(noise.sum() - noise[i]) / (signal.sum() - signal[i]) for i in range(n)]
+        spread = math.sqrt((n - 1) / n * float(np.sum((np.array(leave) - np.mean(leave)) ** 2)))
+        answer = {"noise_scale": value, "interval": [max(0.0, value - 2 * spread), value + 2 * spread], "batch": sizes[1]}
+        advice = (
+            "a larger batch would nearly pay for itself"
+            if sizes[1] < value / 2
+            else "a smaller batch would do as well per sample"
+            if sizes[1] > 2 * value
+            else "the batch is well chosen"
+        )
+        return Result(
+            "noise-scale",
+            "done",
+            answer,
+            f"B_noise ≈ {value:.0f} ± {2 * spread:.0f}; your batch is {sizes[1]}: {advice}",
+            run,
+            steps,
+        )
+
+
+def _square(twin: object, batch: object) -> float:
+    params = [p for p in twin.model.parameters() if p.requires_grad]  # type: ignore[attr-defined]
+    grads = torch.autograd.grad(twin.loss(batch), params, allow_unused=True)  # type: ignore[attr-defined]
+    return float(sum((g.double() ** 2).sum() for g in grads if g is not None))
