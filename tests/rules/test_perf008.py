@@ -44,3 +44,10 @@ def test_our_own_cost_is_told() -> None:
 def test_the_limit_is_the_users() -> None:
     run = a_run({"time/step": LONG}, facts={"perf.shares": {"eval": 0.6}})
     assert [f.severity for f in rule.findings(run, least_s=1000.0)] == [Severity.INFO]
+
+
+def test_an_evaluation_after_every_step_is_a_warning_in_a_short_run_too() -> None:
+    signals = {"time/step": LONG / 100, "time/eval": LONG / 30, "loss/val": LONG}
+    [found] = rule.findings(a_run(signals))
+    assert found.severity is Severity.WARNING
+    assert [f.severity for f in rule.findings(a_run(signals), often=0.5)] == [Severity.INFO]

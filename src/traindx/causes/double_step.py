@@ -18,5 +18,5 @@ double_step = Cause(
     prior=0.5,
     verdict="fix-and-resume",
     cure="Step once per backward: remove the second optimizer.step().",
-    refutes=("WIRE011:undivided",),
+    refutes=("WIRE011:undivided", "WIRE016"),
 )

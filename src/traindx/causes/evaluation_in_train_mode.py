@@ -19,4 +19,5 @@ evaluation_in_train_mode = Cause(
     verdict="fix-evaluation",
     cure="model.eval() and torch.inference_mode() around the evaluation, model.train() after it; recompute BatchNorm "
     "statistics if they were changed.",
+    refutes=("WIRE016",),
 )

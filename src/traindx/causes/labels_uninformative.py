@@ -9,7 +9,7 @@ labels_uninformative = Cause(
     name="labels-uninformative",
     title="labels have nothing to do with the inputs",
     likely={
-        "DATA004": 0.85,
+        "DATA004": 0.95,
         "LOSS011": 0.5,
         "EVAL004:chance": 0.5,
         "EVAL004": 0.5,

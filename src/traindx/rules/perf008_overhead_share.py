@@ -3,8 +3,8 @@
 ## What it sees
 
 The shares of wall time by phase: evaluation above 20 %, checkpoints or logging above 5 %, our own observation above 1 %. A
-warning needs evaluation above 50 % or the others above 20 %, in a run of at least a minute; in short runs, where one
-evaluation weighs much, it is a remark.
+warning needs evaluation above 50 % or the others above 20 %, in a run of at least a minute (or an evaluation every few
+steps); in short runs, where one evaluation weighs much, it is a remark.
 
 ## Why it matters
 
@@ -52,12 +52,17 @@ def overhead_share(
     run: Run,
     *,
     least_s: float = 60.0,  # of a shorter run one evaluation is a large part by nature
+    often: float = 5.0,  # steps between two evaluations below which it is too often, however short the run
 ) -> Iterator[Evidence]:
     shares, seconds = _shares(run)
+    span = run.steps or (0, 0)
+    evaluations = max(len(run.series("loss/val")), len(run.events_of("evaluation")))
+    too_often = evaluations >= 20 and span[1] - span[0] < often * evaluations
     for phase, (limit, grave) in LIMITS.items():
         part = facts.number(shares.get(phase), 0.0)
         if limit < part <= 1:
-            severity = Severity.WARNING if part > grave and seconds >= least_s else Severity.INFO
+            grown = seconds >= least_s or (phase == "eval" and too_often)
+            severity = Severity.WARNING if part > grave and grown else Severity.INFO
             yield Evidence(
                 {"share": part, "what": WORDS[phase], "limit": limit}, (phase,), None, "", severity, None, None, FIXES[phase]
             )
