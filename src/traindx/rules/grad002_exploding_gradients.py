@@ -100,7 +100,7 @@ def _baseline(run: Run, norm: Series) -> tuple[float, int] | None:
     if len(loss) < 30:
         return None
     smooth = stats.running_median(loss.values, 9)
-    start, best = level_of(loss.values, ends(len(loss))), float(np.min(smooth))
+    start, best = level_of(loss.values, ends(len(loss))), float(np.min(smooth[ends(len(loss)) :]))
     noise = stats.noise_sigma(loss.values)
     if start - best < 3 * (noise if math.isfinite(noise) else 0.0) or start <= best:
         return None

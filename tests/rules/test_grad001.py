@@ -1,0 +1,73 @@
+"""GRAD001: gradients that vanish along the depth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import zoo
+from runs import a_run, noise
+from traindx.finding import Severity, Status
+from traindx.rules.grad001_vanishing_gradients import vanishing_gradients
+
+LAYERS = [f"block{i}.weight" for i in range(8)]
+
+
+def the(run, **limits):
+    return list(vanishing_gradients.findings(run, **limits))
+
+
+def deep(shrink: float, moves: float, optimizer: str = "SGD", loss: np.ndarray | None = None, **more):
+    n = 100
+    sizes = np.geomspace(shrink, 1.0, 8)
+    grads = {k: s * np.exp(noise(n, 0.2, i)) for i, (k, s) in enumerate(zip(LAYERS, sizes))}
+    ratios = {k: np.full(n, moves if i < 2 else 1e-3) for i, k in enumerate(LAYERS)}
+    facts = {"optimizer.name": optimizer, "model.param_shapes": {k: [32, 32] for k in LAYERS}, **more}
+    loss = zoo.falling(n) if loss is None else loss
+    return a_run({"grad_norm/param": grads, "update_ratio/param": ratios, "loss/train": loss}, facts=facts)
+
+
+def test_sgd_with_still_early_layers_is_found_and_names_them() -> None:
+    [found] = the(deep(1e-6, 1e-9))
+    assert found.where == ("block0.weight", "block1.weight") and found.severity is Severity.WARNING
+    assert found.facts["ratio"] < 1e-3
+
+
+def test_a_healthy_depth_is_clear() -> None:
+    assert the(deep(0.1, 1e-3)) == []
+
+
+def test_adam_hides_it_unless_nothing_is_learned() -> None:
+    [harmless] = the(deep(1e-6, 8e-3, "Adam"))
+    assert (harmless.variant, harmless.severity) == ("harmless", Severity.INFO)
+    [hidden] = the(deep(1e-6, 8e-3, "Adam", loss=2.3 + noise(100, 0.02)))
+    assert (hidden.variant, hidden.severity) == ("hidden", Severity.WARNING)
+
+
+def test_adam_with_moments_below_epsilon_is_found() -> None:
+    run = deep(1e-6, 8e-3, "Adam")
+    damped = a_run({"adam_small_v/param": {k: np.full(100, 0.9 if i < 2 else 0.0) for i, k in enumerate(LAYERS)}})
+    assert [f.severity for f in the(run.with_(damped.signals))] == [Severity.WARNING]
+
+
+def test_frozen_stems_embeddings_and_biases_do_not_count() -> None:
+    frozen = deep(1e-6, 1e-9, **{"model.frozen": LAYERS[:4]})
+    assert the(frozen) == [] or the(frozen)[0].facts["ratio"] > 1e-4
+    assert the(deep(1e-6, 1e-9, **{"model.embeddings": LAYERS[:2], "model.frozen": LAYERS[2:6]})) == []
+
+
+def test_exact_zeros_are_another_rule() -> None:
+    run = deep(0.5, 1e-3)
+    table = run["grad_norm/param"]
+    values = table.values.copy()
+    values[:, 0] = 0.0
+    assert the(run.with_({"grad_norm/param": type(table)(table.steps, table.names, values)})) == []
+
+
+def test_too_few_steps_are_unsure() -> None:
+    assert vanishing_gradients.outcome(deep(1e-6, 1e-9).between(hi=30)).status is Status.UNSURE
+
+
+@pytest.mark.parametrize("ratio", [1e-8, 1e-3])
+def test_its_limit_is_the_ratio(ratio: float) -> None:
+    assert bool(the(deep(1e-5, 1e-9), ratio=ratio)) is (ratio == 1e-3)

@@ -1,0 +1,92 @@
+"""OPTM002: first steps that destroy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import zoo
+from runs import a_run, noise
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.optm002_updates_too_large import updates_too_large
+
+SHAPES = {"a.weight": [32, 32], "b.weight": [10, 32], "b.bias": [10]}
+
+
+def the(run, **limits):
+    return list(updates_too_large.findings(run, **limits))
+
+
+def hot(early: float, loss: np.ndarray, optimizer: str = "Adam", later: float = 1e-3, **facts):
+    n = len(loss)
+    rows = np.r_[np.full(10, early), np.full(n - 10, later)]
+    table = {"a.weight": rows, "b.weight": 0.5 * rows, "b.bias": np.full(n, 9.0)}
+    facts = {"model.param_shapes": SHAPES, "optimizer.name": optimizer, **zoo.CE10, **facts}
+    return a_run({"update_ratio/param": table, "loss/train": loss}, facts=facts)
+
+
+def dead(n: int = 600) -> np.ndarray:
+    return math.log(10) + np.r_[np.linspace(5, 0, 20), np.zeros(n - 20)] + noise(n, 0.02)
+
+
+def test_a_calm_run_at_chance_that_was_hot_at_first_is_critical() -> None:
+    [found] = the(hot(1.4, dead(), later=5e-7))
+    assert found.severity is Severity.CRITICAL and found.where[0] == "a.weight" and "140%" in found.message
+
+
+def test_a_non_finite_end_counts_as_harm() -> None:
+    loss = zoo.falling(300)
+    loss[250:] = np.nan
+    assert the(hot(0.5, loss))[0].severity is Severity.CRITICAL
+
+
+def test_a_large_step_that_was_survived_is_a_remark() -> None:
+    [found] = the(hot(0.41, zoo.falling(600) + noise(600, 0.03)))
+    assert (found.variant, found.severity) == ("survived", Severity.INFO)
+
+
+def test_healthy_steps_are_clear_whatever_becomes_of_the_loss() -> None:
+    assert the(hot(0.014, dead())) == [] and the(hot(0.014, zoo.falling(600))) == []
+
+
+def test_a_small_bias_or_a_fresh_head_is_not_counted() -> None:
+    run = hot(0.01, dead())
+    sizes = a_run({"weight_norm/param": {"a.weight": np.full(600, 10.0), "b.weight": np.full(600, 1e-5)}})
+    table = run["update_ratio/param"]
+    values = table.values.copy()
+    values[:10, 1] = 50.0
+    run = run.with_({"update_ratio/param": type(table)(table.steps, table.names, values), **sizes.signals})
+    assert the(run) == []
+
+
+def test_plain_sgd_needs_harm() -> None:
+    assert the(hot(0.41, zoo.falling(600) + noise(600, 0.03), "SGD")) == []
+    assert the(hot(0.2, dead(), "SGD"))[0].severity >= Severity.WARNING
+
+
+def test_the_first_steps_after_a_warm_up_are_looked_at_too() -> None:
+    run = hot(0.001, dead(), later=1e-4)
+    table = run["update_ratio/param"]
+    values = table.values.copy()
+    values[100:110] = 1.2
+    rate = np.r_[np.linspace(0, 1, 100), np.ones(500)]
+    run = run.with_({"update_ratio/param": type(table)(table.steps, table.names, values), **a_run(lr=rate).signals})
+    [found] = the(run)
+    assert 99 <= found.steps[0] <= 110
+
+
+def test_a_curve_alone_is_a_hint_and_else_blind() -> None:
+    blown = math.log(10) + noise(600, 0.02)
+    blown[1:15] = 400.0
+    [found] = the(a_run(loss__train=blown, facts=zoo.CE10))
+    assert (found.variant, found.confidence) == ("curve", Confidence.SUGGESTIVE)
+    assert updates_too_large.outcome(a_run(loss__train=zoo.falling(300))).status is Status.BLIND
+
+
+def test_two_players_are_muted() -> None:
+    assert updates_too_large.outcome(hot(1.4, dead(), adversarial=True)).status is Status.MUTED
+
+
+def test_its_limits_are_ratios() -> None:
+    assert the(hot(0.41, zoo.falling(600) + noise(600, 0.03)), adam=0.9) == []

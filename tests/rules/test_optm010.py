@@ -1,0 +1,56 @@
+"""OPTM010: groups and state of the optimizer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import zoo
+from runs import a_run, noise
+from traindx.finding import Confidence, Severity, Status
+from traindx.rules.optm010_group_or_state_fault import group_or_state_fault
+
+SEEN = {"optimizer.name": "AdamW", "optimizer.duplicates": [], "optimizer.empty_groups": []}
+
+
+def the(run, **limits):
+    return list(group_or_state_fault.findings(run, **limits))
+
+
+def test_a_parameter_held_twice_is_a_fact() -> None:
+    [found] = the(a_run(facts={**SEEN, "optimizer.duplicates": ["head.weight"]}))
+    assert (found.variant, found.where, found.confidence) == ("twice", ("head.weight",), Confidence.EXACT)
+
+
+def test_an_empty_group_is_a_remark() -> None:
+    [found] = the(a_run(facts={**SEEN, "optimizer.empty_groups": [1]}))
+    assert (found.variant, found.severity) == ("empty", Severity.INFO)
+
+
+def test_a_resume_without_state_counts_by_what_it_did_to_the_loss() -> None:
+    loss = zoo.falling(1000) + noise(1000, 0.02)
+    hurt = loss.copy()
+    hurt[500:520] += 0.8
+    facts = {**SEEN, "optimizer.fresh_at_step": 500}
+    [found] = the(a_run(loss__train=hurt, facts=facts))
+    assert (found.variant, found.severity, found.steps) == ("stateless", Severity.WARNING, (500, 500))
+    [found] = the(a_run(loss__train=loss, facts=facts))
+    assert (found.variant, found.severity) == ("reset", Severity.INFO)
+
+
+def test_a_group_left_behind_by_the_schedule_is_named() -> None:
+    n = 100
+    groups = {"0": np.linspace(1e-3, 1e-5, n), "1": np.full(n, 1e-3)}
+    [found] = the(a_run({"lr/group": groups}, facts=SEEN))
+    assert (found.variant, found.where, found.severity) == ("idle", ("1",), Severity.INFO)
+    assert the(a_run({"lr/group": {"0": np.full(n, 1e-3), "1": np.full(n, 1e-4)}}, facts=SEEN)) == []
+
+
+def test_seen_and_sound_is_clear_and_nothing_seen_is_blind() -> None:
+    assert group_or_state_fault.outcome(a_run(facts=SEEN)).status is Status.CLEAR
+    assert group_or_state_fault.outcome(a_run(loss__train=np.ones(50))).status is Status.BLIND
+
+
+def test_its_limit_is_how_far_the_others_moved() -> None:
+    n = 100
+    groups = {"0": np.linspace(1e-3, 5e-4, n), "1": np.full(n, 1e-3)}
+    assert the(a_run({"lr/group": groups}, facts=SEEN)) and the(a_run({"lr/group": groups}, facts=SEEN), moves=0.9) == []
