@@ -250,7 +250,7 @@ FACTS: dict[str, str] = {
     "model.eval_in_training": "modules with dropout or norm layers that were in eval mode while the model trained: names",
     "model.attention_masks": "self-attention calls of training forwards by how they were masked: {causal, masked, none}",
     "model.pad_mask": "key padding masks against the padding of the input: {valid_masked: share, pad_attended: share}",
-    "model.batch_softmax": "modules in which a softmax of the training graph ran over the batch axis: axis 0 of a tensor of two or "
+    "model.batch_softmax": "modules in which a softmax of the training graph ran over the batch: axis 0 of a tensor of two or "
     "more dimensions whose first size is the number of samples",
     "model.linear_pairs": "pairs of linear layers with no non-linearity between them",
     "model.tied": "groups of parameter names that shared storage at the first step",

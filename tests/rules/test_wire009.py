@@ -39,3 +39,13 @@ def test_a_log_softmax_over_the_batch_is_seen_by_its_axis() -> None:
     assert found.variant == "softmax"
     right = {"model.head_activation": {**head, "dim": 1}, "loss.input_shape": [32, 10]}
     assert rule.outcome(a_run(facts=right)).status is Status.BLIND
+
+
+def test_a_softmax_over_the_batch_inside_the_model_is_named() -> None:
+    [found] = rule.findings(a_run(facts={"model.batch_softmax": ["attention"], "loss.kind": "ce"}))
+    assert found.variant == "inside" and found.where == ("attention",) and found.severity is Severity.CRITICAL
+
+
+def test_contrastive_losses_compare_samples_by_design() -> None:
+    run = a_run(facts={"model.batch_softmax": ["similarity"], "loss.kind": "contrastive", "trial.batch_mixing": {"ratio": 0.0}})
+    assert rule.outcome(run).status is Status.CLEAR

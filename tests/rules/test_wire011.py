@@ -47,3 +47,8 @@ def test_two_halves_of_a_discriminators_step_are_no_accumulation() -> None:
 def test_a_watched_loop_without_such_events_is_clear() -> None:
     run = a_run(loss__train=[1.0], facts={"watched": ["double_step", "accumulation_undivided"]})
     assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_without_any_backward_it_is_another_fault() -> None:
+    run = loop("double_step", count=48).with_(a_run({"loop/backwards": [0.0] * 50}).signals)
+    assert not list(rule.findings(run))

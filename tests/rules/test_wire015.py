@@ -6,7 +6,7 @@ from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules import wire015_partial_checkpoint
 from traindx.rules.wire015_partial_checkpoint import partial_checkpoint as rule
-from traindx.run import Run
+from traindx.run import Event, Run
 
 SHAPES = {"body.0.weight": [20, 20], "body.0.bias": [20], "body.1.weight": [20, 20], "head.weight": [10, 20], "head.bias": [10]}
 
@@ -40,6 +40,14 @@ def test_trifles_stay_unsaid_and_the_limit_decides() -> None:
 
 def test_a_complete_load_is_clear() -> None:
     assert rule.outcome(loaded([], [], 0.0)).status is Status.CLEAR
+
+
+def test_a_load_between_two_phases_counts_too() -> None:
+    data = {"what": "model", "missing": ["features.0.weight"], "unexpected": ["module.features.0.weight"]}
+    [found] = rule.findings(a_run(loss__train=[1.0] * 9, events=[Event(5, "load", data)]))
+    assert found.variant == "prefix" and found.steps == (5, 5) and found.severity is Severity.CRITICAL
+    optimizer = Event(5, "load", {**data, "what": "optimizer"})
+    assert not list(rule.findings(a_run(loss__train=[1.0] * 9, events=[optimizer])))
 
 
 def test_prefixes_are_told_from_other_names() -> None:

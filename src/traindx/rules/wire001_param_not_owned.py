@@ -57,7 +57,7 @@ from traindx.run import Run
 )
 def param_not_owned(run: Run, *, critical_share: float = 0.05) -> Iterator[Evidence]:
     # [def] a twentieth of the model left untrained is no detail; below it the run still mostly does what was meant.
-    if run.fact("optimizer.count") == 0:
+    if run.fact("optimizer.count") == 0 and not run.fact("optimizer.name"):
         raise Muted("there is no optimizer: the script updates its weights by hand")
     names = facts.strings(run, "model.unowned")
     if not names:

@@ -3,8 +3,8 @@
 ## What it sees
 
 The dependency trial in eval mode: the gradient of sample k's output with respect to other samples, over that with
-respect to itself, above `ratio`. Or, in passing, outputs whose columns over the batch sum to one: a softmax along the
-batch axis.
+respect to itself, above `ratio`. A softmax inside the model that runs over the batch axis. Or, in passing, outputs
+whose columns over the batch sum to one: a softmax along the batch axis.
 
 ## Why it matters
 
@@ -35,13 +35,17 @@ from traindx.run import Run
 
 @rule(
     "WIRE009",
-    needs={"fact:trial.batch_mixing | fact:loss.column_probabilities | fact:model.head_activation": 1},
+    needs={
+        "fact:trial.batch_mixing | fact:loss.column_probabilities | fact:model.head_activation | fact:model.batch_softmax": 1
+    },
     says={
         "": "a sample's output depends on other samples of the batch (gradient ratio {ratio:.2g})",
+        "inside": "a softmax inside the model runs over the batch axis: {where}",
         "softmax": "the outputs sum to one over the batch: softmax is applied along the batch axis",
     },
     fix={
         "": "Check dim= of softmax, mean and norm, and every reshape or transpose that touches the batch axis.",
+        "inside": "Check the dim= of that softmax: attention normalises over keys, dim=-1.",
         "softmax": "Apply softmax over the classes, dim=-1 (and only if the loss does not do it itself).",
     },
     severity=Severity.CRITICAL,
@@ -50,8 +54,11 @@ from traindx.run import Run
 )
 def batch_mixing(run: Run, *, ratio: float = 1e-6) -> Iterator[Evidence]:
     # [x] 0 in plain models, .098 for softmax over the batch, 1.0 for a transposed reshape, 0 for BatchNorm in eval mode.
+    inside = () if run.fact("loss.kind") == "contrastive" or run.fact("ssl") else facts.strings(run, "model.batch_softmax")
     if (run.fact("loss.column_probabilities") and not run.fact("loss.probabilities")) or _over_the_batch(run):
         yield Evidence(where=facts.strings(run, "loss.site"), steps=run.steps, say="softmax")
+    elif inside:
+        yield Evidence(where=inside, steps=run.steps, say="inside", confidence=Confidence.STRONG)
     elif "trial.batch_mixing" not in run.facts:
         raise Blind(
             "only a softmax over the batch could be ruled out; the dependency trial sees the rest", "trial.batch_mixing"

@@ -62,7 +62,7 @@ def accumulation_or_double_step(run: Run, *, least: int = 3) -> Iterator[Evidenc
     end = run.steps[1] if run.steps else 0
     doubled = run.events_of("double_step")
     count = int(sum(facts.number(e.data.get("count"), 1) for e in doubled))
-    if count >= least:
+    if count >= least and _backwards(run) > 0.1:  # without any backward it is another fault, WIRE016
         yield Evidence(steps=(doubled[0].step, max(end, doubled[0].step)), say="double", facts={"count": count})
     for event in run.events_of("accumulation_undivided")[:1]:
         k = int(facts.number(event.data.get("k"), 0)) or _micro_batches(run)
@@ -71,6 +71,12 @@ def accumulation_or_double_step(run: Run, *, least: int = 3) -> Iterator[Evidenc
         harmless = regime.adam_like(run) is not False or run.fact("loss.reduction") == "sum"
         steps = (event.step, max(end, event.step))
         yield Evidence(steps=steps, say="undivided", severity=Severity.INFO if harmless else None, facts={"k": k})
+
+
+def _backwards(run: Run) -> float:
+    """Share of updates with a backward before them; 1 when unknown."""
+    backwards = run.series("loop/backwards").finite().values
+    return float(np.mean(backwards > 0)) if len(backwards) else 1.0
 
 
 def _micro_batches(run: Run) -> int:

@@ -26,6 +26,7 @@ Load strictly and replace the head afterwards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from traindx import facts, outline
@@ -52,26 +53,30 @@ from traindx.run import Run
 )
 def partial_checkpoint(run: Run, *, worth: float = 0.01, critical_share: float = 0.2) -> Iterator[Evidence]:
     # CATALOGUE: more than 1 % unloaded. [def] a fifth of the model at random values is no longer the checkpoint's model.
-    missing, unexpected, share = _loaded(run)
-    shifted = [m for m in missing if any(_same_but_prefix(m, u) for u in unexpected)]
-    severity = Severity.CRITICAL if share >= critical_share else Severity.WARNING
-    shown = {"count": len(shifted), "share": share}
-    if shifted:
-        yield Evidence(where=tuple(shifted), say="prefix", severity=severity, facts=shown)
-    elif missing and share > worth:
-        if _only_the_head(run, missing):
-            yield Evidence(where=tuple(missing), say="head", severity=Severity.INFO, facts=shown)
-        else:
-            yield Evidence(where=tuple(missing), say="missing", severity=severity, facts=shown)
+    for missing, unexpected, share, step in _loads(run):
+        shifted = [m for m in missing if any(_same_but_prefix(m, u) for u in unexpected)]
+        share = len(shifted) / len(missing) if missing and math.isnan(share) else share  # sizes unknown: count the keys
+        severity = Severity.CRITICAL if share >= critical_share else Severity.WARNING
+        shown = {"count": len(shifted), "share": share}
+        at = None if step is None else (step, step)
+        if shifted:
+            yield Evidence(where=tuple(shifted), steps=at, say="prefix", severity=severity, facts=shown)
+        elif missing and share > worth:
+            head = _only_the_head(run, missing)
+            level = Severity.INFO if head else severity
+            yield Evidence(where=tuple(missing), steps=at, say="head" if head else "missing", severity=level, facts=shown)
 
 
-def _loaded(run: Run) -> tuple[list[str], list[str], float]:
-    loaded = facts.table(run, "model.loaded")
-    if not loaded:
-        first = next((e for e in run.events_of("load") if run.steps is None or e.step <= run.steps[0]), None)
-        loaded = first.data if first else {}
-    missing, unexpected = (list(outline.named(loaded.get(key))) for key in ("missing", "unexpected"))
-    return missing, unexpected, facts.number(loaded.get("unloaded_share"), outline.share(run, missing))
+def _loads(run: Run) -> Iterator[tuple[list[str], list[str], float, int | None]]:
+    """Missing keys, unexpected keys, unloaded share and step of every load into a model that did not fit exactly."""
+    first = facts.table(run, "model.loaded")
+    tables = [(e.data, e.step) for e in run.events_of("load") if e.data.get("what", "model") == "model"]
+    seen: set[tuple[str, ...]] = set()
+    for table, step in [(first, None), *tables]:
+        missing, unexpected = (list(outline.named(table.get(key))) for key in ("missing", "unexpected"))
+        if (missing or unexpected) and tuple(missing) not in seen:
+            seen.add(tuple(missing))
+            yield missing, unexpected, facts.number(table.get("unloaded_share"), outline.share(run, missing) or math.nan), step
 
 
 def _same_but_prefix(a: str, b: str) -> bool:
