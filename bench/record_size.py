@@ -58,13 +58,12 @@ def record(path: Path, steps: int, tensors: int, statistics: int) -> None:
             if step in spikes:
                 values["metric/other/3"] = spikes[step]
             worker.queue.append((step, 1e9 + step * 0.1, values))
-        worker._turn(None)
+        worker.turn()
         if a // TURN % 100 == 99:
             largest = max(largest, sum(f.stat().st_size for f in path.rglob("*.tdx")))
             memory.append(psutil.Process().memory_info().rss)
-    worker._turn("closed")
-    for ring in worker._rings.values():
-        ring.close()
+    worker.turn("closed")
+    worker.shelf.close()
     spent = time.process_time() - begin
     report(path, spent, steps, largest, memory, spikes)
 
@@ -88,7 +87,9 @@ def report(path: Path, spent: float, steps: int, largest: int, memory: list[int]
                 "read_peak_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, 0),
                 "matrix_records_kept": len(run["stat2/param"]),
                 "series_records_kept": len(series),
-                "spikes_found": [bool((s.values[s.steps == k] == v).any()) for k, v in spikes.items() for s in (column, series)],
+                "spikes_found": [
+                    bool((s.values[s.steps == k] == v).any()) for k, v in spikes.items() for s in (column, series)
+                ],
                 "infinities_shown": int(np.isinf(column.values).sum()),
                 "notes": list(run.notes),
             },

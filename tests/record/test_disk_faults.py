@@ -122,7 +122,7 @@ def test_memory_is_bounded_while_the_disk_refuses(tmp_path: Path, monkeypatch: p
             write_step(writer, step)
             if step % 100 == 0:
                 writer.flush()
-        rings = writer._worker._rings
+        rings = writer._worker.shelf._rings
         assert sum(r.waiting for r in rings.values() if r.name.endswith(".0")) < 20_000
     while not writer.flush():
         time.sleep(0.02)

@@ -36,7 +36,7 @@ class ByHand:
             self.worker.queue.append((step, float(step), values(step)))
 
     def turn(self, final: str | None = None) -> None:
-        self.worker._turn(final)
+        self.worker.turn(final)
 
 
 def size(path: Path) -> int:
@@ -186,8 +186,7 @@ def survives(path: Path, k: int, monkeypatch: pytest.MonkeyPatch) -> bool:
         assert not any("lost" in note for note in run.notes), (k, run.notes)
         spike = run["loss/train"]
         assert done <= 701 or 90.0 in spike.values[spike.steps == 701], k
-    for ring in hand.worker._rings.values():
-        ring.close()
+    hand.worker.shelf.close()
     return over
 
 

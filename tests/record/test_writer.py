@@ -56,6 +56,7 @@ NUMBER = st.one_of(st.floats(width=32), st.floats(), st.integers(-(2**53), 2**53
             NUMBER,
             max_size=4,
         ),
+        min_size=1,
         max_size=8,
     ),
     st.lists(st.lists(NUMBER, min_size=2, max_size=2), max_size=4),
@@ -155,7 +156,7 @@ def test_a_matrix_whose_width_changes_for_ever_is_capped(tmp_path: Path, monkeyp
     monkeypatch.setattr("traindx.record.intake.MOST_FORMS", 10)
     run = written(tmp_path / "run", *((i, {"grad_norm/param": np.ones(i + 1, np.float32)}) for i in range(30)))
     assert len(run["grad_norm/param"]) == 10
-    assert any("20 records in a form" in note for note in run.notes)
+    assert any("20 records beyond the forms" in note for note in run.notes)
 
 
 def test_a_signal_is_a_number_or_a_list_not_both(tmp_path: Path) -> None:
@@ -233,9 +234,10 @@ def test_a_surplus_is_dropped_and_counted_never_waited_for(tmp_path: Path, monke
     said: list[str] = []
     gate = threading.Event()
     monkeypatch.setattr(
-        worker_module, "claim", lambda *a, **k: gate.wait(30) and (_ for _ in ()).throw(OSError(28, "No space left"))
+        "traindx.record.shelf.claim", lambda *a, **k: gate.wait(30) and (_ for _ in ()).throw(OSError(28, "No space left"))
     )
     writer = a_writer(tmp_path / "run", say=said.append)
+    write_step(writer, 0)
     time.sleep(0.05)
     writer.flush(wait=0.1)  # the thread now hangs in a disk that does not answer
     start = time.perf_counter()
@@ -291,6 +293,7 @@ def test_a_bug_of_ours_switches_recording_off(tmp_path: Path, monkeypatch: pytes
     said: list[str] = []
     monkeypatch.setattr(worker_module.Worker, "_take", lambda *_: 1 / 0)
     writer = a_writer(tmp_path / "run", say=said.append, flush=0.01)
+    write_step(writer, 0)
     writer._worker.thread.join(5)
     assert writer.state == "off"
     assert len(said) == 1
@@ -321,6 +324,14 @@ def test_calls_after_close_do_nothing(tmp_path: Path) -> None:
     assert not writer.flush()
     assert writer.dropped == 0
     assert "a" not in read(path).facts
+
+
+def test_a_run_in_which_nothing_happens_leaves_nothing(tmp_path: Path) -> None:
+    writer = a_writer(tmp_path / "run", flush=0.01)
+    time.sleep(0.05)
+    writer.close()
+    assert writer.state == "closed"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_forgotten_writer_ends_by_itself(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ class Part:
         if not self.spans:
             return np.empty(0, [("column", "<u4")])
         every = np.concatenate([s.marks for s in self.spans])
-        _, first = np.unique(every[["row", "column"]], return_index=True)
+        _, first = np.unique(every["row"].astype(np.int64) * self.layout.width + every["column"], return_index=True)
         every = every[np.sort(first)]
         return every[~np.isin(every["row"].astype(np.int64), have)]
 
@@ -97,6 +97,7 @@ def signals_of(parts: Sequence[Part], names: Mapping[int, tuple[str, ...]]) -> t
     notes: list[str] = []
     for part in parts:
         base = part.base()
+        part.full, part.thin = [], []  # the same numbers twice would be too many in a long run
         marks = part.marks(base.numbers)
         for column, place in part.layout.places:
             pieces.setdefault(column.signal, []).append(_signal(part.layout, column, place, base, marks, names))
@@ -114,10 +115,10 @@ def signals_of(parts: Sequence[Part], names: Mapping[int, tuple[str, ...]]) -> t
 
 def _thinned(part: Part, base: Base) -> list[str]:
     """Say what is thinned, and how many values that are not shown were not finite."""
-    gone = [s for s in part.outer_spans() if s.count > np.count_nonzero((base.numbers >= s.first) & (base.numbers <= s.last))]
+    gone = [s for s in part.outer_spans() if s.count > _between(base.numbers, s.first, s.last)]
     if not gone:
         return []
-    kept = int(np.count_nonzero(base.numbers <= gone[-1].last))
+    kept = _between(base.numbers, 0, gone[-1].last)
     total = sum(s.count for s in gone)
     notes = [
         f"{part.title}: of the {total} records from step {gone[0].steps[0]} to {gone[-1].steps[1]}, {kept} are kept in full, "
@@ -130,6 +131,10 @@ def _thinned(part: Part, base: Base) -> list[str]:
         if inf or (nan and column.width is None):
             notes.append(f"{column.signal}: {nan + inf} values in them were not finite ({nan} NaN, {inf} infinite)")
     return notes
+
+
+def _between(numbers: Ints, first: int, last: int) -> int:
+    return int(np.searchsorted(numbers, last, side="right") - np.searchsorted(numbers, first))
 
 
 def _ranges(layout: Layout) -> Iterable[tuple[Column, int, int]]:

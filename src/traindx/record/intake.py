@@ -21,6 +21,7 @@ from traindx.record.format import MOST_WIDTH, Column, Kind, Layout, Rows, names_
 MOST_SIGNALS = 10_000  # a name made of the step number would otherwise fill the disk with names
 MOST_LAYOUTS = 64  # more mixtures of signals than this: each further signal is kept by itself
 MOST_FORMS = 1000  # layouts in all: a matrix whose width changes with every record makes no more than this
+MOST_VALUES = 500_000  # of all layouts together, each of which is summed up in memory; mixtures may take half of them
 MOST_NAME = 256  # bytes of a signal's name
 
 _NUMBERS = (float, int, bool, np.floating, np.integer, np.bool_, Decimal)
@@ -67,6 +68,7 @@ class Intake:
         self._double: set[str] = set()
         self._mixtures: set[tuple[str, Names]] = set()
         self._plans: dict[Names, _Plan] = {}
+        self._values = 0
         self._made: dict[tuple[str, Names, Widths], Layout] = {}
 
     def names(self, signal: str, names: Sequence[str]) -> None:
@@ -152,7 +154,8 @@ class Intake:
 
     def _group(self, stream: str, names: Names, widths: Widths, rows: list[Row]) -> list[Table]:
         if (stream, names) not in self._mixtures:
-            if len(self._mixtures) >= MOST_LAYOUTS and len(names) > 1:
+            full = len(self._mixtures) >= MOST_LAYOUTS or self._values + sum(widths) > MOST_VALUES // 2
+            if full and len(names) > 1:
                 return [
                     t
                     for i in range(len(names))
@@ -164,7 +167,7 @@ class Intake:
             self._widen(names, widths, table)
         layout = self._layout(stream, names, widths)
         if layout is None:
-            self.odd[f"records in a form not met among the first {MOST_FORMS}"] += len(rows)
+            self.odd["records beyond the forms or widths that are taken"] += len(rows)
             return []
         singles, doubles = _sides(layout, table)
         steps, times = np.array([r[0] for r in rows], np.int64), np.array([r[1] for r in rows], np.float64)
@@ -181,8 +184,10 @@ class Intake:
             identity = 0 if width is None else self._name_columns(name, width)
             columns.append(Column(_name(name), width, name in self._double, identity))
         layout = Layout(tuple(columns))
-        if layout.identity not in self.layouts and len(self.layouts) >= MOST_FORMS:
-            return None
+        if layout.identity not in self.layouts:
+            if len(self.layouts) >= MOST_FORMS or self._values + layout.width > MOST_VALUES:
+                return None
+            self._values += layout.width
         self._made[key] = self.layouts.setdefault(layout.identity, layout)
         return self._made[key]
 

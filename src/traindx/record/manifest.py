@@ -164,7 +164,7 @@ def replace_file(path: Path, content: bytes, *, keep_existing: bool = False) -> 
         _settle(temporary, path, keep_existing)
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _settle(temporary: Path, path: Path, keep_existing: bool) -> None:
@@ -181,7 +181,8 @@ def _settle(temporary: Path, path: Path, keep_existing: bool) -> None:
     temporary.replace(path)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the file system knows how."""
     try:
         fd = os.open(folder, os.O_RDONLY)
     except OSError:

@@ -83,10 +83,14 @@ class ProcessReader:
         beats = {seq: value for s in self._own for seq, (kind, value) in s.words.items() if kind in (Kind.BEAT, Kind.END)}
         return beats[max(beats)] if beats else {}
 
-    def run(self) -> Run:
-        """Everything this process recorded."""
+    def run(self, *, last: bool = False) -> Run:
+        """Everything this process recorded; `last` gives up what was read on the way, for it is large."""
         own, pulse = self._own, self.pulse
         parts = self._parts(own)
+        losses = list(self._losses(parts, pulse))
+        if last:
+            for segment in self._segments.values():
+                segment.forget()
         signals, notes = signals_of(parts, self._known.names)
         facts: dict[str, Any] = {"rank": self.start.rank}
         if self.created is not None:
@@ -102,7 +106,7 @@ class ProcessReader:
                 said += value
         if "how" in pulse or "ended" not in facts:
             facts["ended"] = ended_by(pulse)
-        every = (*said, *notes, *self._losses(parts, pulse), *self._damages(own, pulse))
+        every = (*said, *notes, *losses, *self._damages(own, pulse))
         return Run(signals, facts, tuple(sorted(events, key=lambda e: e.step)), every, str(self.start.path), "record")
 
     def _parts(self, own: list[Segment]) -> list[Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 from traindx.errors import NothingReadable
@@ -24,7 +25,7 @@ def read(path: str | Path, rank: int | None = None) -> Run:
 def read_ranks(path: str | Path) -> dict[int, Run]:
     """Each rank's own run, by rank."""
     run = run_dir(path)
-    return {rank: follow(run, rank).run for rank in _ranks(run)}
+    return {rank: _joined_starts(run, rank) for rank in _ranks(run)}
 
 
 def follow(path: str | Path, rank: int | None = None) -> Follower:
@@ -78,22 +79,32 @@ class Follower:
     def run(self) -> Run:
         """The run so far: process starts joined, the later believed where steps overlap."""
         if self._run is None:
-            self._run = _joined_starts(self.path, [r for _, r in sorted(self._processes.items())])
+            readers = [reader for _, reader in sorted(self._processes.items())]
+            self._run = _joined(self.path, [(reader, reader.run()) for reader in readers])
         return self._run
 
 
-def _joined_starts(path: Path, readers: list[ProcessReader]) -> Run:
-    out: Run | None = None
+def _joined_starts(path: Path, rank: int) -> Run:
+    """A rank's run, read once: each process's raw records are let go of before the next is read."""
+    pairs = []
+    for start in starts(path):
+        if start.rank == rank:
+            reader = ProcessReader(start)
+            reader.poll()
+            pairs.append((reader, reader.run(last=True)))
+    return _joined(path, pairs)
+
+
+def _joined(path: Path, pairs: list[tuple[ProcessReader, Run]]) -> Run:
+    out = pairs[0][1] if pairs else Run()
     notes: list[str] = []
-    for before, reader in zip([None, *readers], readers):
-        run = reader.run()
-        out = run if out is None else out.then(run)
-        if before is not None and _overlap(before, reader):
+    for (before, _), (reader, run) in itertools.pairwise(pairs):
+        out = out.then(run)
+        if _overlap(before, reader):
             notes.append(
                 f"{before.start.path.name} was still being written when {reader.start.path.name} began: "
                 "two processes recorded as the same rank; the later start is believed where their steps overlap"
             )
-    out = out if out is not None else Run()
     trouble = read_manifest(path).trouble
     if trouble:
         notes.append(f"{trouble}; the segments were read without it")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from traindx.record.format import Kind, frame, prologue, scan
+from traindx.record.manifest import sync_folder
 
 _AT_ONCE = 4 << 20  # bytes handed to one os.write
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -48,7 +49,7 @@ class Ring:
 
     def __init__(self, name: str, stream: int, define: Definitions, roll: int) -> None:
         self.name, self.stream, self.roll = name, stream, roll
-        self.folder = Path()
+        self.folder, self.housed = Path(), False
         self.pending: deque[Item] = deque()
         self.segments: list[Segment] = []
         self._header, self._define = b"{}", define
@@ -56,12 +57,13 @@ class Ring:
         self._condemned: list[Segment] = []
         self._defined: set[int] = set()
         self._fd: int | None = None
+        self._fresh = False  # a segment whose name may not be on disk yet
         self._number = 0
         self._seq = 0
 
     def settle(self, folder: Path, header: bytes) -> None:
         """Say where the segments go, and what each of them opens with."""
-        self.folder, self._header = folder, header
+        self.folder, self._header, self.housed = folder, header, True
 
     @property
     def total(self) -> int:
@@ -99,6 +101,9 @@ class Ring:
                 if os.fstat(self._fd).st_nlink == 0:
                     raise OSError(errno.ENOENT, "the segment was deleted while it was written", str(self.segments[-1].path))
                 os.fsync(self._fd)
+                if self._fresh:
+                    sync_folder(self.folder)  # the file's name, too, must outlive a power cut
+                    self._fresh = False
             except OSError:
                 self._give_up()  # after a failed fsync nothing about this file can be believed
                 raise
@@ -185,6 +190,7 @@ class Ring:
             except FileExistsError:
                 continue  # a leftover of ours: never append to what might be torn
             self._defined.clear()
+            self._fresh = True
             self.segments.append(Segment(path))
             return
         raise OSError(errno.EEXIST, "no free segment number", str(self.folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ from traindx.record.format import (
 from traindx.record.manifest import newer
 from traindx.record.tiers import joined
 
-_PIECES = 64  # batches of one layout that are kept apart
+_PIECES = 64  # batches of one layout that are joined into one
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Segment:
     header: dict[str, Any] = field(default_factory=dict)
     words: dict[int, tuple[int, Any]] = field(default_factory=dict)  # seq → kind, value
     rows: dict[int, list[Rows]] = field(default_factory=dict)  # by layout
+    loose: Counter[int] = field(default_factory=Counter)  # how many of the last batches are not yet joined
     spans: dict[int, list[Span]] = field(default_factory=dict)
     riddles: list[Frame] = field(default_factory=list)  # frames whose layout is not yet known
     gaps: list[Gap] = field(default_factory=list)
@@ -90,6 +92,10 @@ class Segment:
         riddles, self.riddles = self.riddles, []
         for frame in riddles:
             self._take(frame)
+
+    def forget(self) -> None:
+        """Let go of the numbers."""
+        self.rows, self.spans = {}, {}
 
     def damages(self, *, live: bool) -> Iterator[str]:
         """What is wrong with it, in sentences; the end of a file that still grows may be unfinished."""
@@ -141,8 +147,10 @@ class Segment:
             rows = unpack_rows(frame.payload, self.known.layouts)
             pieces = self.rows.setdefault(rows.layout, [])
             pieces.append(rows)
-            if len(pieces) >= _PIECES:
-                self.rows[rows.layout] = _fewer(pieces)
+            self.loose[rows.layout] += 1
+            if self.loose[rows.layout] == _PIECES:  # a long run has very many small batches
+                pieces[-_PIECES:] = _fewer(pieces[-_PIECES:])
+                self.loose[rows.layout] = 0
         elif frame.kind == Kind.SPAN:
             span = unpack_span(frame.payload, self.known.layouts)
             self.spans.setdefault(span.layout, []).append(span)

@@ -66,10 +66,10 @@ class Sums:
     low: Table = field(init=False)
     high: Table = field(init=False)
     total: NDArray[np.float64] = field(init=False)
-    finite: NDArray[np.int64] = field(init=False)
-    odd: NDArray[np.int64] = field(init=False)  # (3, W): NaN, +inf, -inf
-    best: NDArray[np.float64] = field(init=False)  # (2, W): how far the best mark stands out, up and down
-    marks: Marks = field(init=False)  # (2, W) of MARK_TYPE
+    finite: NDArray[np.int32] = field(init=False)
+    odd: NDArray[np.int32] | None = field(init=False)  # (3, W): NaN, +inf, -inf; made when there is one
+    best: NDArray[np.float32] = field(init=False)  # (2, W): how far the best mark stands out, up and down
+    marks: Marks | None = field(init=False)  # (2, W) of MARK_TYPE; made when there is one
     firsts: list[Marks] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,10 +78,9 @@ class Sums:
     def clear(self) -> None:
         w = self.width
         self.low, self.high = np.full(w, np.nan, self.kind), np.full(w, np.nan, self.kind)
-        self.total, self.finite = np.zeros(w), np.zeros(w, np.int64)
-        self.odd = np.zeros((3, w), np.int64)
-        self.best = np.full((2, w), STANDS_OUT)
-        self.marks = np.zeros((2, w), MARK_TYPE)
+        self.total, self.finite = np.zeros(w), np.zeros(w, np.int32)
+        self.best = np.full((2, w), STANDS_OUT, np.float32)
+        self.odd = self.marks = None
         self.firsts = []
 
     def add(self, table: Table, block: Rows) -> None:
@@ -100,6 +99,8 @@ class Sums:
         self._mark(clean, (high, low), sums / np.maximum(counts, 1), block)
 
     def _count_odd(self, table: Table, block: Rows) -> None:
+        if self.odd is None:
+            self.odd = np.zeros((3, self.width), np.int32)
         for k, is_kind in enumerate((np.isnan(table), np.isposinf(table), np.isneginf(table))):
             new = np.flatnonzero(is_kind.any(axis=0) & (self.odd[k] == 0))
             if len(new):
@@ -123,6 +124,8 @@ class Sums:
             score = np.where(beyond > 0, beyond / np.maximum(pace, np.finfo(np.float64).tiny), 0)
             better = np.flatnonzero(score > self.best[side])
             if len(better):
+                if self.marks is None:
+                    self.marks = np.zeros((2, self.width), MARK_TYPE)
                 self.best[side, better] = score[better]
                 part = clean[:, better]
                 at = np.nanargmax(part, axis=0) if sign > 0 else np.nanargmin(part, axis=0)
@@ -133,18 +136,26 @@ class Sums:
         mean = np.where(self.finite > 0, self.total / np.maximum(self.finite, 1), np.nan)
         with np.errstate(over="ignore"):
             stats = np.stack([self.low, self.high, mean.astype(self.kind), last])
+        return stats, self._all_marks(shift), self._counts(shift)
+
+    def _counts(self, shift: int) -> Marks:
+        if self.odd is None:
+            return np.zeros(0, COUNT_TYPE)
         odd = np.flatnonzero(self.odd.any(axis=0))
         counts = np.zeros(len(odd), COUNT_TYPE)
         counts["column"] = odd + shift
         counts["nan"], counts["up"], counts["down"] = self.odd[:, odd]
-        firsts = [f[self._partly(f)] for f in self.firsts]
-        marks = np.concatenate([self.marks[self.best > STANDS_OUT], *firsts])
-        marks["column"] += shift
-        return stats, marks, counts
+        return counts
 
-    def _partly(self, marks: Marks) -> NDArray[np.bool_]:
-        """Which first occurrences matter: a column that is never finite shows it in every record that is kept."""
-        return np.asarray(self.finite[marks["column"]] > 0, np.bool_)
+    def _all_marks(self, shift: int) -> Marks:
+        out = [np.zeros(0, MARK_TYPE)]
+        if self.marks is not None:
+            out.append(self.marks[self.best > STANDS_OUT])
+        for first in self.firsts:  # a column that is never finite shows it in every record that is kept
+            out.append(first[self.finite[first["column"]] > 0])
+        marks = np.concatenate(out)
+        marks["column"] += shift
+        return marks
 
 
 def _marks(columns: Table, at: Table, values: Table, score: Any, block: Rows) -> Marks:

@@ -1,0 +1,155 @@
+"""All files of one process: a ring per stream and level, written and synced together, the oldest parts retired when full."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from traindx import __version__
+from traindx.record.format import Kind, Rows, Span, pack_rows, pack_span, to_json
+from traindx.record.intake import Table
+from traindx.record.manifest import Start, claim
+from traindx.record.ring import Definitions, Item, Ring
+from traindx.record.tiers import EVERY, FAN, LEVELS, SPAN, Budget, Tape
+
+FRAME_BYTES = 1 << 20  # of records in one frame: what one damaged place can cost
+STREAMS = ("narrow", "wide")  # series, matrices; "words" is the third
+_SPAN_ROWS = 7  # a span takes about as many bytes as seven records: four statistics, and marks
+
+
+class Shelf:
+    """Puts records and words into files. Only `commit` touches the disk, and lets every OSError through."""
+
+    def __init__(self, path: Path, header: dict[str, Any], name: str, budget: Budget, define: Definitions) -> None:
+        self.path, self.budget, self.tapes = path, budget, dict[int, Tape]()
+        self._header, self._name, self._define = header, name, define
+        self._start: Start | None = None
+        self._rings: dict[str, Ring] = {}
+        self._row_bytes = dict.fromkeys(STREAMS, 0)
+
+    def file(self, table: Table) -> None:
+        """Number the records, queue them for level 0, and pass on what the coarser levels make of them."""
+        identity = table.layout.identity
+        tape = self.tapes.get(identity)
+        if tape is None:
+            tape = self.tapes[identity] = Tape(table.layout)
+            self._row_bytes[table.stream] += table.layout.row_bytes
+        rows = tape.number(table.rows)
+        most = max(1, FRAME_BYTES // table.layout.row_bytes)
+        for a in range(0, len(rows), most):
+            self._put(table.stream, 0, rows.part(a, a + most))
+        for level, part in tape.add(rows, self._span(table.stream)):
+            self._put(table.stream, level, part)
+
+    def word(self, kind: Kind, payload: bytes) -> bool:
+        """Queue a word; False when there are too many already. Signs of life are always taken."""
+        ring = self._ring("words")
+        if kind in (Kind.FACTS, Kind.EVENTS, Kind.NOTES) and ring.total + ring.waiting > self.budget.words:
+            return False
+        ring.put(Item(kind, payload))
+        return True
+
+    def commit(self, *, sync: bool) -> None:
+        """Everything queued onto disk; OSError when the disk refuses any of it, and then it stays queued."""
+        if self._start is None:
+            begun = time.time()
+            self._start = claim(self.path, self._header["rank"], name=self._name, version=__version__)
+            self._header |= {"traindx": __version__, "start": self._start.number, "created": begun}
+        for ring in self._rings.values():
+            if not ring.housed:
+                ring.settle(self._start.path, to_json({**self._header, "ring": ring.name}))
+        rings = sorted(self._rings.values(), key=lambda r: r.name == "words")  # last: they count what was written
+        for ring in rings:
+            ring.write()
+        if sync:
+            for ring in rings:
+                ring.sync()
+            self._retire()
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything queued is known to be on disk."""
+        return all(ring.settled for ring in self._rings.values())
+
+    def trim(self, most: int) -> int:
+        """Keep what is queued below `most` bytes, dropping the oldest records; gives how many were dropped."""
+        lost, waiting = 0, sum(ring.waiting for ring in self._rings.values())
+        for ring in sorted(self._rings.values(), key=lambda r: r.waiting, reverse=True):
+            while ring.pending and waiting > most and ring.name.endswith(".0"):
+                item = ring.pending.popleft()
+                waiting -= len(item.payload)
+                lost += item.rows
+        return lost
+
+    def close(self) -> int:
+        """Let go of all files; gives how many records were still queued."""
+        lost = 0
+        for ring in self._rings.values():
+            lost += sum(item.rows for item in ring.pending)
+            ring.pending.clear()
+            with contextlib.suppress(OSError):  # all that could be synced was
+                ring.close()
+        return lost
+
+    def _put(self, stream: str, level: int, part: Rows | Span) -> None:
+        if isinstance(part, Rows):
+            item = Item(Kind.ROWS, pack_rows(part), part.layout, part.last, len(part) if level == 0 else 0)
+        else:
+            item = Item(Kind.SPAN, pack_span(part), part.layout, part.last)
+        self._ring(f"{stream}.{level}").put(item)
+
+    def _ring(self, name: str) -> Ring:
+        ring = self._rings.get(name)
+        if ring is None:
+            roll = self.budget.words if name == "words" else max(4096, self._cap(name) // self.budget.parts)
+            ring = self._rings[name] = Ring(name, self._header["stream"], self._define, roll)
+        return ring
+
+    def _cap(self, name: str) -> int:
+        stream, level = name.split(".")
+        sizes: tuple[int, ...] = getattr(self.budget, stream)
+        return sizes[int(level)]
+
+    def _retire(self) -> None:
+        """Delete the oldest segments of rings that are full; only now, when every level is known to be on disk."""
+        for name, ring in self._rings.items():
+            if name == "words":
+                continue
+            cap = self._cap(name)
+            # Once around, what is still needed moves to the new end. A ring that is too full even then has too many kinds of
+            # records in it: of each, all but the newest go for good, and the reader counts them as lost.
+            for stale, most in ((self._stale(name), cap - ring.roll), (self._stale(name, forced=True), cap)):
+                for _ in range(len(ring.segments)):
+                    if ring.total <= most or not ring.retire_oldest(stale):
+                        break
+                    ring.write()
+                    ring.sync()
+
+    def _stale(self, name: str, *, forced: bool = False) -> Callable[[int, int], bool]:
+        """Whether records up to number `last` of a layout may go: old enough, and summed up by the next level."""
+        stream, level = name.split(".")
+        depth = int(level)
+        most = self._cap(f"{stream}.{level}") // (2 * max(1, self._row_bytes[stream]))
+        if depth < 2:
+            keep = most * (1 if depth == 0 else EVERY)
+        else:
+            keep = most // _SPAN_ROWS * self._span(stream) * FAN ** (depth - 2)
+        above = max(2, depth + 1)
+
+        def stale(layout: int, last: int) -> bool:
+            tape = self.tapes.get(layout)
+            if tape is None:
+                return True
+            if forced:
+                return tape.made - 1 - last >= keep // 8
+            return tape.made - 1 - last >= keep and (above >= LEVELS or last < tape.covered[above])
+
+        return stale
+
+    def _span(self, stream: str) -> int:
+        """Records to a span: at most half of what level 0 is sure to hold, so that a crash finds all of them there."""
+        keep = self._cap(f"{stream}.0") // (2 * max(1, self._row_bytes[stream]))
+        return int(min(SPAN, max(EVERY, keep // 2 // EVERY * EVERY)))
