@@ -87,13 +87,14 @@ def pretrained_not_loaded(
 
 def _last_load(run: Run) -> dict[str, Any]:
     """The last load of a model during the run, with the share of its parameters that the checkpoint did not bring."""
-    sizes = facts.table(run, "model.param_shapes")
+    names = [
+        n for n in facts.table(run, "model.param_shapes") if not n.startswith("optimizer")
+    ]  # nameless ones of an optimizer
     for event in reversed(run.events_of("load")):
         missing, strange = (event.data.get(k) for k in ("missing", "unexpected"))
         if event.data.get("what", "model") != "model" or not isinstance(missing, list | tuple):
             continue
         # Without keys that found no place the checkpoint was simply smaller: a new head on an old body.
-        placed = len(sizes) - len(missing) if all(str(m) in sizes for m in missing) else 0
-        share = len(missing) / max(len(missing) + placed, 1) if strange else 0.0
+        share = len(missing) / max(len(missing), len(names), 1) if strange else 0.0
         return {"missing": list(missing), "unexpected": strange, "unloaded_share": share}
     return {}
