@@ -91,7 +91,8 @@ def _runs(source: Any, options: Options) -> list[Run]:
     try:
         return _of_path(path, options)
     except (OSError, ValueError) as why:  # a name with a NUL, a loop of links, a folder that vanished
-        raise NothingReadable(f"{text!r}: cannot be read: {why}") from None
+        shown = repr(text if len(text) < 200 else f"{text[:100]}…{text[-50:]}")
+        raise NothingReadable(f"{shown}: cannot be read: {getattr(why, 'strerror', None) or why}") from None
 
 
 def _of_path(path: Path, options: Options) -> list[Run]:

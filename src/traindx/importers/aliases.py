@@ -15,273 +15,27 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-TRAIN = frozenset({"train", "training", "trn", "traininner", "trainer", "trainset"})
-VAL = frozenset(
-    {"val", "valid", "validation", "validate", "eval", "evaluation", "evaluate", "dev", "heldout", "holdout", "crossval", "cv"}
+from traindx.importers.lexicon import (
+    ACCURACY,
+    ACCURACY_PLAIN,
+    BY_STEP,
+    DISCRIMINATOR,
+    DOWN,
+    EPOCHS,
+    GENERATOR,
+    LOSS,
+    METHOD,
+    NOT_LOSS,
+    PLAIN,
+    SAMPLES,
+    SMOOTH,
+    SPLITS,
+    STEP_NAMES,
+    TOKENS,
+    TRAIN,
+    UP,
 )
-TEST = frozenset({"test", "testing"})
-SPLITS: dict[str, frozenset[str]] = {"train": TRAIN, "val": VAL, "test": TEST}
 
-LOSS = frozenset({"loss", "losses", "cost", "nll", "xent", "objective", "objf", "criterion", "perte"})
-# words that do not make a loss another loss
-PLAIN = frozenset(
-    [
-        "total",
-        "overall",
-        "mean",
-        "avg",
-        "average",
-        "all",
-        "the",
-        "of",
-        "per",
-        "full",
-        "combined",
-        "global",
-        "value",
-        "lm",
-        "model",
-        "objective",
-        "batch",
-        "step",
-        "iter",
-        "iteration",
-        "epoch",
-        "running",
-        "smooth",
-        "smoothed",
-        "ema",
-        "logger",
-        "log",
-        "scalar",
-        "summary",
-        "sum",
-        "output",
-        "scalars",
-        "current",
-        "curr",
-        "cur",
-        "final",
-        "last",
-        "masked",
-        "causal",
-        "ce",
-        "cross",
-        "entropy",
-        "crossentropy",
-        "mse",
-        "bce",
-        "nll",
-        "history",
-        "metrics",
-        "metric",
-        "monitor",
-        "main",
-        "raw",
-        "on",
-        "set",
-        "rank0",
-        "0",
-        "loss",
-        "losses",
-        "cost",
-        "interval",
-        "window",
-        "updates",
-        "curve",
-        "plot",
-        "function",
-        "fn",
-    ]
-)
-BY_STEP = frozenset({"step", "batch", "iter", "iteration", "minibatch"})
-SMOOTH = frozenset({"smooth", "smoothed", "ema", "running", "avg", "average"})
-# words that turn a loss into something else
-NOT_LOSS = frozenset(
-    [
-        "scale",
-        "scaler",
-        "weight",
-        "weights",
-        "coef",
-        "coefficient",
-        "best",
-        "min",
-        "minimum",
-        "max",
-        "maximum",
-        "std",
-        "var",
-        "variance",
-        "delta",
-        "diff",
-        "change",
-        "ratio",
-        "improvement",
-        "lambda",
-        "threshold",
-        "patience",
-        "target",
-        "number",
-        "num",
-        "count",
-        "rate",
-    ]
-)
-DETECTION = frozenset(
-    [
-        "box",
-        "bbox",
-        "cls",
-        "class",
-        "dfl",
-        "obj",
-        "objectness",
-        "giou",
-        "iou",
-        "ciou",
-        "diou",
-        "seg",
-        "mask",
-        "kpt",
-        "kobj",
-        "keypoint",
-        "pose",
-        "rpn",
-        "loc",
-        "reg",
-        "centerness",
-        "l1",
-        "angle",
-        "landmark",
-        "objness",
-        "vfl",
-        "qfl",
-        "semantic",
-        "sem",
-        "ce",
-        "giou",
-        "dice",
-        "rle",
-    ]
-)
-GENERATOR = frozenset({"g", "gen", "generator"})
-DISCRIMINATOR = frozenset({"d", "disc", "discriminator", "critic"})
-ACCURACY = frozenset({"acc", "accuracy", "top1", "acc1", "prec1"})
-ACCURACY_PLAIN = frozenset(
-    [
-        "categorical",
-        "sparse",
-        "binary",
-        "top",
-        "1",
-        "mean",
-        "token",
-        "overall",
-        "avg",
-        "average",
-        "epoch",
-        "step",
-        "batch",
-        "total",
-        "multiclass",
-        "micro",
-        "running",
-        "masked",
-        "metric",
-        "metrics",
-        "classification",
-        "cls",
-        "global",
-        "log",
-        "score",
-    ]
-)
-UP = frozenset(
-    [
-        "acc",
-        "accuracy",
-        "f1",
-        "fscore",
-        "auc",
-        "auroc",
-        "auprc",
-        "ap",
-        "map",
-        "map50",
-        "map5095",
-        "bleu",
-        "rouge",
-        "rouge1",
-        "rouge2",
-        "rougel",
-        "meteor",
-        "cider",
-        "recall",
-        "precision",
-        "iou",
-        "miou",
-        "dice",
-        "reward",
-        "rewards",
-        "return",
-        "score",
-        "pearson",
-        "spearman",
-        "correlation",
-        "matthews",
-        "mcc",
-        "kappa",
-        "r2",
-        "psnr",
-        "ssim",
-        "success",
-        "hit",
-        "hits",
-        "ndcg",
-        "mrr",
-        "top1",
-        "top5",
-        "acc1",
-        "acc5",
-        "exact",
-        "em",
-        "fps",
-        "winrate",
-        "specificity",
-        "sensitivity",
-        "jaccard",
-        "quality",
-        "mar",
-    ]
-)
-DOWN = frozenset(
-    [
-        "loss",
-        "error",
-        "err",
-        "wer",
-        "cer",
-        "ter",
-        "mae",
-        "mse",
-        "rmse",
-        "rmsle",
-        "mape",
-        "ppl",
-        "perplexity",
-        "nll",
-        "fid",
-        "kid",
-        "lpips",
-        "bpc",
-        "bpb",
-        "eer",
-        "mcd",
-        "distance",
-        "deviation",
-    ]
-)
 SECRET = re.compile(
     r"(api|access|secret|private|auth|session|ssh|hf|wandb|aws).{0,12}(key|token)|password|passwd|credential", re.I
 )
@@ -301,7 +55,7 @@ class Meaning:
     form: str = ""  # step, epoch, smooth
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=65536)
 def words(name: str) -> tuple[str, ...]:
     """The words of a name in lower case: 'trainLoss_step' is train, loss, step."""
     spaced = _CAMEL.sub(" ", name).lower()
@@ -318,7 +72,7 @@ def split_of(parts: tuple[str, ...]) -> str:
     return before[-1] if before else told[0][1]
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=65536)
 def meaning(name: str) -> Meaning:
     """What a column of that name holds."""
     parts = words(name)
@@ -333,70 +87,11 @@ def meaning(name: str) -> Meaning:
     return Meaning("metric", split, bare_name(name, split))
 
 
-STEP_NAMES = {
-    ("global", "step"): 0,
-    ("step",): 1,
-    ("steps",): 1,
-    ("iteration",): 2,
-    ("iterations",): 2,
-    ("iter",): 2,
-    ("iters",): 2,
-    ("it",): 2,
-    ("n", "iter"): 2,
-    ("itr",): 2,
-    ("num", "updates"): 1,
-    ("updates",): 3,
-    ("update",): 3,
-    ("train", "step"): 1,
-    ("optimizer", "step"): 1,
-    ("optimizer", "steps"): 1,
-    ("opt", "step"): 1,
-    ("current", "step"): 2,
-    ("global", "steps"): 0,
-    ("global", "iter"): 0,
-    ("global", "iteration"): 0,
-    ("batch",): 5,
-    ("batches",): 5,
-    ("batch", "idx"): 5,
-    ("batch", "num"): 5,
-    ("minibatch",): 5,
-}
-_EPOCHS = {
-    ("epoch",),
-    ("epochs",),
-    ("ep",),
-    ("current", "epoch"),
-    ("epoch", "num"),
-    ("epoch", "number"),
-    ("epoch", "idx"),
-    ("n", "epoch"),
-}
-_SAMPLES = {
-    ("samples",),
-    ("examples",),
-    ("consumed", "samples"),
-    ("num", "samples"),
-    ("samples", "seen"),
-    ("num", "examples"),
-    ("n", "samples"),
-    ("images", "seen"),
-}
-_TOKENS = {
-    ("tokens",),
-    ("num", "tokens"),
-    ("tokens", "seen"),
-    ("consumed", "tokens"),
-    ("num", "input", "tokens", "seen"),
-    ("n", "tokens"),
-    ("total", "tokens"),
-}
-
-
 def _axis(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
     if bare in STEP_NAMES:
         role = "log_step" if name.startswith("_") else "step"  # W&B's _step counts calls of log, not updates
         return Meaning(role, split)
-    for role, names in (("epoch", _EPOCHS), ("samples", _SAMPLES), ("tokens", _TOKENS)):
+    for role, names in (("epoch", EPOCHS), ("samples", SAMPLES), ("tokens", TOKENS)):
         if bare in names:
             return Meaning(role, split)
     if bare == ("epoch", "1000", "x"):
@@ -526,7 +221,8 @@ def _loss(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
     if rest:
         return Meaning("part", split, "_".join(rest), _form(bare))
     weak = not have & {"loss", "losses", "cost", "perte"} or "nll" in have
-    return Meaning("loss", split, "weak" if weak else "total" if "total" in have else "", _form(bare))
+    kind = "weak" if weak else "total" if "total" in have else "method" if have & METHOD else ""
+    return Meaning("loss", split, kind, _form(bare))
 
 
 def _form(bare: tuple[str, ...]) -> str:

@@ -104,11 +104,14 @@ def _stretches(log: Log) -> list[Stretch]:
 
 def _scale(log: Log) -> tuple[float, str]:
     """By what positions are multiplied to become whole steps, and what a step then is."""
-    if log.unit != "epoch" or not log.tracks:
+    if not log.tracks:
         return 1.0, log.unit
     x = np.concatenate([t.x for t in log.tracks.values()])
     if np.all(x == np.round(x)):
-        return 1.0, "epoch"
+        return 1.0, log.unit
+    if log.unit != "epoch":
+        log.notes.append("the counter has fractions; steps are counted in thousandths of it")
+        return 1000.0, log.unit
     log.notes.append("the axis is a fraction of an epoch; steps are counted in thousandths of an epoch")
     return 1000.0, "epoch/1000"
 
@@ -138,7 +141,7 @@ def _span(signals: Mapping[str, Any]) -> tuple[float, float]:
 
 def _clipped(track: Track, part: Stretch, factor: float, shared: bool) -> Track:
     """The records of one run on one track, seams mended, in order; several of one step are left to `columns`."""
-    inside = track.where((track.rows >= part.start) & (track.rows < part.stop))
+    inside = track.where(slice(*np.searchsorted(track.rows, (part.start, part.stop))))
     if part.seams:
         inside = inside.where(curves.after_seams(inside.rows, inside.x, part.seams))
     if len(inside) > 1 and np.any(np.diff(inside.x) < 0):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from traindx import stats
+from traindx import signals, stats
 from traindx.importers import curves
 from traindx.importers.aliases import Meaning, bare_name, direction, meaning
 from traindx.importers.losses import Losses
@@ -36,6 +37,7 @@ class Columns:
     def work(self) -> None:
         """Take every column for something."""
         self._fixed()
+        self._identical()
         self.meanings = {name: self._meaning(name) for name in self.tracks if name not in self.taken}
         losses = Losses(self)
         losses.work()
@@ -97,6 +99,21 @@ class Columns:
                 self.taken[name] = ""
             else:
                 self.take(name, target)
+
+    def _identical(self) -> None:
+        """Columns that already carry the name of a signal: what traindx exported, or somebody who knows it."""
+        tables: dict[str, dict[str, Track]] = {}
+        for name in [n for n in self.tracks if n not in self.taken]:
+            signal, part = _vocabulary(name)
+            if part:
+                tables.setdefault(signal, {})[part] = self.tracks[name]
+                self.taken[name] = signal
+            elif signal and signal not in self.out:
+                self.take(name, signal)
+        for signal, tracks in tables.items():
+            joined = self._joined(tracks)
+            if joined is not None:
+                self.out[signal] = joined
 
     def _single(self, role: str, signal: str) -> None:
         names = self.of_role(role)
@@ -327,11 +344,25 @@ class Columns:
             self.notes.append(f"{repeated} repeated records of a step were left out; of several the last written counts")
 
     def _rounding(self, values: Floats) -> None:
-        places = curves.decimals(values)
-        if places is None:
+        places = curves.decimals(values) if len(values) >= 20 else None
+        if places is None or np.ptp(values[np.isfinite(values)]) == 0:
             return
         unit = 10.0**-places
         self.facts["log_rounding"] = {"loss/train": unit}
         noise = stats.noise_sigma(values[np.isfinite(values)]) if np.isfinite(values).sum() > 5 else 0.0
         if noise < 2 * unit:
             self.notes.append(f"the training loss is rounded to {unit:g}, about as coarse as its own noise")
+
+
+@lru_cache(maxsize=4096)
+def _vocabulary(name: str) -> tuple[str, str]:
+    """The signal that a column is named after, and for tables the part of it ("grad_norm/param/fc.weight")."""
+    if "/" not in name or name.startswith("trial/"):
+        return (name, "") if name in ("lr", "grad_norm", "weight_norm", "update_ratio") else ("", "")
+    spec = signals.spec(name)
+    if spec is not None and spec.per == "step":
+        return name, ""
+    for table, row in signals.SIGNALS.items():
+        if row.per != "step" and name.startswith(f"{table}/"):
+            return table, name[len(table) + 1 :]
+    return "", ""

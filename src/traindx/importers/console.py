@@ -139,7 +139,7 @@ def _positions(records: list[Record], notes: list[str]) -> tuple[Floats, str]:
     ):
         return _by_step(step, epoch, notes), "step"
     if np.isfinite(inner).mean() >= 0.5:
-        return _by_inner(inner, total, epoch, notes), "step"
+        return _by_inner(inner, total, epoch, step, notes), "step"
     if np.isfinite(epoch).mean() >= 0.8 and (len(np.unique(epoch)) > 1 or len(records) == 1):
         return _forward(epoch), "epoch"
     notes.append("the lines name no step or epoch; records are counted in the order of printing")
@@ -163,14 +163,14 @@ def _by_step(step: Floats, epoch: Floats, notes: list[str]) -> Floats:
     return x
 
 
-def _by_inner(inner: Floats, total: Floats, epoch: Floats, notes: list[str]) -> Floats:
+def _by_inner(inner: Floats, total: Floats, epoch: Floats, step: Floats, notes: list[str]) -> Floats:
     per = float(np.nanmax(total))
     if np.isfinite(epoch).mean() > 0.5 and len(np.unique(epoch[np.isfinite(epoch)])) > 1:
         whole = _forward(epoch)
         begun = whole - np.min(whole)
         notes.append("the place within an epoch and the epoch were joined into one count")
         return np.where(np.isfinite(inner), begun * per + inner, (begun + 1) * per)
-    x = _forward(inner)
+    x = _forward(np.where(np.isnan(inner) & (step <= per), step, inner))
     full = np.flatnonzero(np.diff(x) < 0) + 1
     fresh = [i for i in full if x[i - 1] >= 0.95 * per]
     if fresh:

@@ -10,11 +10,12 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from traindx.errors import NothingReadable
 from traindx.importers import axis
 from traindx.importers.aliases import meaning, words
-from traindx.importers.source import MAX_COLUMNS, Lines, Source, looks_binary
+from traindx.importers.source import MAX_COLUMNS, MAX_LINE, Lines, Source, decode, looks_binary
 from traindx.importers.table import Log, Options, Rows, clean_name, number
 
 BLOCK = 4096  # rows converted at a time
@@ -36,7 +37,7 @@ def can_read(source: Source) -> bool:
     """Whether this looks like a table of numbers with a header."""
     if looks_binary(source.head):
         return False
-    shape = shape_of(source.text_head)
+    shape = shape_for(source)
     return shape is not None and (shape.named or source.stem.lower().endswith((".csv", ".tsv")))
 
 
@@ -58,11 +59,11 @@ def read(source: Source, options: Options) -> list[Log]:
 
 def table(source: Source, options: Options) -> tuple[Rows, Shape, list[str]]:
     """The numbers of a table by column, how it was written, and what went wrong on the way."""
-    shape = shape_of(source.text_head)
+    shape = shape_for(source)
     if shape is None:
         raise NothingReadable(f"{source.name}: is not a table with a delimiter and a header line")
     lines = Lines(source)
-    cells = _Cells(lines, shape)
+    cells = Cells(lines, shape)
     rows = Rows(options.axes)
     names = _unique(shape.header)
     for block in _blocks(cells):
@@ -70,7 +71,7 @@ def table(source: Source, options: Options) -> tuple[Rows, Shape, list[str]]:
     return rows, shape, _told(cells, lines, shape, rows)
 
 
-def _told(cells: _Cells, lines: Lines, shape: Shape, rows: Rows) -> list[str]:
+def _told(cells: Cells, lines: Lines, shape: Shape, rows: Rows) -> list[str]:
     notes = []
     if cells.ragged:
         notes.append(f"{cells.ragged} rows were longer or shorter than the header; their cells were taken from the left")
@@ -87,6 +88,15 @@ def _told(cells: _Cells, lines: Lines, shape: Shape, rows: Rows) -> list[str]:
     return notes
 
 
+def shape_for(source: Source) -> Shape | None:
+    """The shape of the table in a file; a header of more than 64 KiB is read to its end."""
+    head = source.text_head
+    if len(source.head) >= 65536 and head.count("\n") + head.count("\r") < 2:
+        head = decode(source.whole(2 * MAX_LINE))
+    return shape_of(head)
+
+
+@lru_cache(maxsize=32)
 def shape_of(text: str) -> Shape | None:
     """The shape of the table that a text begins with; None when it is no table."""
     lines = [line for line in text.splitlines()[:200] if line.strip() and not line.lstrip().startswith("#")]
@@ -174,7 +184,7 @@ def _unique(header: list[str]) -> list[str]:
     return out
 
 
-class _Cells:
+class Cells:
     """The rows of a table as lists of cells, header and comments left out."""
 
     def __init__(self, lines: Lines, shape: Shape) -> None:
@@ -219,7 +229,7 @@ class _Cells:
         return ""
 
 
-def _blocks(cells: _Cells) -> Iterator[list[list[str]]]:
+def _blocks(cells: Cells) -> Iterator[list[list[str]]]:
     block: list[list[str]] = []
     for row in cells:
         block.append(row)

@@ -12,6 +12,8 @@ import numpy as np
 
 from traindx.run import Floats, Ints
 
+MOST_SEAMS = 1000  # of one log; a counter that goes back more often is no counter of one process
+
 
 @dataclass(frozen=True)
 class Seam:
@@ -49,13 +51,15 @@ def unsorted(x: Floats) -> bool:
     if len(back) > 0.2 * len(change) and len(x) >= 5:
         return not _sawtooth(x)
     span = float(np.max(x) - np.min(x))
+    if len(back) > MOST_SEAMS:
+        return not _sawtooth(x)
     return len(back) > 10 and float(np.median(-back)) < 0.05 * span and not _sawtooth(x)
 
 
 def _sawtooth(x: Floats) -> bool:
     """Whether the counter merely restarts often: after nearly every step back it stands at the lowest value again."""
     back = np.flatnonzero(np.diff(x) < 0) + 1
-    low = float(np.min(x)) + 1.5 * max(1.0, typical_gap(x))
+    low = float(np.min(x)) + 0.02 * float(np.max(x) - np.min(x))
     return bool(np.mean(x[back] <= low) > 0.9) and len(back) < 0.5 * len(x)
 
 
@@ -64,14 +68,18 @@ def stretches(rows: Ints, x: Floats, end: int) -> list[Stretch]:
     out = [Stretch(0, end)]
     if len(x) < 2:
         return out
-    first, top, gap = x[0], x[0], typical_gap(x)
-    for i in np.flatnonzero(np.diff(x) < 0) + 1:
-        begun = int(np.searchsorted(rows, out[-1].start))
-        first, top = x[begun], float(np.max(x[begun:i]))
+    begun = seen = 0
+    top, gap = float(x[0]), typical_gap(x)
+    for i in (np.flatnonzero(np.diff(x) < 0) + 1).tolist():
+        first, top = x[begun], max(top, float(np.max(x[seen:i])))
+        seen = i
+        if x[i] >= top - gap and i - begun > 2:
+            continue  # an evaluation that is written a moment late, a bar that was drawn once more
         near = max(2 * gap, 0.02 * (top - first))
         if x[i] <= first + near:
             out[-1].stop = int(rows[i])
             out.append(Stretch(int(rows[i]), end))
+            begun, top = i, float(x[i])
         else:
             out[-1].seams.append(Seam(int(rows[i]), float(x[i]), top))
     return out

@@ -92,7 +92,7 @@ class Decoded:
         whole, at = len(at), at[fits]
         alike = np.flatnonzero(fits)
         rows, steps = rows[fits], steps[fits]
-        times = np.ascontiguousarray(rows[:, layout.wall : layout.wall + 8]).view("<f8")[:, 0]
+        times = rows[:, layout.wall : layout.wall + 8].copy().view("<f8")[:, 0]
         size = int(layout.dtype[-1])
         values = np.ascontiguousarray(rows[:, layout.value : layout.value + size]).view(layout.dtype)[:, 0].astype(np.float64)
         rows[:, layout.varying()] = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from traindx import record
 from traindx.errors import NothingReadable, TraindxError
-from traindx.importers import aliases, formats, mlflow, settings_file, smdebug, tensorboard, trainer_state
+from traindx.importers import aliases, formats, lexicon, mlflow, settings_file, smdebug, tensorboard, trainer_state
 from traindx.importers.assemble import runs_of
 from traindx.importers.source import Source
 from traindx.importers.table import Log, Options, in_time_order
@@ -227,7 +227,7 @@ def _splits(folder: Path, events: dict[Path, list[Source]]) -> list[Path]:
 
 
 def _without_split(parts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(p for p in parts if not any(p in names for names in aliases.SPLITS.values()))
+    return tuple(p for p in parts if not any(p in names for names in lexicon.SPLITS.values()))
 
 
 def _single(folder: Path, walk: Walk) -> Log | None:

@@ -16,6 +16,7 @@ from traindx.importers import (
     mlflow,
     neptune,
     tensorboard,
+    tidy,
     trackio,
     trainer_state,
     ultralytics,
@@ -28,6 +29,7 @@ from traindx.importers.table import Log, Options
 MARKED: tuple[ModuleType, ...] = (wandb_binary, trackio, mlflow, neptune, tensorboard)
 TEXTUAL: tuple[ModuleType, ...] = (
     trainer_state,
+    tidy,
     ultralytics,
     lightning,
     wandb_export,

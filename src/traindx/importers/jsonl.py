@@ -18,9 +18,16 @@ def can_read(source: Source) -> bool:
     """Whether at least two of the first lines are JSON objects (or most of a short file)."""
     if looks_binary(source.head) or "{" not in source.text_head:
         return False
-    lines = source.text_head.splitlines()[:200]
-    found = sum(_object(line) is not None for line in lines)
-    return found >= 2 or (found == 1 and sum(bool(line.strip()) for line in lines) <= 2)
+    lines = [line for line in source.text_head.splitlines()[:200] if line.strip()]
+    found = [o for line in lines if (o := _object(line)) is not None]
+    if len(found) >= 2:
+        return True
+    # one line is a file of lines only when it is a flat record with a step of its own
+    return len(found) == 1 and len(lines) <= 2 and "log_history" not in found[0] and _flat(found[0])
+
+
+def _flat(record: dict[str, Any]) -> bool:
+    return "_wandb" not in record and _has_data(record) and not any(isinstance(v, list | dict) for v in record.values())
 
 
 def _object(line: str) -> dict[str, Any] | None:
@@ -28,7 +35,7 @@ def _object(line: str) -> dict[str, Any] | None:
     if text.startswith("{") and text.endswith("}") and text.count("{") < jsonlog.MAX_NESTING:
         value = jsonlog.loads(text)
         return value if isinstance(value, dict) and value else None
-    inside = _EMBEDDED.search(text) if len(text) < 20_000 else None
+    inside = _EMBEDDED.search(text) if len(text) < 20_000 and not text.startswith("[") else None
     value = jsonlog.loads(inside[0]) if inside else None
     return value if isinstance(value, dict) and value else None
 

@@ -16,7 +16,7 @@ def can_read(source: Source) -> bool:
     """Whether the header is epoch, losses and metrics, with val_ twins: what Keras writes."""
     if looks_binary(source.head):
         return False
-    shape = csvlog.shape_of(source.text_head)
+    shape = csvlog.shape_for(source)
     if shape is None or not shape.named:
         return False
     names = set(shape.header)

@@ -12,7 +12,7 @@ from traindx.importers.table import Log, Options
 
 def can_read(source: Source) -> bool:
     """Whether it is a metrics.csv with Lightning's columns epoch and step."""
-    shape = csvlog.shape_of(source.text_head) if source.stem.lower().startswith("metrics") else None
+    shape = csvlog.shape_for(source) if source.stem.lower().startswith("metrics") else None
     return shape is not None and {"epoch", "step"} <= set(shape.header)
 
 

@@ -51,6 +51,9 @@ class Losses:
         if signal in own.out:
             return
         totals = [n for n in own.of_role("loss") if self._split(n) == split]
+        parts = [n for n in own.of_role("part") if self._split(n) == split]
+        if parts and totals and all(own.meanings[n].rest == "method" for n in totals):
+            parts, totals = parts + totals, []  # ce_loss beside kl_loss is a part
         if totals:
             best = self._best(totals)
             own.take(best, signal)
@@ -58,7 +61,6 @@ class Losses:
             if others:
                 own.notes.append(f"'{best}' was taken for the {split} loss, not {_listed(others)}")
             return
-        parts = [n for n in own.of_role("part") if self._split(n) == split]
         if parts:
             self._from_parts(parts, split, signal)
 
@@ -115,9 +117,13 @@ class Losses:
         return Track(np.arange(len(common)), common.astype(np.float64), total, times)
 
     def _terms(self, names: list[str]) -> None:
-        joined = self.own._joined({self.own.meanings[n].rest: self.own.tracks[n] for n in names})
+        joined = self.own._joined({self._term(n): self.own.tracks[n] for n in names})
         if joined is not None:
             self.own.out["loss/terms"] = joined
+
+    def _term(self, name: str) -> str:
+        m = self.own.meanings[name]
+        return m.rest if m.role == "part" else aliases.bare_name(name, m.split)
 
     def _leftovers(self) -> None:
         """Parts of a total that was logged too; other losses become metrics later."""

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from traindx.errors import EnvironmentFault, NothingReadable
+from traindx.importers import frames
 from traindx.importers.source import MAX_CELLS, Source
 from traindx.importers.table import Log, Options, Track, clean_name
+from traindx.importers.tracks import Tracks
 
 MAGIC = b"PAR1"
 MOST_BYTES = 512 << 20
@@ -85,7 +87,13 @@ def _settings(table: Any, at: Any, paths: Any) -> dict[str, Any]:
 
 
 def _plain(table: Any, source: Source, options: Options) -> list[Log]:
-    """Any other parquet file: a table whose columns are curves."""
-    from traindx.importers.frames import logs_of
-
-    return logs_of(table.to_pydict(), source.name, options, "parquet")
+    """Any other parquet file: traindx's own export (one row per number), or a table whose columns are curves."""
+    columns = table.to_pydict()
+    if not {"signal", "name", "step", "value"} <= set(columns):
+        return frames.logs_of(columns, source.name, options, "parquet")
+    tracks = Tracks()
+    times = columns.get("time") or [None] * len(columns["step"])
+    for signal, name, step, value, when in zip(*(columns[c] for c in ("signal", "name", "step", "value")), times):
+        if isinstance(step, int) and isinstance(value, float):
+            tracks.add(clean_name(f"{signal}/{name}" if name else signal), step, value, when)
+    return [tracks.log("parquet", source.name)]

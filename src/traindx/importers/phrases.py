@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from traindx.importers.aliases import DOWN, SPLITS, UP, Meaning, meaning, words
+from traindx.importers.aliases import Meaning, meaning, words
+from traindx.importers.lexicon import DOWN, SPLITS, UP
 
 LONGEST = 4000  # characters of a line that are looked at
 MOST_SETTINGS = 500
@@ -29,6 +30,9 @@ _NOTHING = Meaning("")
 _TELLING = ("loss", "part", "perplexity", "accuracy", "train_eval")
 _CHATTER = frozenset(
     ["improved", "from", "than", "best", "was", "reached", "patience", "early", "saving", "target", "minimum", "lowest"]
+)
+_LINKS = frozenset(
+    ["of", "to", "at", "in", "with", "for", "than", "is", "on", "by", "and", "from", "the", "a", "was", "=", ":"]
 )
 _ALL_SPLITS = frozenset(word for names in SPLITS.values() for word in names)
 # foreign phrasings → ours
@@ -143,7 +147,7 @@ def _setting(line: str, state: State) -> None:
     bare = line.partition("#")[0].strip().rstrip(",") if len(line) < 200 else ""
     key, sign, value = bare.partition("=" if "=" in bare else ":")
     key, value = key.strip(" \t\"'"), value.strip()
-    if sign and 0 < len(value) <= 120 and _SETTING.fullmatch(key):
+    if sign and 0 < len(value) <= 120 and len(value.split()) <= 3 and _SETTING.fullmatch(key):
         state.settings.setdefault(key, _literal(value))
     elif "vocab_size" in line and (told := _VOCAB.search(line)):
         state.settings.setdefault("vocab_size", int(told[1]))
@@ -201,9 +205,16 @@ def _words(before: str) -> Words:
         before.strip() == "/",
         bare.endswith(("[", "|", "]", ":", "(")),
         "|" in before,
-        told.role if told.split not in ("val", "test") else "",
+        _place_role(key, told),
         told.role in _TELLING,
     )
+
+
+def _place_role(key: str, told: Meaning) -> str:
+    """The role of a key that may tell the place; "validation at step" does, "eval_iters" does not."""
+    if told.role not in ("step", "epoch") and key:
+        told = meaning(key.split()[-1])
+    return told.role if told.split not in ("val", "test") else ""
 
 
 def _key(before: str) -> str:
@@ -270,7 +281,7 @@ def _column(key: str, split: str, unit: str, sure: bool) -> Column:
 def _plain_words(key: str) -> bool:
     """Whether a key without colon is short and ends in the word that counts: "train loss", not "very nice loss of"."""
     parts = key.split()
-    return len(parts) <= 3 and (meaning(parts[-1]).role != "metric" or bool(set(words(parts[-1])) & (UP | DOWN)))
+    return len(parts) <= 3 and parts[-1].lower() not in _LINKS
 
 
 def _place(pairs: list[Pair], place: Record, state: State) -> set[int]:

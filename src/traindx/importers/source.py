@@ -24,7 +24,7 @@ MAX_WHOLE = 64 * MEGABYTE  # files that have to be parsed in one piece (JSON): p
 MAX_LINE = 4 * MEGABYTE  # one line of text
 MAX_STDIN = 512 * MEGABYTE
 MAX_CELLS = 30_000_000  # numbers kept of one file: 16 to 24 bytes each stay well under 1 GB
-MAX_COLUMNS = 20_000
+MAX_COLUMNS = 5_000
 
 _NOT_LOGS: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "a gzip archive; unpack it first (compressed logs are not opened)"),
@@ -155,8 +155,9 @@ def looks_binary(head: bytes) -> bool:
     """Whether these bytes are hardly text."""
     if not head or encoding_of(head).startswith("utf-16"):
         return False
-    odd = sum(head[:4096].count(c) for c in range(32) if c not in (8, 9, 10, 12, 13, 27))
-    return odd > 0.05 * min(len(head), 4096)
+    sample = head[:4096].rstrip(b"\x00")  # the end of a sparse file reads as zeros
+    odd = sum(sample.count(c) for c in range(32) if c not in (8, 9, 10, 12, 13, 27))
+    return odd > 0.05 * len(sample) or not sample
 
 
 @dataclass

@@ -12,7 +12,7 @@ def can_read(source: Source) -> bool:
     """Whether the header has the loss parts of a detector and its mAP."""
     if looks_binary(source.head):
         return False
-    shape = csvlog.shape_of(source.text_head)
+    shape = csvlog.shape_for(source)
     if shape is None:
         return False
     names = [n.strip() for n in shape.header]

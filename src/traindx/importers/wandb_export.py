@@ -16,7 +16,7 @@ def can_read(source: Source) -> bool:
     """Whether the header is W&B's: _step or _timestamp, or "run - metric" columns; or TensorBoard's Wall time, Step, Value."""
     if looks_binary(source.head):
         return False
-    shape = csvlog.shape_of(source.text_head)
+    shape = csvlog.shape_for(source)
     if shape is None:
         return False
     names = [n.strip().strip('"') for n in shape.header]

@@ -1,0 +1,108 @@
+"""Agreement with the labels of the shared logs: per log what was found, criticals on healthy logs, the share agreed.
+
+    python bench/logs_agreement.py [--logs ../shared/logs] [--only ID …] [--json FILE] [-v]
+
+The table of what agrees with a label is that of the logs' README. Ambiguous logs and twins are shown and not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from traindx import importers
+from traindx.diagnosis import diagnose
+from traindx.errors import NothingReadable
+
+AGREES = {
+    "overfitting": {"LOSS008", "LOSS012", "TUNE006"},
+    "underfitting/plateau-high": {"LOSS009", "LOSS002", "LOSS011", "LOSS003"},
+    "plateau-after-drop": {"LOSS003", "LOSS011"},
+    "diverged": {"LOSS001", "OPTM002"},
+    "nan": {"NUMR001", "NUMR002", "NUMR003", "NUMR005", "LOSS001", "LOSS011"},
+    "loss-spikes": {"LOSS006", "LOSS007", "GRAD003"},
+    "oscillating": {"LOSS005"},
+    "val-better-than-train": {"EVAL006"},
+    "unstable-grad-norm": {"GRAD003", "GRAD002"},
+}
+QUIET = ("healthy", "too-short-to-say")
+
+
+def judge(path: Path) -> tuple[list[tuple[str, str, str, str]], str, int]:
+    """(code, severity, confidence, message) of all runs in a log, the verdict, and how many runs it holds."""
+    try:
+        runs = importers.read(path)
+    except NothingReadable as why:
+        return [("exit3", "info", "", str(why)[-100:])], "unreadable", 0
+    found, verdicts = [], []
+    for run in runs:
+        result = diagnose(run)
+        found += [(f.code, f.severity.value, f.confidence.value, f.message) for f in result.findings]
+        found += [(o.code, "critical", "broken", o.reason[-300:]) for o in result.outcomes if o.status.value == "broken"]
+        verdicts.append(result.verdict.name if hasattr(result.verdict, "name") else str(result.verdict))
+    return found, "/".join(dict.fromkeys(verdicts)), len(runs)
+
+
+def agreed(label: str, found: list[tuple[str, str, str, str]], verdict: str) -> bool | None:
+    """Whether what was found agrees with a label; None for labels that are only for reading."""
+    loud = [f for f in found if f[1] in ("warning", "critical")]
+    if label == "healthy":
+        return not loud
+    if label == "too-short-to-say":
+        return not loud or "cannot-tell" in verdict or verdict == "unreadable"
+    wanted = AGREES.get(label)
+    return None if wanted is None else any(f[0] in wanted for f in found)
+
+
+def main() -> int:
+    here = Path(__file__).resolve().parents[1]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--logs", type=Path, default=here.parent / "shared" / "logs")
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("-v", "--verbose", action="store_true")
+    chosen = parser.parse_args()
+    index = {r["id"]: r for r in map(json.loads, (chosen.logs / "INDEX.jsonl").read_text().splitlines())}
+    labels = [json.loads(line) for line in (chosen.logs / "LABELS.jsonl").read_text().splitlines()]
+    counted = right = alarms = critical = 0
+    rows, misses = [], []
+    for entry in labels:
+        if chosen.only and entry["id"] not in chosen.only:
+            continue
+        begun = time.process_time()
+        found, verdict, runs = judge(chosen.logs / index[entry["id"]]["file"])
+        spent = time.process_time() - begun
+        counts = not entry["ambiguous"] and "twin_of" not in entry
+        marks = []
+        for label in entry["labels"]:
+            ok = agreed(label, found, verdict)
+            if ok is not None and counts:
+                counted, right = counted + 1, right + ok
+                if not ok:
+                    misses.append(f"{entry['id']}:{label}")
+            marks.append(f"{label}{'' if ok is None else ' ok' if ok else ' NO'}")
+        loud = [f for f in found if f[1] != "info"]
+        if counts and set(entry["labels"]) & set(QUIET):
+            alarms += bool(loud)
+        if counts and "healthy" in entry["labels"]:
+            critical += any(f[1] == "critical" for f in found)
+        short = " ".join(sorted({f"{c}{'!!' if s == 'critical' else '!' if s == 'warning' else ''}" for c, s, _, _ in found}))
+        flag = " " if counts else "~"
+        print(f"{flag}{entry['id']} {runs} run(s) {spent:5.2f}s {verdict:14s} [{', '.join(marks)}]  {short}")
+        if chosen.verbose:
+            for code, severity, confidence, message in sorted(set(found)):
+                print(f"        {code} {severity}/{confidence}: {message[:200]}")
+        rows.append({"id": entry["id"], "labels": entry["labels"], "counted": counts, "verdict": verdict, "found": found})
+    print(f"\nagreement on unambiguous labels: {right}/{counted} = {right / max(counted, 1):.1%}")
+    print(f"critical on healthy: {critical}; healthy or too short with an alarm: {alarms}")
+    print("missed:", " ".join(misses) or "none")
+    if chosen.json:
+        chosen.json.write_text(json.dumps({"right": right, "counted": counted, "rows": rows}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The words that names of columns are made of, by what they tell."""
+
+from __future__ import annotations
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+TRAIN = _set("train training trn traininner trainer trainset")
+VAL = _set("val valid validation validate eval evaluation evaluate dev heldout holdout crossval cv")
+TEST = _set("test testing")
+SPLITS: dict[str, frozenset[str]] = {"train": TRAIN, "val": VAL, "test": TEST}
+
+LOSS = _set("loss losses cost nll xent objective objf criterion perte")
+# words that do not make a loss another loss
+PLAIN = _set(
+    "total overall mean avg average all the of per full combined global value lm model objective batch "
+    "step iter iteration epoch running smooth smoothed ema logger log scalar summary sum output scalars "
+    "current curr cur final last masked causal ce cross entropy crossentropy mse bce nll history metrics "
+    "metric monitor main raw on set rank0 0 loss losses cost interval window updates curve plot function "
+    "fn"
+)
+# how a loss is computed, not of what: the whole loss when it stands alone, a part beside others
+METHOD = _set("ce cross entropy crossentropy mse bce")
+BY_STEP = _set("step batch iter iteration minibatch")
+SMOOTH = _set("smooth smoothed ema running avg average")
+# words that turn a loss into something else
+NOT_LOSS = _set(
+    "scale scaler weight weights coef coefficient best min minimum max maximum std var variance delta "
+    "diff change ratio improvement lambda threshold patience target number num count rate"
+)
+GENERATOR = _set("g gen generator")
+DISCRIMINATOR = _set("d disc discriminator critic")
+ACCURACY = _set("acc accuracy top1 acc1 prec1")
+# words that do not make an accuracy another metric
+ACCURACY_PLAIN = _set(
+    "categorical sparse binary top 1 mean token overall avg average epoch step batch total multiclass "
+    "micro running masked metric metrics classification cls global log score"
+)
+# metrics that are better when larger
+UP = _set(
+    "acc accuracy f1 fscore auc auroc auprc ap map map50 map5095 bleu rouge rouge1 rouge2 rougel meteor "
+    "cider recall precision iou miou dice reward rewards return score pearson spearman correlation "
+    "matthews mcc kappa r2 psnr ssim success hit hits ndcg mrr top1 top5 acc1 acc5 exact em fps winrate "
+    "specificity sensitivity jaccard quality mar"
+)
+# and when smaller
+DOWN = _set(
+    "loss error err wer cer ter mae mse rmse rmsle mape ppl perplexity nll fid kid lpips bpc bpb eer mcd distance deviation"
+)
+
+# counters of updates, by how surely they are one
+STEP_NAMES: dict[tuple[str, ...], int] = {
+    tuple(name.split()): rank
+    for rank, names in (
+        (0, "global step,global steps,global iter,global iteration"),
+        (1, "step,steps,num updates,train step,optimizer step,optimizer steps,opt step"),
+        (2, "iteration,iterations,iter,iters,it,n iter,itr,current step"),
+        (3, "updates,update"),
+        (5, "batch,batches,batch idx,batch num,minibatch"),
+    )
+    for name in names.split(",")
+}
+
+
+def _names(text: str) -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(name.split()) for name in text.split(","))
+
+
+EPOCHS = _names("epoch,epochs,ep,current epoch,epoch num,epoch number,epoch idx,n epoch")
+SAMPLES = _names("samples,examples,consumed samples,num samples,samples seen,num examples,n samples,images seen")
+TOKENS = _names("tokens,num tokens,tokens seen,consumed tokens,num input tokens seen,n tokens,total tokens")
