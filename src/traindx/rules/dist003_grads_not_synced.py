@@ -2,8 +2,9 @@
 
 ## What it sees
 
-Fingerprints of the gradients at the update, equal to the bit under data parallelism, that differ between ranks. At
-every update the wrapper is not used at all; at some of them `no_sync` covers the last micro-batch now and then.
+Fingerprints of the gradients at the update, equal to the bit under data parallelism, that differ between ranks; where
+only gradient norms were recorded, those. At every update the wrapper is not used at all; at some of them `no_sync`
+covers the last micro-batch now and then.
 
 ## Why it matters
 
@@ -30,12 +31,12 @@ import numpy as np
 from traindx import ranks
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Floats, Run
 
 
 @rule(
     "DIST003",
-    needs={"rank/grads | fact:world_size": 1},
+    needs={"rank/grads | rank/grad_norm | fact:world_size": 1},
     says={
         "": "gradients differ between ranks at every update that was compared ({count}): they are not synchronised",
         "some": "gradients differ between ranks at {count} of {total} updates: they are not always synchronised",
@@ -50,11 +51,17 @@ from traindx.run import Run
     confidence=Confidence.EXACT,
     explains=("DIST001", "DIST006"),
 )
-def grads_not_synced(run: Run, *, meetings: int = 3) -> Iterator[Evidence]:
-    # As in DIST001: weights that are equal again three times after they parted are averaged on purpose.
-    seen = ranks.rows(run, "rank/grads", sharded=False)
-    apart = np.flatnonzero(~seen.equal)
-    if not len(apart):
+def grads_not_synced(
+    run: Run,
+    *,
+    meetings: int = 3,  # as in DIST001: weights that are equal again three times are averaged on purpose
+    rounding: float = 1e-4,  # [x] norms of synchronised gradients are equal to the bit; unsynchronised ones differ by 1-50 %
+    least: int = 3,  # [def] records of norms that must differ
+) -> Iterator[Evidence]:
+    exact = "rank/grads" in run or "distributed" not in run.facts
+    seen = ranks.rows(run, "rank/grads" if exact else "rank/grad_norm", sharded=False)
+    apart = np.flatnonzero(~seen.equal if exact else _spread(seen) > rounding)
+    if len(apart) < (1 if exact else least):
         return
     first = int(seen.steps[apart[0]])
     meet = _meet(run, first) >= meetings
@@ -65,9 +72,17 @@ def grads_not_synced(run: Run, *, meetings: int = 3) -> Iterator[Evidence]:
         steps=(first, int(seen.steps[apart[-1]])),
         say=say,
         severity=Severity.INFO if meet else None,
+        confidence=None if exact else Confidence.STRONG,
         rank=ranks.number(lone[0]) if len(lone) == 1 else None,
         facts={"count": len(apart), "total": len(seen)},
     )
+
+
+def _spread(seen: ranks.Rows) -> Floats:
+    """Largest minus smallest value of each record, relative to the largest."""
+    top = np.nanmax(np.abs(seen.values), axis=1)
+    gap = np.nanmax(seen.values, axis=1) - np.nanmin(seen.values, axis=1)
+    return np.divide(gap, top, out=np.zeros_like(gap), where=top > 0)
 
 
 def _meet(run: Run, since: int) -> int:
