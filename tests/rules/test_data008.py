@@ -87,3 +87,15 @@ def test_balanced_training_against_natural_validation_is_a_remark() -> None:
 
 def test_the_limit_is_the_users() -> None:
     assert list(rule.findings(_run(val={"mean": 0.3}), shift=0.2))
+
+
+def test_a_second_stage_on_other_data_is_no_mismatch() -> None:
+    train = {"mean": [0.0] * 4, "std": [1.0] * 4}
+    val = {"mean": [1.5, -1.2, 0.0, 0.0], "std": [1.0] * 4}
+    facts = {"data.input_stats": UNIT, "data.val_input_stats": UNIT, "data.channel_stats": train, "data.val_channel_stats": val}
+    stage = np.repeat([0.0, 1.0], 20)
+    late = {"batch/channel_mean": {str(i): m * stage for i, m in enumerate(val["mean"])}}
+    assert rule.outcome(a_run(late, facts=facts)).status is Status.CLEAR
+    assert (
+        rule.outcome(a_run({k: {c: 0 * v for c, v in m.items()} for k, m in late.items()}, facts=facts)).status is Status.FOUND
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from runs import a_run, learning, noise
 from traindx.finding import Severity, Status
 from traindx.rules.tune006_too_hot_finetune import too_hot_finetune as rule
-from traindx.run import Matrix, Run, Series
+from traindx.run import Event, Matrix, Run, Series
 
 PER, EPOCHS = 100, 4
 STAIRS = np.repeat([1.6, 1.2, 0.8, 0.5], PER) + noise(PER * EPOCHS, 0.04)
@@ -60,3 +60,16 @@ def test_training_from_scratch_is_not_judged() -> None:
 def test_the_limit_is_the_users() -> None:
     run = _run(STAIRS, {"loss/val": VAL, "update_ratio/param": _moves(1e-4)})
     assert list(rule.findings(run, moves=1e-5))
+
+
+def test_a_second_stage_after_a_load_is_judged_by_itself() -> None:
+    loss = np.r_[learning(400), HOT]
+    rate = np.r_[np.full(400, 1e-3), np.full(400, 3e-2)]
+    event = Event(400, "load", {"what": "model", "missing": [], "unexpected": []})
+    moves = Matrix(np.arange(400, 800, 10), ("a.weight", "b.weight"), np.full((40, 2), 5e-3))
+    facts = {"finetune": False, "model.param_shapes": {"a.weight": [8, 8], "b.weight": [8, 8]}}
+    run = a_run({"loss/train": loss, "lr": rate, "update_ratio/param": moves}, facts=facts, events=[event])
+    [found] = rule.findings(run)
+    assert found.steps == (400, 799)
+    same_rate = run.with_(signals={"lr": Series(np.arange(800), np.full(800, 1e-3))})
+    assert rule.outcome(same_rate).status is Status.MUTED  # a resume

@@ -18,6 +18,8 @@ looks perfect, and every cure for overfitting makes it worse.
 - Augmentation of training only: it moves the statistics a little, not by half a deviation. Noise added on purpose can
   treble the deviation: compare training samples *with the validation transforms*.
 - Class-balanced sampling of training: other class shares are meant; only a class that is missing altogether is a warning.
+- A second stage of training on other data: validation is compared with the last quarter of training too, and must differ
+  from both.
 - A split by time: the drift is real, and the finding is right that the two differ.
 
 ## What to do
@@ -71,7 +73,7 @@ def train_val_mismatch(
     least_samples: int = 100,
 ) -> Iterator[Evidence]:
     train, val = facts.table(run, "data.input_stats"), facts.table(run, "data.val_input_stats")
-    found = list(_whole(train, val, shift, scale, span, grave, least_samples))
+    found = list(_whole(run, train, val, shift, scale, span, grave, least_samples))
     if not found:
         found = list(_features(run, shift, grave, least_samples))
     yield from found
@@ -81,8 +83,26 @@ def train_val_mismatch(
         raise Unsure(f"needs {least_samples} samples of training and validation each")
 
 
+def _late(run: Run, name: str, part: float = 0.25) -> Floats:
+    """Mean of a batch statistic over the last quarter of the run, per column: a second stage may train on other data."""
+    first, last = run.steps or (0, 0)
+    signal = run.signals.get(name)
+    if signal is None:
+        return np.empty(0)
+    values = signal.between(last - part * (last - first)).values
+    table = values.reshape(len(values), -1)
+    return np.asarray(np.nanmean(table, axis=0)) if len(table) >= 3 and np.isfinite(table).all() else np.empty(0)
+
+
 def _whole(
-    train: Mapping[str, Any], val: Mapping[str, Any], shift: float, scale: float, span: float, grave: float, least: int
+    run: Run,
+    train: Mapping[str, Any],
+    val: Mapping[str, Any],
+    shift: float,
+    scale: float,
+    span: float,
+    grave: float,
+    least: int,
 ) -> Iterator[Evidence]:
     t, v = ({k: facts.number(d.get(k)) for k in ("mean", "std", "min", "max", "n")} for d in (train, val))
     if not (t["n"] >= least and v["n"] >= least and t["std"] > 0 and math.isfinite(v["std"])):
@@ -91,6 +111,10 @@ def _whole(
     factor = max(wide) / min(wide) if min(wide) > 0 else 1.0
     ratio = max(v["std"] / t["std"], t["std"] / v["std"]) if v["std"] > 0 else math.inf
     moved = abs(v["mean"] - t["mean"]) / t["std"]
+    late_mean, late_std = _late(run, "batch/input_mean"), _late(run, "batch/input_std")
+    if len(late_mean) == 1 and len(late_std) == 1 and late_std[0] > 0 and v["std"] > 0:
+        moved = min(moved, abs(v["mean"] - float(late_mean[0])) / t["std"])
+        ratio = min(ratio, max(v["std"] / float(late_std[0]), float(late_std[0]) / v["std"]))
     severity = Severity.CRITICAL if ratio >= span or moved >= grave else Severity.WARNING
     if factor >= span and ratio >= scale:  # a lone outlier widens the range, not the deviation
         values = {"factor": factor, "val_range": _span(v), "train_range": _span(t)}
@@ -112,6 +136,9 @@ def _features(run: Run, shift: float, grave: float, least: int) -> Iterator[Evid
     # With 64 features tried, chance reaches about 3.5 standard errors of a mean of the smaller part.
     limit = max(shift, 5.0 / math.sqrt(max(n, 1.0))) if n else math.inf
     moved = _moved(means, spreads, others)
+    late = _late(run, "batch/channel_mean")
+    if len(late) == len(means):
+        moved = np.minimum(moved, _moved(late, spreads, others))
     away = np.flatnonzero(moved > limit)
     if n < least or not len(away):
         return

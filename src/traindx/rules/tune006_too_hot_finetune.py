@@ -51,13 +51,27 @@ def too_hot_finetune(
     rise: float = 6.0,
     moves: float = 1e-3,  # CATALOGUE TUNE006
 ) -> Iterator[Evidence]:
-    if not regime.finetune(run):
+    tuned = _stage(run)
+    if tuned is None:
         raise Muted("not a fine-tuning run")
+    run = tuned
     signs = [s for s in (_staircase(run, stairs), _early_rise(run, rise), _large_moves(run, moves)) if s]
     if len(signs) >= 2:
         peak = regime.peak_lr(run)
         now = f" (the rate went up to {peak:.2g})" if math.isfinite(peak) else ""
         yield Evidence({"signs": "; ".join(signs), "now": now}, ("loss/train",), run.steps)
+
+
+def _stage(run: Run, factor: float = 1.5) -> Run | None:
+    """The part that fine-tunes: all of it, or what follows a load in mid-run with another learning rate; None without one."""
+    if regime.finetune(run):
+        return run
+    for event in reversed(run.events_of("load")):
+        before, after = regime.lr(run).at([event.step - 1, event.step + 1])
+        other_rate = before > 0 and after > 0 and max(before / after, after / before) > factor
+        if event.step > 0 and not event.data.get("missing") and other_rate:
+            return run.between(event.step)
+    return None
 
 
 def _staircase(run: Run, limit: float) -> str:
