@@ -82,7 +82,7 @@ def _spread(seen: ranks.Rows) -> Floats:
     """Largest minus smallest value of each record, relative to the largest."""
     top = np.nanmax(np.abs(seen.values), axis=1)
     gap = np.nanmax(seen.values, axis=1) - np.nanmin(seen.values, axis=1)
-    return np.divide(gap, top, out=np.zeros_like(gap), where=top > 0)
+    return np.asarray(np.divide(gap, top, out=np.zeros_like(gap), where=top > 0), dtype=np.float64)
 
 
 def _meet(run: Run, since: int) -> int:
