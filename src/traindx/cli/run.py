@@ -119,7 +119,9 @@ class Watcher:
 
         detach(self._observer)
         if ended.error is not None:
-            self.recorder.scene.facts["exception"] = {"type": type(ended.error).__name__, "message": str(ended.error)[:500]}
+            told = session.told(ended.error)
+            self.recorder.scene.fact("exception", told)
+            self.recorder.event("exception", told)
         self.recorder.close(ended.how)
         if not self.recorder.started:
             self.recorder = None

@@ -100,13 +100,19 @@ def _leaves(twin: Twin, batch: Batch) -> tuple[list[Tensor], Tensor | None]:
 def _by_sample(leaves: list[Tensor], output: Tensor, n: int) -> float | None:
     """Largest gradient of sample k's output to other samples, over that to its own; None when its own is zero."""
     k = n // 2
-    grads = torch.autograd.grad(output[k].float().sum(), leaves, retain_graph=True, allow_unused=True)
+    grads = torch.autograd.grad(_mixed(output[k]), leaves, retain_graph=True, allow_unused=True)
     own = max((float(g[k].abs().max()) for g in grads if g is not None), default=0.0)
     others = torch.arange(n, device=output.device) != k
     off = max((float(g[others].abs().max()) for g in grads if g is not None and n > 1), default=0.0)
     if own == 0.0:
         return None if off == 0.0 else 1.0
     return off / own
+
+
+def _mixed(output: Tensor) -> Tensor:
+    """A sum with unequal weights: a plain one is constant for outputs that add up to one."""
+    weights = torch.linspace(0.5, 1.5, output.numel(), device=output.device).reshape(output.shape)
+    return (output.float() * weights).sum()
 
 
 def _by_time(leaves: list[Tensor], output: Tensor) -> float | None:
@@ -117,7 +123,7 @@ def _by_time(leaves: list[Tensor], output: Tensor) -> float | None:
     if long is None:
         return None
     at = long.shape[1] // 2
-    [grad] = torch.autograd.grad(output[:, at].float().sum(), [long], retain_graph=True, allow_unused=True)
+    [grad] = torch.autograd.grad(_mixed(output[:, at]), [long], retain_graph=True, allow_unused=True)
     if grad is None:
         return None
     past, future = float(grad[:, : at + 1].abs().max()), float(grad[:, at + 1 :].abs().max())

@@ -121,7 +121,15 @@ def _judge(a: np.ndarray, b: np.ndarray, steps: int, level: float) -> Comparison
     from scipy import stats
 
     broke_a, broke_b = int((~np.isfinite(a)).sum()), int((~np.isfinite(b)).sum())
-    common = {"steps": steps, "pairs": len(a), "broke_a": broke_a, "broke_b": broke_b, "updates": 0, "probes_a": tuple(a), "probes_b": tuple(b)}
+    common = {
+        "steps": steps,
+        "pairs": len(a),
+        "broke_a": broke_a,
+        "broke_b": broke_b,
+        "updates": 0,
+        "probes_a": tuple(a),
+        "probes_b": tuple(b),
+    }
     if broke_a != broke_b:
         verdict = "better" if broke_a - broke_b > len(a) / 2 else "worse" if broke_b - broke_a > len(a) / 2 else "undecided"
         return Comparison(verdict, math.nan, math.nan, math.nan, **common)

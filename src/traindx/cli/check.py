@@ -1,0 +1,82 @@
+"""`traindx check TARGET`"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import rich_click as click
+from rich.table import Table
+
+from traindx.cli import options
+from traindx.cli.bar import bar
+from traindx.report.words import safe
+
+MARK = {"pass": "[green]✔ pass[/]", "fail": "[red]✖ fail[/]", "cannot-tell": "[yellow]? cannot tell[/]"}
+
+
+@click.command("check")
+@click.argument("target", metavar="TARGET")
+@click.option("--quick", "level", flag_value="quick", help="Under 20 seconds: facts and the cheapest trials.")
+@click.option("--usual", "level", flag_value="usual", default="usual", help="Under two minutes.  [default]")
+@click.option("--full", "level", flag_value="full", help="Also precision, determinism and resume.")
+@click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the result to FILE.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(("critical", "never")),
+    default="critical",
+    show_default=True,
+    help="Exit 1 when an item fails.",
+)
+@click.option("--no-color", is_flag=True)
+@click.option("-q", "--quiet", is_flag=True)
+@click.option("--debug", is_flag=True, hidden=True)
+def command(
+    target: str, level: str, format_: str, output: Path | None, fail_on: str, no_color: bool, quiet: bool, debug: bool
+) -> int:
+    """Pre-flight: verify model, loss, data and loop before the long run, on a twin of your task.
+
+    TARGET is file.py:factory or pkg.mod:factory, a function that returns traindx.Task(model, loss_fn, train, val, optimizer).
+
+    Example:  traindx check train.py:make_task --quick
+    """
+    from traindx.trials.check import check
+    from traindx.trials.target import task_from
+
+    with bar(quiet=quiet) as told:
+        done = check(task_from(target), level=level or "usual", progress=told)
+    if format_ == "json":
+        rows = [{"item": i.item, "result": i.result, "message": i.message, "fix": i.fix} for i in done.items]
+        text = json.dumps({"schema": "traindx.check/1", "items": rows}, indent=2)
+        if output:
+            output.write_text(text + "\n", encoding="utf-8")
+        else:
+            sys.stdout.write(text + "\n")
+    elif not (quiet and done.ok):
+        _page(done, no_color)
+    return int(bool(done.failed) and fail_on != "never")
+
+
+def _page(done: object, no_color: bool) -> None:
+    screen = options.console(no_color=no_color)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    for i in done.items:  # type: ignore[attr-defined]
+        grid.add_row(
+            MARK[i.result],
+            f"[bold]{i.item}[/]\n[dim]{_escaped(i.message)}[/]"
+            + (f"\n→ {_escaped(i.fix)}" if i.result == "fail" and i.fix else ""),
+        )
+    screen.print(grid)
+    counts = {k: sum(i.result == k for i in done.items) for k in MARK}  # type: ignore[attr-defined]
+    screen.print(
+        f"\n{counts['pass']} pass, {counts['fail']} fail, {counts['cannot-tell']} cannot tell, in {done.seconds:.1f} s"
+    )  # type: ignore[attr-defined]
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(safe(text))

@@ -1,0 +1,96 @@
+"""`traindx trial NAME TARGET`"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+
+from traindx.cli import options
+from traindx.cli.bar import bar
+from traindx.errors import UsageError
+from traindx.report.json import plain
+from traindx.report.words import safe
+
+
+@click.command("trial")
+@click.argument("name", metavar="NAME")
+@click.argument("target", metavar="TARGET", required=False)
+@click.option("--set", "limits", multiple=True, metavar="KEY=VALUE", help="Change a limit of the trial: --set steps=50.")
+@click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the result to FILE.")
+@click.option("--no-color", is_flag=True)
+@click.option("-q", "--quiet", is_flag=True)
+@click.option("--debug", is_flag=True, hidden=True)
+def command(
+    name: str,
+    target: str | None,
+    limits: tuple[str, ...],
+    format_: str,
+    output: Path | None,
+    no_color: bool,
+    quiet: bool,
+    debug: bool,
+) -> int:
+    """One experiment on a twin of your task; the original stays as it was, to the bit. `traindx trial list` names them.
+
+    Example:  traindx trial lr-range train.py:make_task
+    """
+    from traindx.trial import catalogue
+    from traindx.trials.target import task_from
+
+    trials = catalogue()
+    screen = options.console(no_color=no_color)
+    if name == "list":
+        for kind in trials.values():
+            screen.print(f"[bold]{kind.name:18}[/] {kind.summary} [dim](about {kind.steps} steps)[/]")
+        return 0
+    if name not in trials:
+        raise UsageError(f"there is no trial '{name}'; there are {', '.join(trials)}")
+    if target is None:
+        raise UsageError(f"`traindx trial {name}` wants a TARGET such as train.py:make_task")
+    kind = trials[name]
+    values = _limits(kind.make, limits)
+    if not quiet:
+        sys.stderr.write(f"traindx: {name} takes at most about {kind.steps} steps on a twin of your task\n")
+    with bar(quiet=quiet) as told:
+        result = kind.run(task_from(target), told, **values)
+    document = {
+        "schema": "traindx.trial/1",
+        "trial": result.trial,
+        "result": result.result,
+        "answer": plain(result.answer),
+        "reason": result.reason,
+        "cost": {"steps": result.steps, "seconds": round(result.seconds, 2)},
+        "record": result.record,
+    }
+    text = json.dumps(document, indent=2)
+    if output:
+        output.write_text(text + "\n", encoding="utf-8")
+    if format_ == "json" and not output:
+        sys.stdout.write(text + "\n")
+    elif format_ == "rich":
+        style = {"pass": "green", "fail": "red", "refused": "yellow", "undecided": "yellow"}.get(result.result, "bold")
+        screen.print(f"[{style}]{result.result}[/]  {safe(result.reason)}", highlight=False)
+        screen.print(f"[dim]{result.steps} steps, {result.seconds:.1f} s[/]")
+    return 0
+
+
+def _limits(make: Any, given: tuple[str, ...]) -> dict[str, Any]:
+    fields = {f.name: f for f in dataclasses.fields(make)}
+    values: dict[str, Any] = {}
+    for pair in given:
+        key, eq, text = pair.partition("=")
+        if not eq or key not in fields:
+            raise UsageError(f"--set wants KEY=VALUE with one of {', '.join(fields)}; got {pair!r}")
+        try:
+            values[key] = json.loads(text)
+        except json.JSONDecodeError:
+            values[key] = text
+        if isinstance(values[key], list):
+            values[key] = tuple(values[key])
+    return values

@@ -1,0 +1,210 @@
+"""Sharpness and landscape: curvature, rises along random directions, sections of the loss (CATALOGUE T17)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from traindx.run import Matrix, Run
+from traindx.trial import Progress, Result, silent, trial
+from traindx.trials.task import Batch, Task
+from traindx.trials.twin import Twin
+
+
+@trial("sharpness", steps=60)
+@dataclass(frozen=True)
+class Sharpness:
+    """How curved is the loss here: largest and smallest eigenvalue of the Hessian, SAM rise, rise along random directions.
+
+    Compare two checkpoints on the same data, never two models: flatness depends on how a net is written down. A small gradient
+    with a clearly negative eigenvalue is a saddle.
+    """
+
+    samples: int = 256
+    directions: int = 20
+    radii: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
+    rho: float = 0.05
+
+    def run(self, task: Task, progress: Progress = silent) -> Result:
+        """Lanczos on a fixed batch, then rises in nats."""
+        batch = task.samples(self.samples)
+        with task.twin() as twin:
+            twin.model.eval()
+            top, bottom, products = eigenvalues(twin, batch, progress)
+            base = float(twin.loss(batch).detach())
+            gradient = _gradient(twin, batch)
+            norm = float(torch.linalg.vector_norm(gradient))
+            sam = self._along(twin, batch, gradient / max(norm, 1e-30) * self.rho) - base
+            rises = {r: self._random(twin, batch, base, r, progress) for r in self.radii}
+        limit = _stability(task)
+        answer: dict[str, Any] = {
+            "lambda_max": top, "lambda_min": bottom, "loss": base, "grad_norm": norm, "sam_rise": sam,
+            "random_rise": {f"{r:g}": v for r, v in rises.items()}, "products": products, "stability_limit": limit,
+        }  # fmt: skip
+        run = Run.of({"trial/rise": [np.median(v) for v in rises.values()]}, kind="trial")
+        saddle = bottom < -0.05 * abs(top) and norm < 1e-3 * max(1.0, math.sqrt(abs(top)))
+        said = f"λ_max {top:.4g}, λ_min {bottom:.4g}"
+        if saddle:
+            said += ": a saddle (small gradient, negative curvature)"
+        elif limit is not None:
+            said += f"; the optimizer's stability limit is {limit:.4g}" + (" and is exceeded" if top > limit else "")
+        return Result(
+            "sharpness", "done", {**answer, "saddle": saddle}, said, run, products + 2 + self.directions * len(self.radii)
+        )
+
+    def _along(self, twin: Twin, batch: Batch, direction: Tensor) -> float:
+        with moved(twin, direction), torch.no_grad():
+            return float(twin.loss(batch))
+
+    def _random(self, twin: Twin, batch: Batch, base: float, radius: float, progress: Progress) -> list[float]:
+        rng = torch.Generator().manual_seed(0)
+        rises = [self._along(twin, batch, filter_normalised(twin, rng) * radius) - base for _ in range(self.directions)]
+        progress(1, 1, f"random directions at {radius:g}")
+        return sorted(rises)
+
+
+@trial("landscape", steps=225)
+@dataclass(frozen=True)
+class Landscape:
+    """The loss along one or two filter-normalised random directions around the present weights: a picture, not a verdict."""
+
+    points: int = 15
+    reach: float = 1.0
+    dimensions: int = 2
+    samples: int = 512
+
+    def run(self, task: Task, progress: Progress = silent) -> Result:
+        """Loss on a grid; BatchNorm uses the statistics of the batch, so every point is judged by its own weights."""
+        batch = task.samples(self.samples)
+        axis = np.linspace(-self.reach, self.reach, self.points)
+        with task.twin() as twin:
+            twin.model.train()
+            for m in twin.model.modules():
+                if "Dropout" in type(m).__name__ and hasattr(m, "p"):
+                    m.p = 0.0
+            rng = torch.Generator().manual_seed(1)
+            first = filter_normalised(twin, rng)
+            second = filter_normalised(twin, rng)
+            rows = [0.0] if self.dimensions == 1 else axis.tolist()
+            table = np.empty((len(rows), self.points))
+            for i, v in enumerate(rows):
+                for j, u in enumerate(axis.tolist()):
+                    with moved(twin, first * u + second * v), torch.no_grad():
+                        table[i, j] = float(twin.loss(batch))
+                    progress(i * self.points + j + 1, table.size, "points of the landscape")
+        names = tuple(f"{u:.3f}" for u in axis)
+        run = Run({"trial/landscape": Matrix(np.arange(len(rows)), names, table)}, kind="trial")
+        answer = {"axis": axis.tolist(), "loss": table.tolist(), "dimensions": self.dimensions}
+        centre = table[len(rows) // 2, self.points // 2]
+        return Result(
+            "landscape",
+            "done",
+            answer,
+            f"loss {centre:.4g} here, {np.nanmin(table):.4g} … {np.nanmax(table):.4g} around",
+            run,
+            table.size,
+        )
+
+
+def _params(twin: Twin) -> list[Tensor]:
+    return [p for p in twin.model.parameters() if p.requires_grad]
+
+
+def _gradient(twin: Twin, batch: Batch) -> Tensor:
+    grads = torch.autograd.grad(twin.loss(batch), _params(twin), allow_unused=True)
+    return torch.cat(
+        [(torch.zeros_like(p) if g is None else g).reshape(-1) for p, g in zip(_params(twin), grads, strict=True)]
+    ).detach()
+
+
+def hessian_vector(twin: Twin, batch: Batch, v: Tensor) -> Tensor:
+    """The Hessian of the batch's loss times `v`, by differentiating twice."""
+    params = _params(twin)
+    grads = torch.autograd.grad(twin.loss(batch), params, create_graph=True, allow_unused=True)
+    at, inner = 0, torch.zeros((), device=v.device, dtype=v.dtype)
+    for p, g in zip(params, grads, strict=True):
+        part = v[at : at + p.numel()].reshape(p.shape)
+        at += p.numel()
+        if g is not None and g.requires_grad:
+            inner = inner + (g * part).sum()
+    again = torch.autograd.grad(inner, params, allow_unused=True) if inner.requires_grad else [None] * len(params)
+    return torch.cat(
+        [(torch.zeros_like(p) if g is None else g).reshape(-1) for p, g in zip(params, again, strict=True)]
+    ).detach()
+
+
+def eigenvalues(twin: Twin, batch: Batch, progress: Progress = silent) -> tuple[float, float, int]:
+    """Largest and smallest eigenvalue of the Hessian by Lanczos, and how many products it took."""
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    params = _params(twin)
+    n = sum(p.numel() for p in params)
+    count = 0
+
+    def product(x: np.ndarray) -> np.ndarray:
+        nonlocal count
+        count += 1
+        progress(min(count, 40), 40, "Hessian-vector products")
+        v = torch.as_tensor(np.ascontiguousarray(x.reshape(-1)), dtype=params[0].dtype, device=params[0].device)
+        return hessian_vector(twin, batch, v).double().cpu().numpy()
+
+    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=n)
+    out = []
+    for which in ("LA", "SA"):
+        try:
+            value = eigsh(
+                operator, k=1, which=which, v0=start, tol=1e-3, maxiter=60, ncv=min(n - 1, 20), return_eigenvectors=False
+            )
+            out.append(float(value[0]))
+        except ArpackNoConvergence as partly:
+            out.append(float(partly.eigenvalues[0]) if len(partly.eigenvalues) else math.nan)
+    return out[0], out[1], count
+
+
+def filter_normalised(twin: Twin, rng: torch.Generator) -> Tensor:
+    """A random direction in which every filter has the length of its own weights; biases and norm gains stay put."""
+    parts = []
+    for p in _params(twin):
+        if p.ndim < 2:
+            parts.append(torch.zeros(p.numel(), device=p.device))
+            continue
+        d = torch.randn(p.shape, generator=rng).to(p.device)
+        flat, own = d.reshape(p.shape[0], -1), p.detach().reshape(p.shape[0], -1)
+        scale = torch.linalg.vector_norm(own, dim=1) / torch.linalg.vector_norm(flat, dim=1).clamp(min=1e-12)
+        parts.append((flat * scale[:, None]).reshape(-1))
+    return torch.cat(parts)
+
+
+@contextmanager
+def moved(twin: Twin, direction: Tensor) -> Iterator[None]:
+    """The twin's weights moved along `direction` while inside."""
+    params = _params(twin)
+    kept = [p.detach().clone() for p in params]
+    try:
+        at = 0
+        with torch.no_grad():
+            for p in params:
+                p.add_(direction[at : at + p.numel()].reshape(p.shape).to(p.dtype))
+                at += p.numel()
+        yield
+    finally:
+        with torch.no_grad():
+            for p, old in zip(params, kept, strict=True):
+                p.copy_(old)
+
+
+def _stability(task: Task) -> float | None:
+    """2/η for plain SGD, (2+2β)/η with momentum; adaptive optimizers have no limit on this matrix."""
+    if task.optimizer is None or type(task.optimizer).__name__ != "SGD":
+        return None
+    group = task.optimizer.param_groups[0]
+    rate = float(group["lr"])
+    return (2 + 2 * float(group.get("momentum", 0.0))) / rate if rate > 0 else None

@@ -1,0 +1,51 @@
+"""Where a task comes from: `file.py:factory` or `pkg.mod:factory`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from traindx.errors import UsageError
+from traindx.trials.task import Task
+
+
+def task_from(target: str) -> Task:
+    """The Task that a factory makes; the factory's file is executed, as you."""
+    place, colon, name = target.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise UsageError(f"a target is file.py:factory or pkg.mod:factory, for example train.py:make_task; got {target!r}")
+    module = _file(Path(place)) if place.endswith(".py") else _module(place)
+    factory = getattr(module, name, None)
+    if factory is None:
+        there = ", ".join(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))[:200]
+        raise UsageError(f"{place} has no '{name}'; it has {there or 'no functions'}")
+    made: Any = factory() if callable(factory) and not isinstance(factory, Task) else factory
+    if not isinstance(made, Task):
+        raise UsageError(f"{target} gave a {type(made).__name__}; a factory returns traindx.Task(model, loss_fn, train, …)")
+    return made
+
+
+def _file(path: Path) -> Any:
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    name = f"traindx_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as why:
+        raise UsageError(f"cannot import {name}: {why}") from None
