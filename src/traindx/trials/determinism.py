@@ -87,9 +87,16 @@ class Determinism:
 def _steps(twin: Twin, batches: list[Batch]) -> list[tuple[str, float, float, str]]:
     ledger = _Ledger({})
     names = {m: n for n, m in twin.model.named_modules()}
+
+    def enter(module: nn.Module, args: Any) -> None:
+        ledger.stack.append(names.get(module, type(module).__name__))
+
+    def leave(module: nn.Module, args: Any, output: Any) -> None:
+        ledger.stack.pop()
+
     handles = [
-        nn.modules.module.register_module_forward_pre_hook(lambda m, a: ledger.stack.append(names.get(m, type(m).__name__))),
-        nn.modules.module.register_module_forward_hook(lambda m, a, o: ledger.stack.pop() and None, always_call=True),
+        nn.modules.module.register_module_forward_pre_hook(enter),
+        nn.modules.module.register_module_forward_hook(leave, always_call=True),
     ]
     if twin.optimizer is None:
         twin.use(torch.optim.SGD(twin.model.parameters(), lr=1e-3))

@@ -38,7 +38,11 @@ def clipped(limit: float) -> Change:
     def change(twin: Twin) -> None:
         assert twin.optimizer is not None
         params = [p for g in twin.optimizer.param_groups for p in g["params"]]
-        twin.optimizer.register_step_pre_hook(lambda *_: torch.nn.utils.clip_grad_norm_(params, limit) and None)
+
+        def clip(*_: Any) -> None:
+            torch.nn.utils.clip_grad_norm_(params, limit)
+
+        twin.optimizer.register_step_pre_hook(clip)
 
     return change
 
