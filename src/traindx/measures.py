@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 _C = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
+_READ: dict[torch.dtype, Any] = {dtype: kind.from_address for dtype, kind in _C.items()}
+_PLAIN = (Tensor, torch.nn.Parameter)
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 SAMPLE = 16_384  # entries of an activation that are looked at
@@ -28,14 +30,23 @@ def peek(tensor: Tensor) -> float | None:
     >>> peek(torch.tensor(2.5))
     2.5
     """
-    values = peek_all(tensor) if tensor.numel() == 1 else None
-    return values[0] if values else None
+    read = _READ.get(tensor.dtype)
+    if (
+        read is None
+        or not tensor.is_cpu
+        or type(tensor) not in _PLAIN
+        or tensor.numel() != 1
+        or tensor.is_neg()
+        or _wrapped(tensor)
+    ):
+        return None
+    return read(tensor.data_ptr()).value
 
 
 def peek_all(tensor: Tensor) -> list[float] | None:
     """The values of a small contiguous CPU tensor, read from memory without a dispatch; None where that is not possible."""
     kind = _C.get(tensor.dtype)
-    if kind is None or tensor.device.type != "cpu" or type(tensor) not in (Tensor, torch.nn.Parameter) or _wrapped(tensor):
+    if kind is None or not tensor.is_cpu or type(tensor) not in _PLAIN or _wrapped(tensor):
         return None
     if tensor.layout is not torch.strided or tensor.is_neg() or not tensor.is_contiguous():
         return None

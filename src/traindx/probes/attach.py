@@ -34,29 +34,32 @@ class Observer:
 
     def __init__(self, recorder: Recorder, story: Story) -> None:
         self.recorder, self.story = recorder, story
-        self.pid = os.getpid()
+        self._on = story.on
         self.thread: int | None = None  # the training thread, known from the first backward on
 
-    def __call__(self, what: str, *args: Any) -> None:
-        """Report something; never raises, never re-enters, counts its own time."""
+    def told(self, what: str, *args: Any) -> None:
+        """Hear of something; never raises, never re-enters, counts its own time."""
         recorder = self.recorder
-        if recorder.off or recorder.busy or _forked[0]:
+        if recorder.busy or recorder.off or _forked[0]:
             return
-        if self.thread != threading.get_ident() and self.thread is not None:
+        if self.thread != _thread() and self.thread is not None:
             return
         recorder.busy = True
         begun = clock()
         try:
-            self.story.on[what](*args)
-            if what == "step_begins" and self.thread is None:
-                self.thread = threading.get_ident()
+            self._on[what](*args)
+            if self.thread is None and what == "step_begins":
+                self.thread = _thread()
         except Exception as error:  # the promise: nothing of ours reaches the user's code
             recorder.failed("recorder", what, error)
         finally:
             recorder.busy = False
             recorder.spent_s += clock() - begun
 
+    __call__ = told
 
+
+_thread = threading.get_ident
 _forked = [False]  # set in forked children: there we only pass calls through
 os.register_at_fork(after_in_child=lambda: _forked.__setitem__(0, True))
 
@@ -91,6 +94,7 @@ class Patches:
         self.modules: Any = None  # taps.Modules
         self.deep = False  # the forward under way is to be read module by module
         self.scalars = True  # numbers that are read off tensors matter
+        self._aim()
         self._patches: list[Patch] = []
         self._traced: list[Patch] = []  # those that a compiler would trace into
         self._undo: list[Callable[[], None]] = []
@@ -98,6 +102,7 @@ class Patches:
     def add(self, observer: Observer) -> None:
         """Let an observer see everything from now on."""
         self.observers = (*self.observers, observer)
+        self._aim()
         if len(self.observers) == 1:
             self.deep, self.scalars = False, True
             taps.install(self)
@@ -106,6 +111,7 @@ class Patches:
     def remove(self, observer: Observer) -> None:
         """Stop an observer; with the last one every patch is undone."""
         self.observers = tuple(o for o in self.observers if o is not observer)
+        self._aim()
         if self.observers:
             return
         while self._undo:
@@ -114,10 +120,13 @@ class Patches:
             self._patches.pop().off()
         self._traced, self.modules = [], None
 
-    def report(self, what: str, *args: Any) -> None:
-        """Tell every observer."""
+    def _aim(self) -> None:
+        """Reports go straight to the one observer there usually is."""
+        self.report: Callable[..., None] = self.observers[0].told if len(self.observers) == 1 else self._tell_all
+
+    def _tell_all(self, what: str, *args: Any) -> None:
         for observer in self.observers:
-            observer(what, *args)
+            observer.told(what, *args)
 
     def replace(
         self, owner: Any, name: str, make: Callable[[Function], Function], *, traced: bool = False

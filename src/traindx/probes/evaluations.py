@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from traindx.probe import Evaluation, LossCall
+from traindx.probe import Evaluation
 from traindx.probes.passes import Pass, Pending
 from traindx.probes.stage import Stage
 
@@ -39,7 +40,7 @@ class Evaluations:
         self._open: _Open | None = None
         self._kinds: set[str] = set()  # loss functions that were trained with
         self._datasets: set[int] = set()  # that were trained on
-        self._losses: list[float] = []  # recent training losses, to judge what is read
+        self._losses: deque[float] = deque(maxlen=20)  # recent training losses, to judge what is read
         self._main = 0  # key of the validation data proper: the first that was evaluated
         self._seen_loss = False
         self._unseen = self._recorded = 0  # evaluations without and with a loss
@@ -47,9 +48,9 @@ class Evaluations:
 
     # -- what training tells
 
-    def trained_with(self, call: LossCall) -> None:
-        """This call was trained through."""
-        self._kinds.add(call.name)
+    def trained_with(self, name: str) -> None:
+        """A call of this loss function was trained through."""
+        self._kinds.add(name)
 
     def train_storage(self, this: Pass) -> None:
         """This pass was trained on."""
@@ -58,8 +59,8 @@ class Evaluations:
 
     def trained(self, loss: float) -> None:
         """A training loss, to compare with."""
-        self._losses = [*self._losses[-19:], loss]
-        self._stage.patches.scalars = not self._kinds or not self._seen_loss
+        self._losses.append(loss)
+        self._stage.patches.scalars = False
 
     # -- what evaluating brings
 
@@ -89,8 +90,11 @@ class Evaluations:
             self.forward(of)
         open_ = self._open or self._at(0, clock())
         open_.ended = clock()
-        if waiting.value is not None and (not self._kinds or waiting.call.name in self._kinds):
-            open_.calls.append((waiting.value, max(of.samples if of is not None else 1, 1)))
+        if waiting.value is not None and (not self._kinds or waiting.name in self._kinds):
+            samples = of.samples if of is not None else waiting.samples
+            open_.evaluation.samples += 0 if of is not None else samples
+            open_.evaluation.batches += of is None
+            open_.calls.append((waiting.value, max(samples, 1)))
 
     def read(self, value: float, site: str, latest: Pass | None) -> None:
         """A number the script read while evaluating."""
@@ -141,7 +145,7 @@ class Evaluations:
         if open_.calls:
             self._seen_loss = True
             return open_.calls
-        near = self._losses[-1:] and sorted(self._losses)[len(self._losses) // 2]
+        near = sorted(self._losses)[len(self._losses) // 2] if self._losses else 0.0
         for reads in open_.reads.values():  # in the order the program reads them: the loss comes first by habit
             values = [v for v, _, _ in reads]
             typical = sorted(values)[len(values) // 2]

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from traindx.measures import peek
+from traindx.probes.governor import FIRST
 from traindx.probes.stage import Stage
 from traindx.probes.step import Micro, Step
 
@@ -24,7 +25,10 @@ WATCHED = (
 )  # fmt: skip
 
 
-@dataclass
+_autocasting = torch._C._is_any_autocast_enabled
+
+
+@dataclass(slots=True)
 class _Owner:
     """An optimizer as the loop sees it: its sentinel gradient tells clearing, touching and staleness apart."""
 
@@ -44,18 +48,20 @@ class Loop:
         self._stage, self._recorder, self._scene = stage, stage.recorder, stage.scene
         self._owners: dict[int, _Owner] = {}
         self._backwards = 0
-        self._schedulers: list[weakref.ref[Any]] = []
         self._scalers: dict[int, dict[str, Any]] = {}
         self._scaled: tuple[weakref.ref[Tensor], Any] | None = None  # scaled loss → the loss it came from
         self._in_scaler: Any = None
         self._names: tuple[str, ...] = ()
         self._objects: set[int] = set()
         self._expected_touch = False
-        self._scheduled_early = 0
-        self._seeds: dict[str, bool] = {}
+        self._steps: dict[int, int] = {}  # of each optimizer that ever stepped, in order of first step
+        self._early_schedule = False
+        self._autocast: str | None = None
+        self._asleep: set[str] | None = None
+        self._totals = dict.fromkeys(("wall", "data", "eval", "checkpoint", "traindx"), 0.0)
         self._scene.fact("watched", list(WATCHED))
         self._scene.fact("amp.scaler", False)
-        self._scene.fact("amp.autocast", None)
+        self._recorder.sources.append(self._facts)
 
     # -- gradients: clearing and staleness
 
@@ -66,7 +72,7 @@ class Loop:
     def _backward_begins(self) -> None:
         self._backwards += 1
         self._expected_touch = False
-        if torch._C._is_any_autocast_enabled():
+        if _autocasting():
             self._recorder.event("backward_in_autocast", {})
         for owner in self._owners.values():
             now = _grad_state(owner.sentinel)
@@ -91,7 +97,7 @@ class Loop:
         if not closure:
             if owner.backwards == self._backwards:
                 self._recorder.event("double_step", {})
-            if all(p.grad is None for group in optimizer.param_groups for p in group["params"]):
+            if _first_graded(optimizer) is None:
                 self._stage.step.empty = 1
                 self._recorder.event("grad_all_none", {})
         state = _grad_state(owner.sentinel)
@@ -104,13 +110,27 @@ class Loop:
     def _step_ended(self, optimizer: Any) -> None:
         owner = self._owners[id(optimizer)]
         owner.backwards = self._backwards
-        param = next((p for group in optimizer.param_groups for p in group["params"] if p.grad is not None), None)
-        owner.sentinel = weakref.ref(param) if param is not None else None
+        self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
+        param = owner.sentinel() if owner.sentinel is not None else None
+        if param is None or param.grad is None:
+            param = _first_graded(optimizer)
+            owner.sentinel = weakref.ref(param) if param is not None else None
         owner.grad = _grad_state(owner.sentinel)
         owner.waits, owner.stale, owner.cleared = True, False, False
 
-    def _closes(self, step: Step, row: dict[str, float]) -> None:
-        """The update is complete: look for accumulation; add the scaler's state."""
+    def _closes(self, step: Step, row: dict[str, Any]) -> None:
+        """The update is complete: look for accumulation; add the scaler's state; sum up the time."""
+        totals = self._totals
+        totals["wall"] += row["time/step"] + step.eval_s + step.checkpoint_s
+        totals["data"] += step.data_s
+        totals["eval"] += step.eval_s
+        totals["checkpoint"] += step.checkpoint_s
+        if self._scene.step >= FIRST:  # the first steps are read in full on purpose
+            totals["traindx"] += row["time/traindx"]
+        if self._scene.full:
+            asleep = set(self._stage.asleep())
+            self._asleep = asleep if self._asleep is None else self._asleep & asleep
+            row["loop/eval_submodules"] = len(asleep)
         owner = self._owners.get(id(self._stage.primary))
         if not step.zero_grads and owner is not None and owner.cleared:
             row["loop/zero_grads"] = 1.0
@@ -158,6 +178,8 @@ class Loop:
         """GradScaler.scale was called."""
         self._stage.step.scaled = True
         self._scene.fact("amp.scaler", True)
+        if self._autocast == "bfloat16":
+            self._recorder.event("scaler_with_bf16", {})
         if isinstance(out, Tensor) and isinstance(loss, Tensor):
             self._scaled = (weakref.ref(out), loss.detach())
 
@@ -205,21 +227,22 @@ class Loop:
         self._stage.step.scheduler_steps += 1
         self._objects.add(id(scheduler))
         if not self._stage.optimizers and not self._recorder.started:
-            self._scheduled_early += 1
+            self._early_schedule = True
             self._recorder.event("scheduler_order", {})
-        if not any(r() is scheduler for r in self._schedulers):
-            self._schedulers.append(weakref.ref(scheduler))
 
     def built(self, kind: str, thing: Any) -> None:
         """A scheduler, scaler or optimizer was constructed."""
         if kind == "optimizer":
             self._stage.optimizers_built += 1
-        elif kind == "scheduler":
-            if not any(r() is thing for r in self._schedulers):
-                self._schedulers.append(weakref.ref(thing))
-            if self._recorder.started:
-                self._stage.schedulers_rebuilt += 1
         self._recorder.tell("on_built", kind, thing)
+
+    def _forward_begins(self) -> None:
+        """A training forward, on full steps: which precision is it in?"""
+        if _autocasting():
+            for device in ("cuda", "cpu"):
+                if torch.is_autocast_enabled(device):
+                    self._autocast = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+                    break
 
     # -- modes, files, seeds, compilers
 
@@ -251,8 +274,6 @@ class Loop:
 
     def seeded(self, what: str, value: Any) -> None:
         """A seed was set."""
-        self._seeds[what] = True
-        self._scene.fact("seeds", dict(self._seeds))
         self._recorder.tell("on_seed", what, value)
 
     def compiles(self) -> None:
@@ -282,11 +303,27 @@ class Loop:
             self._names = tuple(f"group{i}" for i in range(n))
         return self._names
 
-    def finish(self) -> None:
-        """Facts that are known at the end."""
-        for scheduler in (s for r in self._schedulers if (s := r()) is not None):
-            self._recorder.scene.facts.setdefault("schedule.name", type(scheduler).__name__)
-            break
+    def _facts(self) -> dict[str, Any]:
+        wall = self._totals["wall"] or 1.0
+        shares = {k: self._totals[k] / wall for k in ("data", "eval", "checkpoint", "traindx")}
+        out: dict[str, Any] = {
+            "optimizer.steps": list(self._steps.values()),
+            "amp.autocast": self._autocast,
+            "schedule.before_optimizer": self._early_schedule,
+            "schedule.objects": len(self._objects),
+            "perf.shares": {"train": max(1.0 - sum(shares.values()), 0.0), **shares},
+        }
+        if self._asleep is not None:
+            out["model.eval_in_training"] = sorted(self._asleep)[:50]
+        return out
+
+
+def _first_graded(optimizer: Any) -> Tensor | None:
+    for group in optimizer.param_groups:
+        for param in group["params"]:
+            if param.grad is not None:
+                return param
+    return None
 
 
 def _grad_state(ref: weakref.ref[Tensor] | None) -> tuple[int, int] | None:

@@ -32,7 +32,7 @@ class Manual:
     def on(self) -> bool:
         """Whether updates may be made by hand: nobody has built an optimizer."""
         stage = self._stage
-        return not (stage.optimizers or stage.optimizers_built or stage.given_optimizers)
+        return not (stage._optimizers or stage.optimizers_built or stage.given_optimizers)
 
     def changed(self, root: Tensor | None) -> bool:
         """Whether the weights changed since the last backward: in place, or by new leaves of the same shapes."""

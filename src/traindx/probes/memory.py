@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import time
@@ -14,7 +15,8 @@ from torch import Tensor
 from traindx.probe import Probe, Reading, Scene
 
 EVERY_S = 1.0
-CENSUS_FIRST, CENSUS_GROWTH = 20, 3  # steps of a census: 20, 60, 180 …: each walks all objects of the program
+CENSUS_STEP = 20  # the first census: what the program holds once it runs
+CENSUS_SHARE = 0.002  # of the time: a census walks all objects of the program
 _STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
@@ -23,43 +25,45 @@ class Memory(Probe):
     """`mem/rss`, `mem/allocated`, `mem/reserved` about once a second; `mem/tensors`, `mem/graph_tensors` at a census."""
 
     def __init__(self) -> None:
-        self._at = 0.0
-        self._census = CENSUS_FIRST
+        self._at = self._begun = 0.0
+        self._spent = 0.0
+        self._census = CENSUS_STEP
 
     def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         now = time.perf_counter()
+        self._begun = self._begun or now
         out: dict[str, Any] = {}
         if now - self._at > EVERY_S or scene.step in (0, 19):
             self._at = now
-            resident = rss()
-            if resident is not None:
-                out["mem/rss"] = resident
-            if torch.cuda.is_available() and torch.cuda.is_initialized():
-                out["mem/allocated"] = float(torch.cuda.memory_allocated())
-                out["mem/reserved"] = float(torch.cuda.memory_reserved())
-                out["mem/peak"] = float(torch.cuda.max_memory_allocated())
-        if scene.step >= self._census:
-            self._census *= CENSUS_GROWTH
+            out.update(resident())
+        if scene.step >= self._census and self._spent <= CENSUS_SHARE * (now - self._begun):
+            self._census = scene.step + max(scene.step // 4, 1)
             out.update(census())
+            self._spent += time.perf_counter() - now
         return out
 
+    def last(self, scene: Scene) -> Reading | None:
+        return {**resident(), **census()}
 
-def rss() -> float | None:
-    """Resident bytes of this process; None where they cannot be read cheaply."""
-    try:
-        return float(int(_STATM.read_bytes().split()[1]) * _PAGE)
-    except (OSError, IndexError, ValueError):
-        return None
+
+def resident() -> dict[str, float]:
+    """Resident bytes of this process (where they can be read cheaply), and bytes on the accelerator."""
+    out: dict[str, float] = {}
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        out["mem/rss"] = float(int(_STATM.read_bytes().split()[1]) * _PAGE)
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        out["mem/allocated"] = float(torch.cuda.memory_allocated())
+        out["mem/reserved"] = float(torch.cuda.memory_reserved())
+        out["mem/peak"] = float(torch.cuda.max_memory_allocated())
+    return out
 
 
 def census() -> dict[str, float]:
     """Live tensors of the program, and those that hold a graph."""
-    tensors = graphs = 0
-    for thing in gc.get_objects():
-        if issubclass(type(thing), Tensor):
-            tensors += 1
-            graphs += thing.grad_fn is not None
-    return {"mem/tensors": float(tensors), "mem/graph_tensors": float(graphs)}
+    kinds = (Tensor, torch.nn.Parameter)
+    found = [thing for thing in gc.get_objects() if type(thing) in kinds]
+    graphs = sum(t.grad_fn is not None for t in found)
+    return {"mem/tensors": float(len(found)), "mem/graph_tensors": float(graphs)}
 
 
 PROBES = [Memory]

@@ -155,10 +155,10 @@ class OptimizerFacts(Probe):
         main = scene.optimizer
         if main is not None:
             out["optimizer.name"] = type(main).__name__
-            out["optimizer.count"] = len(scene.optimizers)
             out["optimizer.groups"] = [_group(g) for g in main.param_groups]
-        elif self._started:
-            out["optimizer.name"], out["optimizer.count"] = "manual", 0
+        elif self._started and "optimizer.name" not in scene.facts:
+            out["optimizer.name"] = "manual"
+        out["optimizer.count"] = len(scene.facts.get("optimizer.steps", ()))
         living = [s for r in self._schedulers if (s := r()) is not None]
         if living:
             last = _outermost(living)

@@ -11,8 +11,6 @@ from torch import Tensor
 from traindx.measures import peek
 from traindx.probe import OTHER, TRAIN, VAL, LossCall
 
-GRAPH_NODES = 256  # nodes looked at between a loss and the forward that led to it
-
 
 class Loader:
     """What is known of one loader: how its batches were used."""
@@ -47,6 +45,7 @@ class Pass:
     last: int
     begun: float
     ended: float
+    source: int = -1  # node of its input, where another pass made it
     batch: int = 0  # serial of the batch it used; 0 when none came from a loader
 
 
@@ -54,10 +53,13 @@ class Pass:
 class Pending:
     """A loss call that no backward has claimed yet."""
 
-    call: LossCall
-    node: int  # sequence number of its output's node
+    name: str
+    site: str
+    node: int  # sequence number of its output's node, -1 without a graph
     of: Pass | None
     value: Any  # float on CPU, own tensor elsewhere, None when it is not a scalar
+    call: LossCall | None  # what probes know it by; None when none of them listened
+    samples: int = 1  # where no forward tells
 
 
 def node_of(tensor: Any) -> int:
@@ -66,11 +68,11 @@ def node_of(tensor: Any) -> int:
     return -1 if grad_fn is None else int(grad_fn._sequence_nr())
 
 
-def reached(root: Tensor, oldest: int) -> set[int]:
-    """Sequence numbers of the nodes below `root`, down to those older than `oldest` (these included)."""
+def reached(root: Tensor, floor: int, most: int) -> set[int]:
+    """Sequence numbers of the nodes below `root`; those older than `floor` are met but not passed; at most `most` nodes."""
     found: set[int] = set()
     todo = [root.grad_fn]
-    while todo and len(found) < GRAPH_NODES:
+    while todo and len(found) < most:
         node = todo.pop()
         if node is None:
             continue
@@ -78,7 +80,7 @@ def reached(root: Tensor, oldest: int) -> set[int]:
         if number in found:
             continue
         found.add(number)
-        if number > oldest:
+        if number >= floor:
             todo.extend(following for following, _ in node.next_functions)
     return found
 
@@ -108,18 +110,16 @@ def divisor(root: Tensor) -> float:
     return float(value) if name == "DivBackward0" else 1.0 / float(value)
 
 
-def samples_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    """Samples in a forward's input: the size of its first tensor's first axis."""
-    for thing in args or kwargs.values():
+def first_tensor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+    """The first tensor of a call, looking one level into lists and dicts."""
+    for thing in (*args, *kwargs.values()):
         if isinstance(thing, Tensor):
-            if thing.dim():
-                return int(thing.shape[0])
-        elif isinstance(thing, list | tuple | dict):
-            inner = thing.values() if isinstance(thing, dict) else thing
-            tensor = next((t for t in inner if isinstance(t, Tensor)), None)
-            if tensor is not None and tensor.dim():
-                return int(tensor.shape[0])
-    return samples_in(tuple(kwargs.values()), {}) if args and kwargs else 0
+            return thing
+        if isinstance(thing, list | tuple | dict):
+            for inner in thing.values() if isinstance(thing, dict) else thing:
+                if isinstance(inner, Tensor):
+                    return inner
+    return None
 
 
 class _Strong:

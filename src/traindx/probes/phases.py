@@ -11,11 +11,13 @@ from torch import Tensor, nn
 
 from traindx.probe import OTHER, TRAIN, VAL, Forward, LossCall
 from traindx.probes.evaluations import Evaluations
+from traindx.probes.loop import Loop
 from traindx.probes.names import module_names
-from traindx.probes.passes import Loader, Pass, Pending, node_of, reached, samples_in, scalar
-from traindx.probes.stage import Stage
+from traindx.probes.passes import Loader, Pass, Pending, first_tensor, node_of, reached, scalar
+from traindx.probes.stage import SEARCH_STEPS, Stage
 
 clock = time.perf_counter
+_sequence = torch._C._autograd._get_sequence_nr
 Args = tuple[Any, ...]
 WAITING = 256  # loss calls that may wait for a backward: an evaluation that builds graphs must not pile up
 
@@ -23,13 +25,14 @@ WAITING = 256  # loss calls that may wait for a backward: an evaluation that bui
 class Phases:
     """Follows batches, forwards and losses."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, stage: Stage, loop: Loop) -> None:
+        self._stage, self._loop = stage, loop
         self._recorder, self._scene = stage.recorder, stage.scene
         self._evaluations = Evaluations(stage)
         self._loaders: dict[int, Loader] = {}
         self._loader: Loader | None = None
         self._pending: list[Pending] = []
+        self._inside: list[tuple[Pending, bool, str]] = []  # loss calls of the forward under way
         self._passes: list[Pass] = []  # since the last backward
         self._latest: Pass | None = None
         self._open: tuple[nn.Module, float, int, bool, bool] | None = None  # the outermost forward under way
@@ -37,6 +40,7 @@ class Phases:
         self._fetch_s = 0.0
         self._forced = False  # inside dx.validation()
         self._names: tuple[int, dict[int, str]] = (-1, {})
+        self._usual: tuple[Any, list[bool]] | None = None  # what the last backward that was walked looked like
         self._makers: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # who made which tensor, of the forward under way
 
     # -- data
@@ -80,49 +84,55 @@ class Phases:
 
     # -- forward
 
-    def forward_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def forward_begins(self, module: nn.Module, args: Args, kwargs: dict[str, Any]) -> None:
         """An outermost module is called."""
         now = clock()
         grad = torch.is_grad_enabled()
         self._serial += 1
-        self._makers.clear()
-        self._stage.patches.deep = grad and self._scene.full and not self._forced and self._guess(grad) == TRAIN
+        if self._scene.full:
+            self._makers.clear()
+            self._stage.patches.deep = grad and self._guess(grad) == TRAIN
+            self._loop._forward_begins()
         if self._stage.last_end is None:
             self._stage.last_end = now
         if self._recorder.wants("before_forward"):
             self._recorder.tell("before_forward", module, args, kwargs)
-        self._open = (module, now, torch._C._autograd._get_sequence_nr(), grad, module.training)
+        self._open = (module, now, _sequence(), grad, module.training)
 
     def forward_failed(self, module: nn.Module, error: BaseException) -> None:
         """It raised."""
-        self._open = None
+        self._open, self._inside = None, []
         self._stage.patches.deep = False
 
-    def forward_ends(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def forward_ends(self, module: nn.Module, args: Args, kwargs: dict[str, Any], output: Any) -> None:
         """It returned."""
         self._stage.patches.deep = False
         if self._open is None or self._open[0] is not module:
             return
         _, begun, first, grad, training = self._open
         self._open = None
-        last = torch._C._autograd._get_sequence_nr()
         phase, loader = self._guess(grad), self._loader
-        this = Pass(
-            self._serial, id(module), phase, grad, training, samples_in(args, kwargs), loader, first, last, begun, clock()
-        )
+        source = first_tensor(args, kwargs)
+        samples = int(source.shape[0]) if source is not None and source.dim() else 0
+        node = node_of(source)
+        this = Pass(self._serial, id(module), phase, grad, training, samples, loader, first, _sequence(), begun, clock(), node)
         this.batch = self._batch if loader is not None else 0
         self._latest = this
         self._stage.saw(module)
         if phase == VAL:
             self._evaluations.forward(this)
-            self._fetch_s = 0.0
         else:
-            self._passes.append(this)
+            self._passes = [*self._passes[-WAITING:], this]
             self._stage.step.data_s += self._fetch_s
-            self._fetch_s = 0.0
-            if this.samples == 1 and training and grad and self._stage.batch_norm:
+            if samples == 1 and training and grad and self._stage.batch_norm:
                 self._recorder.event("batch_size_one", {})
+        self._fetch_s = 0.0
         self._scene.phase = phase
+        if self._inside:
+            inside, self._inside = self._inside, []
+            for waiting, with_graph, guess in inside:
+                waiting.of = this
+                self._wait(waiting, with_graph, guess)
         if self._recorder.wants("on_forward"):
             self._recorder.tell("on_forward", Forward(this.serial, module, args, kwargs, output, phase, grad, training))
 
@@ -160,16 +170,24 @@ class Phases:
 
     # -- losses
 
-    def loss_called(
-        self, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str
-    ) -> None:
+    def loss_called(self, name: str, module: Any, args: Args, kwargs: dict[str, Any], output: Any, site: str) -> None:
         """A loss function returned."""
         grad = isinstance(output, Tensor) and output.requires_grad
         phase, of = self._loss_phase(grad)
-        call = self._call(name, module, args, kwargs, output, site, phase)
-        self._recorder.tell("on_loss", call)
-        waiting = Pending(call, node_of(output), of, scalar(output))
-        call.args, call.kwargs, call.output = (), {}, None
+        call = None
+        if self._recorder.wants("on_loss") or phase != TRAIN:
+            call = self._call(name, module, args, kwargs, output, site, phase)
+            self._recorder.tell("on_loss", call)
+            call.args, call.kwargs, call.output = (), {}, None
+        waiting = Pending(name, site, node_of(output), of, scalar(output), call)
+        if of is None and args and isinstance(args[0], Tensor) and args[0].dim():
+            waiting.samples = int(args[0].shape[0])
+        if self._open is not None:
+            self._inside.append((waiting, grad, phase))  # belongs to the forward that is still running
+        else:
+            self._wait(waiting, grad, phase)
+
+    def _wait(self, waiting: Pending, grad: bool, phase: str) -> None:
         if not grad:
             self._settle(waiting, phase)
             return
@@ -177,16 +195,12 @@ class Phases:
         if len(self._pending) > WAITING:
             self._settle(self._pending.pop(0), VAL)
 
-    def loss_failed(
-        self, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: str, error: BaseException
-    ) -> None:
+    def loss_failed(self, name: str, module: Any, args: Args, kwargs: dict[str, Any], site: str, error: BaseException) -> None:
         """A loss function raised."""
         phase, _ = self._loss_phase(torch.is_grad_enabled())
         self._recorder.tell("on_loss_error", self._call(name, module, args, kwargs, None, site, phase), error)
 
-    def _call(
-        self, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str, phase: str
-    ) -> LossCall:
+    def _call(self, name: str, module: Any, args: Args, kwargs: dict[str, Any], output: Any, site: str, phase: str) -> LossCall:
         self._calls += 1
         call = LossCall(self._calls, name, args, kwargs, output, phase, site, self._serial, torch.is_grad_enabled(), module)
         made = self._makers.get(id(args[0])) if args else None
@@ -206,51 +220,68 @@ class Phases:
         return (of.phase if of.phase != TRAIN or grad else OTHER), of
 
     def _settle(self, waiting: Pending, phase: str) -> None:
-        call = waiting.call
-        call.phase = phase
         if phase == VAL:
             self._evaluations.loss(waiting, self._latest)
-        elif phase == OTHER and isinstance(waiting.value, float) and waiting.value != waiting.value and call.grad:
+        elif phase == OTHER and isinstance(waiting.value, float) and waiting.value != waiting.value and waiting.node >= 0:
             self._recorder.event("nan_hidden", {"how": "skipped"})
-        self._recorder.tell("on_settled", call, phase)
+        if waiting.call is not None:
+            waiting.call.phase = phase
+            self._recorder.tell("on_settled", waiting.call, phase)
 
     # -- what a backward says about the past
 
     def _claim(self, root: Tensor) -> Pending | None:
         """Settle what waits: calls and passes below `root` are training, others were not. Gives the call nearest to it."""
         waiting, self._pending = self._pending, []
-        passes, self._passes = self._passes, []
-        mine = [p for p in passes if p.grad]
-        oldest = min([w.node for w in waiting] + [p.first for p in mine], default=0)
-        found = reached(root, oldest) if waiting or mine else set()
-        trained = [p for p in mine if any(p.first <= n < p.last for n in found)]
+        passes, self._passes, self._latest = self._passes, [], None
+        shape = tuple(w.site for w in waiting), tuple(p.model for p in passes if p.grad)
+        if self._usual is not None and self._usual[0] == shape and not self._scene.full:
+            used, trained = self._usual[1], [p for p in passes if p.grad]
+        else:
+            used, trained = self._walk(root, waiting, [p for p in passes if p.grad])
+            self._usual = (shape, used) if len(trained) == len(shape[1]) and all(used) else None
         nearest: Pending | None = None
-        for w in waiting:
-            if w.node not in found:
-                continue
-            self._evaluations.trained_with(w.call)
-            if nearest is None or w.node > nearest.node:
-                nearest = w
+        for w, mine in zip(waiting, used):
+            if mine:
+                self._evaluations.trained_with(w.name)
+                if nearest is None or w.node > nearest.node:
+                    nearest = w
         for p in trained:
-            p.phase = TRAIN
-            self._stage.led_to_a_loss(p.model)
-            if p.loader is not None:
-                if not p.loader.train:
-                    self._recorder.event("epoch", {"index": p.loader.epochs - 1})
-                p.loader.train += 1
-            self._evaluations.train_storage(p)
-        for w in waiting:
+            self._train_pass(p)
+        for w, mine in zip(waiting, used):
             lost = w.of is not None and w.of not in trained
-            self._settle(w, TRAIN if w.node in found else VAL if lost else OTHER)
-        for p in mine:
-            if p not in trained and p.loader is not None and not p.loader.train:
-                p.phase = VAL
-                self._evaluations.forward(p)
-        step = self._stage.step
-        step.forwards += len(trained)
-        step.forward_s += sum(p.ended - p.begun for p in trained)
-        step.eval_mode += sum(not p.training for p in trained)
+            self._settle(w, TRAIN if mine else VAL if lost else OTHER)
+        if len(trained) < len(passes):
+            for p in passes:
+                if p.grad and p not in trained and p.loader is not None and not p.loader.train:
+                    p.phase = VAL
+                    self._evaluations.forward(p)
         return nearest
+
+    def _walk(self, root: Tensor, waiting: list[Pending], passes: list[Pass]) -> tuple[list[bool], list[Pass]]:
+        """Which calls and passes the graph below `root` goes through."""
+        early = self._scene.step < SEARCH_STEPS
+        floor = min((p.first for p in passes) if early else (p.last for p in passes), default=0)
+        floor = min([floor, *(w.node for w in waiting if w.node >= 0)]) if waiting else floor
+        found = reached(root, floor, 4096 if early else 256)
+        trained = [p for p in passes if any(p.first <= n < p.last for n in found)]
+        for p in reversed(passes):  # what fed a pass that was trained was trained too
+            if p in trained:
+                trained += [q for q in passes if q not in trained and q.first <= p.source < q.last]
+        return [w.node in found for w in waiting], trained
+
+    def _train_pass(self, p: Pass) -> None:
+        p.phase = TRAIN
+        self._stage.led_to_a_loss(p.model)
+        if p.loader is not None:
+            if not p.loader.train:
+                self._recorder.event("epoch", {"index": p.loader.epochs - 1})
+            p.loader.train += 1
+        self._evaluations.train_storage(p)
+        step = self._stage.step
+        step.forwards += 1
+        step.forward_s += p.ended - p.begun
+        step.eval_mode += not p.training
 
     # -- evaluations
 

@@ -54,8 +54,8 @@ class Recorder:
         self.off = False
         self.busy = False
         self.spent_s = 0.0  # since the last step was booked
+        self.sources: list[Callable[[], Mapping[str, Any]]] = []  # facts of the story
         self.on_nonfinite: list[Callable[[Scene, str], None]] = []  # forensics: called once, at the first bad loss or gradient
-        self.written: list[tuple[int, dict[str, Any]]] = []  # the latest records, for log lines and early stopping
         self._probes, self.failures = every_probe() if probes is None else (list(probes), [])
         self._row: dict[str, Any] = {}
         self._tensors: list[tuple[str, Tensor | Row | Later]] = []
@@ -236,9 +236,10 @@ class Recorder:
         scene.full = self.governor.full(scene.step)
         scene.loss = None
         now = time.perf_counter()
-        if self.post.waiting() >= DRAIN_STEPS or now - self._drained > DRAIN_S:
+        waiting = len(self.post._waiting)
+        if waiting >= DRAIN_STEPS or (waiting and now - self._drained > DRAIN_S):
             self._drained = now
-            self._drain()
+            self.post.drain()
         if now - self._facts_at > FACTS_S or scene.step in (1, FIRST):
             self._facts_at = now
             self.write_facts()
@@ -261,9 +262,6 @@ class Recorder:
 
         return back
 
-    def _drain(self, *, all: bool = False) -> None:
-        self.written = (self.written + self.post.drain(all=all))[-256:]
-
     def write_facts(self) -> None:
         """Ask for facts and write those that changed."""
         for probe, method in tuple(self._all["facts"]):
@@ -271,6 +269,8 @@ class Recorder:
                 self.scene.facts.update(method(self.scene) or {})
             except Exception as error:  # as in _ask
                 self.failed(type(probe).__name__, "facts", error, probe)
+        for source in self.sources:
+            self.scene.facts.update(source())
         self.scene.facts["cost"] = {**self.governor.cost(), "records": self.post.records}
         for key, value in self.scene.facts.items():
             seen = repr(value)
@@ -280,7 +280,7 @@ class Recorder:
 
     def flush(self) -> None:
         """Bring everything that was read to the sink (waits for copies under way)."""
-        self._drain(all=True)
+        self.post.drain(all=True)
         self.write_facts()
         self.sink.flush()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -239,19 +240,25 @@ class Post:
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.records = 0
+        self.latest: deque[tuple[int, dict[str, Any]]] = deque(maxlen=256)  # what was written, for log lines and early stopping
         self._waiting: list[_Parcel] = []
         self._names: dict[str, tuple[str, ...]] = {}
 
     def send(self, step: int, row: dict[str, Any], tensors: list[tuple[str, Tensor | Row | Later]]) -> None:
-        if row or tensors:
+        if tensors:
             self._waiting.append(_Parcel(step, row, tensors))
+        elif self._waiting:
+            self._waiting.append(_Parcel(step, row, []))
+        elif row:
+            self.sink.write(step, row, time.time())
+            self.records += 1
+            self.latest.append((step, row))
 
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def drain(self, *, all: bool = False) -> list[tuple[int, dict[str, Any]]]:
-        """Write what has arrived, in order; `all` waits for the rest. Gives what was written."""
-        done: list[tuple[int, dict[str, Any]]] = []
+    def drain(self, *, all: bool = False) -> None:
+        """Write what has arrived, in order; `all` waits for the rest."""
         while self._waiting and (all or self._waiting[0].arrived()):
             parcel = self._waiting.pop(0)
             if parcel.event is not None:
@@ -264,5 +271,4 @@ class Post:
                     self._names[signal] = own
             self.sink.write(parcel.step, row, parcel.time)
             self.records += 1
-            done.append((parcel.step, row))
-        return done
+            self.latest.append((parcel.step, row))

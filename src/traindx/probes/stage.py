@@ -31,10 +31,10 @@ class Stage:
         self.last_end: float | None = None  # when the last update was made, or the first thing was seen
         self.batch_norm = False
         self.optimizers_built = 0
-        self.schedulers_rebuilt = 0
         self._outermost: dict[int, weakref.ref[nn.Module]] = {}
+        self._kinds: set[type] = set()  # classes of the modules that were called outermost and led to a loss
         self._noted: list[weakref.ref[nn.Module]] = []
-        self._mode_modules: list[weakref.ref[nn.Module]] = []
+        self._mode_modules: list[tuple[str, weakref.ref[nn.Module]]] = []
         if models:
             self.refresh()
 
@@ -47,6 +47,10 @@ class Stage:
     def optimizers(self) -> list[Any]:
         """The optimizers that have stepped and are still alive, the primary one first."""
         return [o for r in self._optimizers if (o := r()) is not None]
+
+    def knows(self, optimizer: Any) -> bool:
+        """Whether it has stepped before."""
+        return any(r() is optimizer for r in self._optimizers)
 
     @property
     def primary(self) -> Any:
@@ -69,10 +73,11 @@ class Stage:
 
     def led_to_a_loss(self, key: int) -> None:
         """The outermost module with this id fed a loss: it (or the whole it is part of) is a model from now on."""
-        if any(id(m) == key for m in self.models) or self.given_models:
-            return
         ref = self._outermost.get(key)
         module = ref() if ref is not None else None
+        self._kinds.add(type(module))
+        if self.given_models or any((m := r()) is not None and id(m) == key for r in self._models):
+            return
         if module is None or any(part is module for m in self.models for part in m.modules()):
             return
         wholes = [m for r in self._noted if (m := r()) is not None and any(part is module for part in m.modules())]
@@ -108,23 +113,23 @@ class Stage:
 
     def look(self) -> None:
         """Find what matters about the modules: normalisation, dropout."""
-        every = [m for model in self.models for m in unwrapped(model).modules()]
-        self._mode_modules = [weakref.ref(m) for m in every if type(m).__name__.startswith(_DROPPING)]
-        self.batch_norm = any("BatchNorm" in type(m).__name__ for m in every)
+        every = [(name, m) for model in self.models for name, m in unwrapped(model).named_modules()]
+        self._mode_modules = [(name, weakref.ref(m)) for name, m in every if type(m).__name__.startswith(_DROPPING)]
+        self.batch_norm = any("BatchNorm" in type(m).__name__ for _, m in every)
 
-    def asleep(self) -> int:
-        """Dropout and batch-normalisation modules in eval mode."""
-        return sum(m is not None and not m.training for m in (r() for r in self._mode_modules))
+    def asleep(self) -> list[str]:
+        """Names of dropout and batch-normalisation modules that are in eval mode."""
+        return [name for name, r in self._mode_modules if (m := r()) is not None and not m.training]
 
     def set_view(self) -> None:
         """How closely modules are looked at during the next forward."""
         modules = self.patches.modules
         if modules is None or modules.stopped or len(self.patches.observers) > 1:
             return
-        if self.scene.full or self.scene.step < SEARCH_STEPS or not self.models:
+        if self.scene.full or self.scene.step < SEARCH_STEPS or not self._kinds:
             modules.widen()
         else:
-            modules.narrow(self.models)
+            modules.narrow(self._kinds)
 
 
 def _holds(model: nn.Module, optimizer: Any) -> bool:

@@ -39,7 +39,7 @@ class Step:
     scaled: bool = False
     unscaled: bool = False
 
-    def row(self, took_s: float, own_s: float) -> dict[str, float]:
+    def row(self, took_s: float, own_s: float) -> dict[str, float | int]:
         """The signals of this step that are plain numbers; `took_s` is all the time since the last update."""
         train_s = max(took_s - self.eval_s - self.checkpoint_s, 0.0)
         known_s = self.data_s + self.forward_s + self.backward_s + self.optimizer_s
@@ -53,15 +53,15 @@ class Step:
             "time/eval": self.eval_s,
             "time/checkpoint": self.checkpoint_s,
             "time/traindx": own_s,
-            "loop/forwards": float(self.forwards),
-            "loop/backwards": float(self.backwards),
-            "loop/zero_grads": float(self.zero_grads),
-            "loop/stale_grads": float(self.stale),
-            "loop/empty_step": float(self.empty),
-            "loop/eval_mode": float(self.eval_mode > 0),
-            "loop/eval_submodules": float(self.eval_submodules),
-            "loop/scheduler_steps": float(self.scheduler_steps),
-            "loop/clips": float(self.clips),
+            "loop/forwards": self.forwards,
+            "loop/backwards": self.backwards,
+            "loop/zero_grads": self.zero_grads,
+            "loop/stale_grads": self.stale,
+            "loop/empty_step": self.empty,
+            "loop/eval_mode": int(self.eval_mode > 0),
+            "loop/eval_submodules": self.eval_submodules,
+            "loop/scheduler_steps": self.scheduler_steps,
+            "loop/clips": self.clips,
         }
 
 

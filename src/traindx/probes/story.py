@@ -25,8 +25,8 @@ class Story:
 
     def __init__(self, recorder: Recorder, patches: Patches, models: list[nn.Module], optimizers: list[Any]) -> None:
         self.stage = Stage(recorder, patches, models, optimizers)
-        self.phases = Phases(self.stage)
         self.loop = Loop(self.stage)
+        self.phases = Phases(self.stage, self.loop)
         self.updates = Updates(self.stage, self.phases, self.loop)
         parts = (self.phases, self.loop, self.updates)
         self.on: dict[str, Callable[..., None]] = {
@@ -38,4 +38,3 @@ class Story:
         """The end of the program or of the watch."""
         self.updates.finish()
         self.phases.finish()
-        self.loop.finish()

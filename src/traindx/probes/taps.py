@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,11 +178,11 @@ class Modules:
             self._undo = [self.patches.replace(nn.Module, "__call__", self._make)]
             self.wide = True
 
-    def narrow(self, models: list[nn.Module]) -> None:
-        """Look at calls of these models only."""
-        if self.wide and models:
+    def narrow(self, kinds: Iterable[type]) -> None:
+        """Look at calls of modules of these classes only."""
+        if self.wide and kinds:
             self._clear()
-            self._undo = [self.patches.replace(kind, "__call__", self._make) for kind in {type(m) for m in models}]
+            self._undo = [self.patches.replace(kind, "__call__", self._make) for kind in kinds]
 
     def _make(self, original: Function) -> Function:
         patches, state = self.patches, self.state

@@ -133,13 +133,17 @@ def _schedules(patches: Patches) -> None:
 def _modules(patches: Patches) -> None:
     depth = [0]  # train() walks down the tree by calling itself
 
+    was = [True]
+
     def begins(args: Args, kwargs: Kwargs) -> None:
+        if not depth[0]:
+            was[0] = args[0].training
         depth[0] += 1
 
     def switched(out: Any, args: Args, kwargs: Kwargs) -> None:
         depth[0] -= 1
-        if not depth[0]:
-            patches.report("switched", args[0], bool(_argument(args, kwargs, 1, "mode", True)))
+        if not depth[0] and args[0].training != was[0]:
+            patches.report("switched", args[0], not was[0])
 
     def fails(error: BaseException, args: Args, kwargs: Kwargs) -> None:
         depth[0] -= 1

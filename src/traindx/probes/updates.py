@@ -6,7 +6,6 @@ import math
 import time
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from traindx.measures import peek
@@ -71,8 +70,8 @@ class Updates:
             return
         self._scene.loss = loss.detach()
         whole = value * parts if parts != 1.0 else value
-        alone = nearest is not None and isinstance(whole, float) and nearest.value == whole and self._inside is None
-        self._stage.step.losses.append(Micro(site, whole, parts, nearest.call.site if alone else ""))
+        alone = nearest is not None and nearest.value == whole and self._inside is None
+        self._stage.step.losses.append(Micro(site, whole, parts, nearest.site if alone else ""))
         if isinstance(value, float) and not math.isfinite(value):
             self._recorder.nonfinite("loss", ["loss"], value, "before")
         elif isinstance(whole, float):
@@ -123,7 +122,7 @@ class Updates:
             return
         self._step_begun = clock()
         self._inside, self._closure, self._backwards_inside = optimizer, closure, 0
-        if all(o is not optimizer for o in stage.optimizers):
+        if not stage.knows(optimizer):
             stage.stepped_first(optimizer)
         if optimizer is stage.primary:
             self._gap, self._others = max(self._gap, self._others), 0
@@ -157,14 +156,15 @@ class Updates:
         self._stage.step.losses = []
 
     def _lr(self, optimizer: Any) -> None:
-        rates = [_number(group.get("lr")) for group in optimizer.param_groups]
-        if rates and rates[0] is not None:
-            now, before = rates[0], self._last_lr
-            self._recorder.take({"lr": now})
-            if before and now and abs(math.log(abs(now / before))) > 0.4:
+        groups = optimizer.param_groups
+        now, before = _number(groups[0].get("lr")), self._last_lr
+        if now is not None:
+            self._recorder._row["lr"] = now
+            if now != before and before and now and abs(math.log(abs(now / before))) > 0.4:
                 self._recorder.event("lr_jump", {"from": before, "to": now})
             self._last_lr = now
-        if len(rates) > 1:
+        if len(groups) > 1:
+            rates = [_number(group.get("lr")) for group in groups]
             names = self._loop._group_names(len(rates))
             self._recorder.take({"lr/group": Row(names, [math.nan if r is None else r for r in rates])})
 
@@ -173,10 +173,9 @@ class Updates:
         loss = mean_loss(step.losses)
         if loss is not None:
             self._recorder.take({"loss/train": loss})
-        if len(stage.optimizers) > 1:
+        if len(stage._optimizers) > 1:
             self._take_losses_of()
         took = now - stage.last_end if stage.last_end is not None else 0.0
-        step.eval_submodules = stage.asleep() if self._scene.full else 0
         row = step.row(took, self._recorder.spent_s)
         row["epoch"] = float(self._scene.epoch)
         self._loop._closes(step, row)
@@ -208,14 +207,6 @@ class Updates:
 
 
 def _number(rate: Any) -> float | None:
-    if isinstance(rate, Tensor):
-        return peek(rate)
-    return float(rate) if isinstance(rate, float | int) else None
-
-
-def autocast_dtype() -> str | None:
-    """The dtype of the autocast in force, if any."""
-    for device in ("cuda", "cpu"):
-        if torch.is_autocast_enabled(device):
-            return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
-    return None
+    if isinstance(rate, float | int):
+        return float(rate)
+    return peek(rate) if isinstance(rate, Tensor) else None
