@@ -31,12 +31,16 @@ def test_growth_is_told_apart_from_a_bad_start() -> None:
     assert found.variant == "growth" and "10% at first" in found.message
 
 
-def test_one_window_is_not_enough() -> None:
+def test_the_last_two_windows_must_agree() -> None:
     assert rule.outcome(layer([0.2, 0.2, 0.9])).status is Status.CLEAR
 
 
+def test_one_whole_window_is_a_statement_about_many_batches() -> None:
+    assert list(rule.findings(layer([0.8])))
+
+
 def test_few_samples_prove_nothing_and_the_limit_decides() -> None:
-    assert not list(rule.findings(layer([0.9, 0.9, 0.9], samples=300)))
+    assert rule.outcome(layer([0.9, 0.9, 0.9], samples=300)).status is Status.UNSURE
     assert list(rule.findings(layer([0.9, 0.9, 0.9], samples=300), samples=100))
 
 

@@ -31,17 +31,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts
-from traindx.finding import Evidence, Severity
+from traindx.finding import Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Floats, Run
-from traindx.stats.persistence import k_of_m
 
 UNLIKE = ("softmax", "sigmoid", "tanh", "dropout", "softsign", "hardtanh")  # they saturate or drop, they do not die
 
 
 @rule(
     "ACTV001",
-    needs={"dead_fraction/module": 2, "dead_samples/module": 1},
+    needs={"dead_fraction/module": 1, "dead_samples/module": 1},
     says={
         "": "{share:.0%} of the units of {where} never fired in {samples:.0f} samples",
         "growth": "{share:.0%} of the units of {where} never fired in {samples:.0f} samples, {before:.0%} at first",
@@ -55,18 +54,22 @@ def dead_units(
     *,
     most: float = 0.5,  # [x] healthy ReLU nets of depth 8 show .15-.25
     growth: float = 0.3,  # CATALOGUE
-    samples: int = 2000,  # a unit silent for n samples fires in fewer than 3/n of them (95 %)
+    samples: int = 1000,  # a unit silent for n samples fires in fewer than 3/n of them (95 %): here .3 %
     gone: float = 0.95,  # [def] nothing passes a layer with so few units left
 ) -> Iterator[Evidence]:
     dead, counted = run.matrix("dead_fraction/module"), run.matrix("dead_samples/module")
     kinds = facts.table(run, "model.activations")
     routed = len(run.matrix("expert_load/expert")) > 0
+    short: list[str] = []
+    found = False
     for name, values in dead.columns():
         if name not in counted.names or str(kinds.get(name, "")).lower() in UNLIKE:
             continue
         seen = counted.column(name).at(dead.steps)
         use = np.isfinite(values) & (seen >= samples)
         late = values[use]
+        if not len(late):
+            short.append(name)
         say = _verdict(late, most, growth)
         if say is None or (routed and late[-1] == 1.0):
             continue
@@ -74,10 +77,15 @@ def dead_units(
         facts_ = {"share": float(late[-1]), "before": float(late[0]), "samples": float(seen[use][-1])}
         severity = Severity.CRITICAL if late[-1] >= gone else None
         yield Evidence(where=(name,), steps=(int(at[0]), int(at[-1])), say=say, severity=severity, facts=facts_)
+        found = True
+    if short and not found:
+        raise Unsure(f"{', '.join(short[:3])}: not watched over {samples} samples yet")
 
 
 def _verdict(late: Floats, most: float, growth: float) -> str | None:
-    if len(late) < 2:
+    """Each window is a statement about many batches; where there are several, the last two must agree."""
+    if not len(late):
         return None
-    grown = k_of_m(late > late[0] + growth, 2, 3)
-    return "growth" if grown else "" if k_of_m(late > most, 2, 3) else None
+    if len(late) >= 3 and np.all(late[-2:] > late[0] + growth):
+        return "growth"
+    return "" if np.all(late[-2:] > most) else None

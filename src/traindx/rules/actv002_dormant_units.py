@@ -36,7 +36,7 @@ from traindx.stats.persistence import finite_median, rising
 
 @rule(
     "ACTV002",
-    needs={"dormant_fraction/module": 24},
+    needs={"dormant_fraction/module": 8},
     says="{share:.0%} of the units of {where} are dormant, {before:.0%} at first, and rising",
     fix="Re-initialise dormant units now and then, add LayerNorm or a little weight decay.",
 )
@@ -45,8 +45,8 @@ def dormant_units(run: Run, *, most: float = 0.3) -> Iterator[Evidence]:
     dormant = run.matrix("dormant_fraction/module")
     for name, values in dormant.columns():
         known = np.isfinite(values)
-        late, before = finite_median(values[-5:]), finite_median(values[:5])
-        if known.sum() >= 24 and late > most and late > before + 0.1 and rising(values[len(values) // 2 :]):
+        late, before = finite_median(values[known][-3:]), finite_median(values[known][:3])
+        if known.sum() >= 8 and late > most and late > before + 0.1 and rising(values[known][known.sum() // 2 :]):
             yield Evidence(
                 where=(name,),
                 steps=(int(dormant.steps[0]), int(dormant.steps[-1])),

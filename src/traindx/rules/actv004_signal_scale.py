@@ -66,12 +66,12 @@ def signal_scale(
         yield from _at_the_start(rms, names, decades)
     start = run.steps[0] if run.steps else 0
     early = rms.steps >= start + 100
-    if np.count_nonzero(early) < 20:
+    if np.count_nonzero(early) < 6:
         return
     for name in names:
         values = rms.values[early, rms.names.index(name)]
-        base, late = finite_median(values[:3]), finite_median(values[-3:])
-        if base > 0 and late > growth * base and late > 1.0 and rising(values[len(values) // 2 :]):
+        base, late = finite_median(values[:2]), finite_median(values[-2:])
+        if base > 0 and late > growth * base and late > 1.0 and rising(values[len(values) // 3 :]):
             steps = (int(rms.steps[early][0]), int(rms.steps[-1]))
             severity = Severity.WARNING if late > alarm * base else Severity.INFO
             yield Evidence(where=(name,), steps=steps, say="grows", severity=severity, facts={"ratio": late / base})

@@ -51,7 +51,7 @@ from traindx.stats.persistence import finite_median, k_of_m
     explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "EVAL004", "EVAL007", "GRAD001", "GRAD004", "OPTM001"),
     unless=("adversarial", "rl"),
 )
-def output_collapse(run: Run, *, ratio: float = 0.01, patience: int = 10) -> Iterator[Evidence]:
+def output_collapse(run: Run, *, ratio: float = 0.01, patience: int = 8) -> Iterator[Evidence]:
     # [x] exactly 0 in collapsed runs, 36-4500 in learning ones. [def] `patience`: late looks that must all agree on one class.
     if _learned(run):
         return
@@ -66,8 +66,9 @@ def output_collapse(run: Run, *, ratio: float = 0.01, patience: int = 10) -> Ite
             return
     top = run.series("output_top_share").finite()
     classes = _classes_in_batches(run)
-    if len(top) >= max(100, patience) and classes >= 3 and np.all(top.values[-max(patience, len(top) // 4) :] >= 0.999):
-        steps = (int(top.steps[-max(patience, len(top) // 4)]), int(top.steps[-1]))
+    late = max(patience, len(top) // 4)
+    if len(top) >= 2 * late and top.steps[-1] - top.steps[0] >= 100 and classes >= 3 and np.all(top.values[-late:] >= 0.999):
+        steps = (int(top.steps[-late]), int(top.steps[-1]))
         yield Evidence(steps=steps, say="class", facts={"classes": classes})
 
 

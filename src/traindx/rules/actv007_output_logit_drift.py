@@ -36,7 +36,7 @@ from traindx.stats.persistence import finite_median, rising
 
 @rule(
     "ACTV007",
-    needs={"logit_maxabs | logz_mean": 50},
+    needs={"logit_maxabs | logz_mean": 15},
     says={
         "": "logits reach {level:.0f} and rise; {precision} numbers of that size lie {spacing:.2g} apart",
         "logz": "the log-partition of the logits drifted to {level:.1f}",
@@ -55,17 +55,17 @@ def output_logit_drift(
     high, low = run.series("logit_maxabs").finite(), run.series("logz_mean").finite()
     precision = outline.low_precision(run) or "float32"
     severity = Severity.INFO if precision == "float32" else Severity.WARNING
-    if len(high) >= 50 and high.steps[-1] - high.steps[0] >= span:
-        level = finite_median(high.values[-10:])
+    if len(high) >= 15 and high.steps[-1] - high.steps[0] >= span:
+        level = finite_median(high.values[-3:])
         bound = narrow if precision == "bfloat16" else limit
-        if level > bound and level > 2 * finite_median(high.values[:10]) and rising(high.values[len(high) // 2 :]):
+        if level > bound and level > 2 * finite_median(high.values[:5]) and rising(high.values[len(high) // 2 :]):
             bits = {"bfloat16": 8, "float16": 11}.get(precision, 24)
             spacing = 2.0 ** (np.floor(np.log2(level)) - bits + 1)
             seen = {"level": level, "precision": precision, "spacing": float(spacing)}
             yield Evidence(steps=(int(high.steps[0]), int(high.steps[-1])), severity=severity, facts=seen)
             return
-    if len(low) >= 50 and low.steps[-1] - low.steps[0] >= span:
-        level = finite_median(low.values[-10:])
+    if len(low) >= 15 and low.steps[-1] - low.steps[0] >= span:
+        level = finite_median(low.values[-3:])
         if level < sunk and rising(-low.values[len(low) // 2 :]):
             steps = (int(low.steps[0]), int(low.steps[-1]))
             yield Evidence(steps=steps, say="logz", severity=severity, facts={"level": level})

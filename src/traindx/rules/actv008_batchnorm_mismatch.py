@@ -89,12 +89,12 @@ def _in_eval_mode(run: Run, log_ratio: float) -> Iterator[Evidence]:
 def _gaps(run: Run, size: float, mean_gap: float, var_gap: float) -> Iterator[Evidence]:
     means, variances = run.matrix("bn_mean_gap/module"), run.matrix("bn_var_gap/module")
     start = run.steps[0] if run.steps else 0
-    if len(means) < 10 or not math.isfinite(size) or size < 2:
+    if len(means) < 5 or not math.isfinite(size) or size < 2:
         return
     # Median of |N(0, 1/B)| is .67/√B; running statistics add a little, convolutions average over positions as well.
     chance = 0.67 / math.sqrt(size)
-    late = means.steps >= start + max(100, (int(means.steps[-1]) - start) // 2)
-    if np.count_nonzero(late) < 5:
+    late = means.steps >= start + max(100, (int(means.steps[-1]) - start) // 5)
+    if np.count_nonzero(late) < 4:
         return
     off: dict[str, float] = {}
     for name, values in means.columns():

@@ -38,7 +38,7 @@ from traindx.stats.persistence import finite_median, k_of_m, rising
 
 @rule(
     "WGHT001",
-    needs={"weight_norm/param": 24},
+    needs={"weight_norm/param": 8},
     says={
         "": "the weights of {where} grew {ratio:.0f}× since step {first} and still grow",
         "spectral": "the largest singular value of {where} is {ratio:.0f}× that of a random matrix of its size, and rises",
@@ -59,21 +59,15 @@ def weight_growth(
     span = int(norms.steps[-1] - norms.steps[0])
     after = norms.steps >= norms.steps[0] + span // 100
     for name, values in norms.columns():
-        if not _ours(run, name) or np.count_nonzero(np.isfinite(values[after])) < 24:
+        known = after & np.isfinite(values)
+        if not _ours(run, name) or np.count_nonzero(known) < 8:
             continue
-        late = values[after][np.isfinite(values[after])]
-        base, now = float(late[0]), float(np.median(late[-3:]))
-        middle = float(late[len(late) // 2])
-        steady = now - middle >= 0.7 * (middle - base)  # √t would give .41
-        if (
-            base > 0
-            and now > growth * base
-            and steady
-            and rising(late[len(late) // 2 :])
-            and _gain(shapes.get(name), now) > gain
-        ):
-            steps = (int(norms.steps[after][0]), int(norms.steps[-1]))
-            yield Evidence(where=(name,), steps=steps, facts={"ratio": now / base})
+        steps, late = norms.steps[known], values[known]
+        base, now = float(late[0]), float(np.median(late[-2:]))
+        middle = float(np.interp((steps[0] + steps[-1]) / 2, steps, late))
+        steady = late[-1] - middle >= 0.7 * (middle - base)  # √t would give .41
+        if base > 0 and now > growth * base and steady and rising(late) and _gain(shapes.get(name), now) > gain:
+            yield Evidence(where=(name,), steps=(int(steps[0]), int(steps[-1])), facts={"ratio": now / base})
     yield from _remarks(run, shapes, spectral, tails)
 
 

@@ -36,7 +36,7 @@ from traindx.stats.persistence import finite_median, k_of_m
 
 @rule(
     "WGHT002",
-    needs={"weight_norm/param": 10},
+    needs={"weight_norm/param": 5},
     says={
         "": "the weights of {where} shrank to {ratio:.2g} of their first norm",
         "decay": "the weights of {where} shrank to {ratio:.2g} of their first norm: weight decay is {decay:.1f}× the "
@@ -53,7 +53,7 @@ def weight_collapse(run: Run, *, share: float = 0.01) -> Iterator[Evidence]:
     for name, values in norms.columns():
         known = values[np.isfinite(values)]
         apart = name in (*facts.strings(run, "model.norm_gains"), *facts.strings(run, "model.adapters"))
-        if apart or not outline.is_matrix(run, name) or len(known) < 10:
+        if apart or not outline.is_matrix(run, name) or len(known) < 5:
             continue
         first = float(known[0])
         if first / math.sqrt(sizes.get(name, 1)) > 1e-3 and k_of_m(known < share * first):
