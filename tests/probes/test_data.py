@@ -208,7 +208,7 @@ def test_ordinary_batches_do_not_repeat():
 
 class Stream(IterableDataset):
     def __iter__(self):
-        for i in range(0, 128):
+        for i in range(128):
             yield X[i], Y[i]
 
 

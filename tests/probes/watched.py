@@ -13,6 +13,8 @@ from traindx.probes.recorder import Recorder
 from traindx.probes.sink import MemorySink
 from traindx.run import Run
 
+torch.set_num_threads(1)  # small loops on a shared machine: threads would only wait for each other
+
 
 def watched(
     loop: Callable[[], Any],

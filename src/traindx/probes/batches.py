@@ -73,16 +73,12 @@ def parted(found: list[Field], target_place: str | None = None) -> Batch | None:
     n = int(found[0].tensor.shape[0])
     fit = [f for f in found if int(f.tensor.shape[0]) == n]
     target = next((f for f in fit if f.place == target_place), None) or _by_name(fit)
-    if target is None and len(fit) > 1 and not any(_named(f) for f in fit):
+    if target is None and len(fit) > 1 and fit[-1].place.rsplit(".", 1)[-1].isdigit():
         target = fit[-1]
     mask = next((f.tensor for f in fit if f.place.rsplit(".", 1)[-1] == "attention_mask"), None)
     inputs = tuple(f.tensor for f in fit if f is not target and not (f.tensor.ndim == 1 and not f.tensor.is_floating_point()))
     main = next((t for t in inputs if t.is_floating_point()), inputs[0] if inputs else None)
     return Batch(inputs, target.tensor if target else None, mask, n, main)
-
-
-def _named(field: Field) -> bool:
-    return not field.place.rsplit(".", 1)[-1].isdigit()
 
 
 def _by_name(found: list[Field]) -> Field | None:
@@ -146,7 +142,7 @@ def device_hashes(tensor: Tensor) -> Tensor | None:
 
 
 def fingerprint(batch: Batch, *, whole: bool = False) -> int | None:
-    """A 52-bit content hash of a batch in host memory: eight spread pieces of its inputs and all of its target."""
+    """A 52-bit content hash of the inputs of a batch in host memory: eight spread pieces of each, or `whole`."""
     digest = xxhash.xxh3_64()
     for tensor in batch.inputs[:4]:
         array = host(tensor)
@@ -159,8 +155,6 @@ def fingerprint(batch: Batch, *, whole: bool = False) -> int | None:
             stride = (len(flat) - _CHUNK) // (_CHUNKS - 1)
             for i in range(_CHUNKS):
                 digest.update(flat[i * stride : i * stride + _CHUNK].data)
-    if batch.target is not None and (labels := host(batch.target)) is not None:
-        digest.update(labels.reshape(-1).view(np.uint8)[:65536].data)
     return int(digest.intdigest()) & _MASK52
 
 

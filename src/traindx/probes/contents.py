@@ -14,6 +14,11 @@ from traindx.probes.feeds import Feed, Rows, Turn
 _REPEATED = 3  # batches that must come in the same order before we speak of one
 
 
+def distinct(feed: Feed) -> int:
+    """Distinct samples that were hashed."""
+    return len(np.unique(feed.store.table()[0]))
+
+
 def shared(train: Feed, val: Feed) -> int:
     """Distinct validation samples that were also trained on."""
     return len(np.intersect1d(train.store.table()[0], val.store.table()[0]))
@@ -118,6 +123,8 @@ def feature_scores(feed: Feed, least: int = 200) -> dict[str, float]:
     if feed.kept_rows < least or not feed.rows:
         return {}
     x, y = np.concatenate(feed.rows), np.concatenate(feed.row_labels).astype(float)
+    good = np.isfinite(x).all(1) & np.isfinite(y)
+    x, y = x[good], y[good]
     classes = np.unique(y)
     if len(classes) < 2:
         return {}
@@ -140,15 +147,15 @@ def auc(x: NDArray[Any], y: NDArray[Any]) -> float:
     return float(max(area, 1 - area))
 
 
-def gain(x: NDArray[Any], y: NDArray[Any], bins: int = 30) -> float:
-    """(accuracy − prior) / (1 − prior) of the majority class per quantile bin, learned on one half, scored on the other."""
-    edges = np.unique(np.quantile(x, np.linspace(0, 1, bins + 1)[1:-1]))
-    place = np.searchsorted(edges, x, side="right")
-    classes, y = np.unique(y, return_inverse=True)
-    votes = np.zeros((len(edges) + 1, len(classes)))
-    np.add.at(votes, (place[::2], y[::2]), 1)
-    hits = votes.argmax(1)[place[1::2]] == y[1::2]
-    prior = np.bincount(y).max() / len(y)
+def gain(x: NDArray[Any], y: NDArray[Any]) -> float:
+    """(accuracy − prior) / (1 − prior) of a vote of the four samples next to each one along the feature."""
+    order = np.argsort(x, kind="stable")
+    classes, marks = np.unique(y[order], return_inverse=True)
+    votes = np.zeros((len(marks) + 4, len(classes)))
+    for shift in (0, 1, 3, 4):  # itself (2) has no vote
+        votes[np.arange(len(marks)) + shift, marks] += 1
+    hits = votes[2:-2].argmax(1) == marks
+    prior = np.bincount(marks).max() / len(marks)
     return float(max(0.0, (hits.mean() - prior) / (1 - prior)))
 
 
@@ -166,8 +173,10 @@ def label_probe(feed: Feed, least: int = 200, permutations: int = 19) -> dict[st
     if feed.kept_rows < least or not feed.rows:
         return {}
     x, y = np.concatenate(feed.rows).astype(float), np.concatenate(feed.row_labels).astype(float)
-    keep = x.std(0) > 0
-    if not keep.any() or np.ptp(y) == 0 or not np.isfinite(x).all() or not np.isfinite(y).all():
+    good = np.isfinite(x).all(1) & np.isfinite(y)
+    x, y = x[good], y[good]
+    keep = x.std(0) > 0 if len(y) >= least else np.zeros(0, bool)
+    if not keep.any() or np.ptp(y) == 0:
         return {}
     x = (x - x.mean(0))[:, keep] / x.std(0)[keep]
     real = feed.float_labels or len(np.unique(y)) > 50

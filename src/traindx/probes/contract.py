@@ -18,7 +18,7 @@ from traindx.measures import peek
 from traindx.probe import TRAIN, VAL, Forward, Later, LossCall, Probe, Reading, Row, Scene
 from traindx.probes import graph, losses
 from traindx.probes.losses import BINARY, CLASSES, REGRESSION, Spoken, some
-from traindx.probes.tally import Tally
+from traindx.probes.tally import Tally, with_withdrawals
 from traindx.probes.texts import TokenCatch
 
 MOST_CLASSES = 100  # per-class signals stop here
@@ -170,6 +170,7 @@ class Contract(Probe):
         self._waiting: dict[int, tuple[Site, dict[str, Any], dict[str, Tensor]]] = {}
         self._tokens = TokenCatch()
         self._samples: int | None = None  # batch size of the latest forward
+        self._said: set[str] = set()
         self._lowest: Tensor | None = None  # smallest training loss so far
         self._by_hand: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         self._terms: dict[str, Tensor] = {}  # this update's loss calls by where they stand
@@ -289,7 +290,7 @@ class Contract(Probe):
             found |= {"loss.kind": "unknown"}
         if self._by_hand is not None:
             found |= {"loss.broadcast": True, "loss.input_shape": list(self._by_hand[0])}
-        return found | self._tokens.facts(scene)
+        return with_withdrawals(found | self._tokens.facts(scene), self._said)
 
     def main(self) -> Site | None:
         """The call that trains: the most often settled one, the first of equals."""

@@ -20,6 +20,7 @@ from traindx.probes.allowance import Allowance, clock
 from traindx.probes.batches import Batch
 from traindx.probes.extremes import Extremes
 from traindx.probes.feeds import Feed, Turn, randomness
+from traindx.probes.tally import with_withdrawals
 
 _NEW_SAMPLES = 5_000  # validation samples hashed at once, whatever it costs (about 3 ms)
 
@@ -43,6 +44,7 @@ class Data(Probe):
         self._size = 0
         self._channel_names: dict[int, tuple[str, ...]] = {}
         self._probed = 0
+        self._said: set[str] = set()
         self._slow: dict[str, Any] = {}  # facts that are dear to compute
 
     # -- from a loader
@@ -93,8 +95,8 @@ class Data(Probe):
         self._held = held
 
     def _remember(self, scene: Scene, feed: Feed, parts: Batch) -> None:
-        free = scene.first or _new(feed)
-        if free or self._hashes.granted():
+        free = scene.full or _new(feed)
+        if not feed.known and (free or self._hashes.granted()):
             begun = clock()
             feed.hash(parts)
             if not free:
@@ -176,14 +178,14 @@ class Data(Probe):
             self._now = feed
         elif scene.full:
             self._numbers(feed, parts)
-        if own and (scene.first or self._hashes.granted()):
+        if own and (scene.full or self._hashes.granted()):
             begun = clock()
             hashes = batches.sample_hashes(parts.inputs)
             sketch = (
                 parts.main[:256].clone() if scene.full and parts.main is not None and parts.main.device.type == "cpu" else None
             )
             self._open = (feed, hashes, parts.samples, sketch)
-            if not scene.first:
+            if not scene.full:
                 self._hashes.spend(clock() - begun)
 
     def _close_loose(self, target: Tensor | None = None) -> None:
@@ -274,11 +276,11 @@ class Data(Probe):
         if val is not None:
             found |= of_validation(val)
         if train is not None and val is not None and (train.store.size and val.store.size):
-            found["data.seen"] = {"train": train.store.size, "val": val.store.size}
+            found["data.seen"] = {"train": contents.distinct(train), "val": contents.distinct(val)}
             found["data.shared"] = contents.shared(train, val)
         if self.extremes.listed:
             found["data.bad_samples"] = self.extremes.listed
-        return found
+        return with_withdrawals(found, self._said)
 
     def _of_training(self, train: Feed, scene: Scene) -> dict[str, Any]:
         found = of_training(train)
@@ -319,7 +321,7 @@ def of_training(feed: Feed) -> dict[str, Any]:
     if feed.bounded and (first := contents.first_pass(feed)):
         found["data.unique_share"], found["data.duplicate_share"] = first["unique"], first["duplicate"]
     if feed.store.size:
-        found["data.seen"] = {"train": feed.store.size, "val": 0}
+        found["data.seen"] = {"train": contents.distinct(feed), "val": 0}
         found["data.conflicts"] = contents.conflicts(feed)
     if (same := contents.order_repeats(feed)) is not None:
         found["data.order_repeats"] = same

@@ -146,6 +146,11 @@ class Feed:
         """Its first pass is known as such: a loader over a data set with a length, or a pass that was seen to end."""
         return self.about.get("samples") is not None or bool(self.turns and self.turns[0].complete)
 
+    @property
+    def known(self) -> bool:
+        """Two passes' worth of samples were hashed: more would only repeat them."""
+        return len(self.turns) > 2 and self.store.size >= 2 * (self.about.get("samples") or MOST_HASHES)
+
     def remember(self, contents: Hashes, labels: Hashes | None) -> None:
         """Samples that were hashed before their labels were known."""
         if self.store.size < MOST_HASHES:

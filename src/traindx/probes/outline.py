@@ -22,6 +22,7 @@ from traindx.probes.graph import reach
 from traindx.probes.masks import Masks, padding
 from traindx.probes.names import unwrapped
 from traindx.probes.sketch import few
+from traindx.probes.tally import with_withdrawals
 from traindx.probes.texts import ids_of, stated
 
 _WALKS = frozenset({0, 1, 2, 10, 19})  # updates whose losses are walked, then one in a thousand
@@ -69,6 +70,7 @@ class Outline(Probe):
         self._loss: Tensor | None = None
         self._started = False
         self._version = -1
+        self._said: set[str] = set()
 
     # -- before the first update
 
@@ -174,7 +176,7 @@ class Outline(Probe):
             found |= self._as_built(scene) | self._ownership(scene) | self._regime(scene)
         if scene.step >= 1:
             found |= self._wiring(scene)
-        return found
+        return with_withdrawals(found, self._said)
 
     def _outline(self) -> list[dict[str, Any]]:
         rows = [{**row, "order": self._order.get(row["name"])} for row in self._rows]

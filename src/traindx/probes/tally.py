@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -59,3 +60,15 @@ class Tally:
         whole = self._folded(torch.cat(tables)).tolist()
         ends = self._lows + self._highs
         return {n: v for i, (n, v) in enumerate(zip(self._names, whole, strict=True)) if i >= ends or abs(v) != float("inf")}
+
+
+def with_withdrawals(found: dict[str, Any], said: set[str]) -> dict[str, Any]:
+    """Facts, with None for those that were stated earlier and hold no longer; `said` is brought up to date.
+
+    >>> said = {"a"}
+    >>> with_withdrawals({"b": 1}, said), sorted(said)
+    ({'b': 1, 'a': None}, ['a', 'b'])
+    """
+    gone = dict.fromkeys(sorted(said - found.keys()))
+    said.update(found)
+    return found | gone
