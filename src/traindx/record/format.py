@@ -33,6 +33,7 @@ CRC = struct.Struct("<I")
 FRAME_EXTRA = HEAD.size + CRC.size
 MOST_PAYLOAD = 64 << 20  # more than any frame we write: a larger length is damage, not data
 MOST_WIDTH = 1 << 20  # values of one signal in one record
+MOST_NUMBER = 1 << 60  # of a record
 
 
 class Kind(IntEnum):
@@ -287,7 +288,7 @@ def unpack_rows(payload: memoryview, layouts: Mapping[int, Layout]) -> Rows:
         raise ValueError("too short for records")
     identity, n, first, stride, _ = _ROWS.unpack_from(payload)
     layout = layouts[identity]
-    if len(payload) != _ROWS.size + n * layout.row_bytes or not n:
+    if len(payload) != _ROWS.size + n * layout.row_bytes or not n or not 1 <= stride <= MOST_WIDTH or first > MOST_NUMBER:
         raise ValueError("records that do not fit their layout")
     take = _Taker(payload, _ROWS.size)
     return Rows(
@@ -359,7 +360,7 @@ def unpack_span(payload: memoryview, layouts: Mapping[int, Layout]) -> Span:
     identity, count, first, lo, hi, time, marks, counts = _SPAN.unpack_from(payload)
     layout = layouts[identity]
     size = 4 * (4 * layout.singles + 8 * layout.doubles) + marks * MARK_TYPE.itemsize + counts * COUNT_TYPE.itemsize
-    if len(payload) != _SPAN.size + size or not count:
+    if len(payload) != _SPAN.size + size or not count or first > MOST_NUMBER:
         raise ValueError("a span that does not fit its layout")
     take = _Taker(payload, _SPAN.size)
     return Span(

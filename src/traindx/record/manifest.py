@@ -88,6 +88,8 @@ def fresh_dir(base: Path, name: str, now: float | None = None) -> Path:
 def read_manifest(run: Path) -> Manifest:
     """The manifest, with what is wrong with it; NewerRecord when a later traindx wrote it."""
     path = run / MANIFEST
+    if run.is_dir() and not path.is_file():  # not even a pipe, which would be waited for
+        return Manifest({}, f"{MANIFEST} is missing")
     try:
         with path.open("rb") as file:
             text = file.read(_MOST_BYTES + 1)

@@ -121,6 +121,8 @@ class ProcessReader:
     def _losses(self, parts: list[Part], pulse: Mapping[str, Any]) -> Iterator[str]:
         """Records that were made and are in no file, and those that never got so far."""
         place, made = self.start.path.name, pulse.get("made")
+        if not pulse:
+            yield f"{place}: its facts, events and ending are not there"
         if not isinstance(made, dict) or ended_by(pulse) == "running":
             made = {}
         for part in parts:

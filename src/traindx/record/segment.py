@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from traindx.record.format import (
+    MOST_PAYLOAD,
     PROLOGUE,
     VERSION,
     Frame,
@@ -27,6 +28,8 @@ from traindx.record.format import (
 from traindx.record.manifest import newer
 from traindx.record.tiers import joined
 
+_AT_ONCE = 2 * MOST_PAYLOAD  # bytes: at least one whole frame, whatever its size
+_MOST_BYTES = 1 << 30  # of a segment; we write at most a few dozen megabytes
 _PIECES = 64  # batches of one layout that are joined into one
 
 
@@ -63,6 +66,13 @@ class Segment:
 
     def read(self) -> bool:
         """Take in what was added; True if there were whole frames. FileNotFoundError when the file is gone."""
+        news = False
+        while (read := self._read_some()) is not None:
+            news |= read
+        return news
+
+    def _read_some(self) -> bool | None:
+        """Take in the next part of the file: whether there were whole frames in it; None when there is no more."""
         self.trouble = None
         try:
             data = self._fresh_bytes()
@@ -70,14 +80,14 @@ class Segment:
             raise
         except OSError as why:
             self.trouble = why.strerror or str(why)
-            return False
+            return None
         if not data:
-            return False
+            return None
         at = 0
         if not self.offset:
             if len(data) < PROLOGUE.size:
                 self.gaps = [Gap(0, len(data), torn=True)]
-                return False
+                return None
             at = self._prologue(data)
         frames, gaps, end = scan(data, at)
         base = self.offset
@@ -85,7 +95,7 @@ class Segment:
         self.offset += end
         for frame in frames:
             self._take(frame)
-        return bool(frames)
+        return bool(frames) if end > at else None
 
     def solve(self) -> None:
         """Try again the frames that came before the second copy of their layout, the first being damaged."""
@@ -119,8 +129,11 @@ class Segment:
             if file.seek(0, 2) < self.offset:  # cut while we watched: what was read stays, and that is damage
                 self.gaps.append(Gap(0, 0, torn=False))
                 return b""
+            if self.offset >= _MOST_BYTES:
+                self.trouble = f"larger than any segment of ours; only its first {_MOST_BYTES} bytes were read"
+                return b""
             file.seek(self.offset)
-            return file.read()
+            return file.read(_AT_ONCE)
 
     def _prologue(self, data: bytes) -> int:
         version = version_of(data)

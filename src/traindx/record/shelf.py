@@ -64,7 +64,7 @@ class Shelf:
         rings = sorted(self._rings.values(), key=lambda r: r.name == "words")  # last: they count what was written
         for ring in rings:
             ring.write()
-        if sync:
+        if sync or self._full():
             for ring in rings:
                 ring.sync()
             self._retire()
@@ -112,6 +112,9 @@ class Shelf:
         stream, level = name.split(".")
         sizes: tuple[int, ...] = getattr(self.budget, stream)
         return sizes[int(level)]
+
+    def _full(self) -> bool:
+        return any(name != "words" and ring.total + ring.roll > self._cap(name) for name, ring in self._rings.items())
 
     def _retire(self) -> None:
         """Delete the oldest segments of rings that are full; only now, when every level is known to be on disk."""
