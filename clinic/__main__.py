@@ -23,9 +23,14 @@ def main(argv: list[str] | None = None) -> int:
     scoring.add_argument("--fresh", action="store_true", help="train everything again")
     scoring.add_argument("--any-observer", action="store_true", help="judge kept records even if the probes changed since")
     scoring.add_argument("--healed", action="store_true", help="also the healed twins of the written cases")
+    scoring.add_argument(
+        "--fork", action="store_true", help="run cases in forks of a process that has torch loaded: half the time"
+    )
     scoring.add_argument("--misses", type=Path, help="write what went wrong, case by case, to this file")
     scoring.add_argument("--name", help="write the result file clinic/results/NAME.json")
-    scoring.add_argument("--peer", help="score another tool instead: torchmortem, torch-audit, runmedic, training-doctor, trainpulse")
+    scoring.add_argument(
+        "--peer", help="score another tool instead: torchmortem, torch-audit, runmedic, training-doctor, trainpulse"
+    )
     storing = verbs.add_parser("store", help="keep small recorded runs of cases under tests/data/runs/")
     storing.add_argument("only", nargs="*")
     args = parser.parse_args(argv)
@@ -55,7 +60,7 @@ def _generate(args: argparse.Namespace) -> int:
 
 
 def _score(args: argparse.Namespace) -> int:
-    ask = score.Ask(args.only, args.sample, args.workers, args.fresh, args.any_observer, args.healed)
+    ask = score.Ask(args.only, args.sample, args.workers, args.fresh, args.any_observer, args.healed, args.fork)
     if args.peer:
         from clinic import peers
 

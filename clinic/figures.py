@@ -147,10 +147,20 @@ def page(s: dict[str, Any]) -> str:
         ("healthy runs with a warning or worse", percent(s["warning"])),
         ("below-threshold and healed twins that tripped the rule", percent(s["below_tripped"])),
     ]
-    out = [f"Runs: {s['runs']}", "", "| figure | share (k/n, 95 % interval) |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)]
+    out = [
+        f"Runs: {s['runs']}",
+        "",
+        "| figure | share (k/n, 95 % interval) |",
+        "|---|---|",
+        *(f"| {a} | {b} |" for a, b in rows),
+    ]
     if s["delay"]:
         out += ["", f"Detection delay in steps after onset: median {s['delay']['median']:.0f}, p95 {s['delay']['p95']:.0f}."]
-    out += ["", "| condition | found | by its own rule | first cause | quiet below | alarms on healthy |", "|---|---|---|---|---|---|"]
+    out += [
+        "",
+        "| condition | found | by its own rule | first cause | quiet below | alarms on healthy |",
+        "|---|---|---|---|---|---|",
+    ]
     for c in s["conditions"]:
         q = c["quiet_below"]
         own = c["by_its_own_rule"]

@@ -194,7 +194,9 @@ def activate(text: str, b: Base, value: str) -> str:
     """Put an activation on the outputs before the training loss and the validation loss see them."""
     if f"{b.out} = " not in text:
         raise Inapplicable
-    return re.sub(rf"^([ \t]*){re.escape(b.out)} = (.*)$", rf"\1{b.out} = {value.replace('OUT', chr(92) + '2')}", text, flags=re.M)
+    return re.sub(
+        rf"^([ \t]*){re.escape(b.out)} = (.*)$", rf"\1{b.out} = {value.replace('OUT', chr(92) + '2')}", text, flags=re.M
+    )
 
 
 def activate_for(*tasks: str) -> Patch:
@@ -250,7 +252,9 @@ def accumulate(text: str, b: Base, value: tuple[int, bool]) -> str:
     zero, step = line_of(text, call(b, "zero_grad")), line_of(text, rf"{re.escape(b.opt)}\.step\(\)")
     pad = indent_of(step)
     text = swap(text, zero, "", 1)
-    text = swap(text, step, f"{pad}micro += 1\n{pad}if micro % {count} == 0:\n{pad}    {step.strip()}\n{pad}    {zero.strip()}\n", 1)
+    text = swap(
+        text, step, f"{pad}micro += 1\n{pad}if micro % {count} == 0:\n{pad}    {step.strip()}\n{pad}    {zero.strip()}\n", 1
+    )
     text = swap(text, "loss.backward()", f"(loss / {count}).backward()" if divided else "loss.backward()", 1)
     loop = line_of(text, r"for (?:epoch|step) in range\((?:EPOCHS|STEPS)\):")
     return swap(text, loop, f"{indent_of(loop)}micro = 0\n{loop}", 1)
@@ -376,7 +380,13 @@ def one_batch(text: str, b: Base, value: str) -> str:
     for name in ("train_loader", "loader", "feed", "train", "train_dl"):
         pattern = rf"^([ \t]+)for (\w+(?:, \w+)+) in {name}:\n"
         if re.search(pattern, text, flags=re.M):
-            return re.sub(pattern, rf"\1for _ in range(len({name})):\n\1    \2 = next(iter({name}))\n", text.replace("shuffle=True", "shuffle=False"), count=1, flags=re.M)
+            return re.sub(
+                pattern,
+                rf"\1for _ in range(len({name})):\n\1    \2 = next(iter({name}))\n",
+                text.replace("shuffle=True", "shuffle=False"),
+                count=1,
+                flags=re.M,
+            )
     raise Inapplicable
 
 
@@ -443,7 +453,11 @@ def raise_dropout(text: str, b: Base, value: float) -> str:
     if not b.dropout or "nn.Dropout(" not in text:
         raise Inapplicable
     text = re.sub(r"nn\.Dropout\([\d.]+\)", f"nn.Dropout({value})", text)
-    return swap(text, "nn.ReLU(), nn.Linear(48, 10)", f"nn.ReLU(), nn.Dropout({value}), nn.Linear(48, 10)") if "nn.Linear(48, 10)" in text else text
+    return (
+        swap(text, "nn.ReLU(), nn.Linear(48, 10)", f"nn.ReLU(), nn.Dropout({value}), nn.Linear(48, 10)")
+        if "nn.Linear(48, 10)" in text
+        else text
+    )
 
 
 def wrong_metric(text: str, b: Base, value: str) -> str:

@@ -33,6 +33,7 @@ class Ask:
     fresh: bool = False
     any_observer: bool = False
     healed: bool = False
+    forked: bool = False
 
 
 def all_cases(*, healed: bool = False) -> list[Case]:
@@ -59,7 +60,9 @@ def twin(case: Case) -> Case:
 
 def choose(cases: Sequence[Case], ask: Ask) -> list[Case]:
     """The cases asked for; a sample takes every stratum (group and condition) in turn, always in the same order."""
-    found = [c for c in cases if any(fnmatch.fnmatch(t, ask.only) for t in (c.name, c.group, c.condition, f"{c.group}/{c.name}"))]
+    found = [
+        c for c in cases if any(fnmatch.fnmatch(t, ask.only) for t in (c.name, c.group, c.condition, f"{c.group}/{c.name}"))
+    ]
     if ask.sample is None or ask.sample >= len(found):
         return found
     strata: dict[tuple[str, str], list[Case]] = defaultdict(list)
@@ -94,7 +97,7 @@ def run(ask: Ask, say: Callable[[str], None] = lambda text: print(text, file=sys
 
 
 def _lines(todo: Sequence[Case], ask: Ask) -> Iterable[tuple[str, dict[str, Any]]]:
-    jobs = [(c, ask.fresh, ask.any_observer) for c in todo]
+    jobs = [(c, ask.fresh, ask.any_observer, ask.forked) for c in todo]
     if ask.workers <= 1:
         yield from map(_one, jobs)
         return
@@ -103,10 +106,10 @@ def _lines(todo: Sequence[Case], ask: Ask) -> Iterable[tuple[str, dict[str, Any]
         yield from pool.imap_unordered(_one, jobs)
 
 
-def _one(job: tuple[Case, bool, bool]) -> tuple[str, dict[str, Any]]:
-    case, fresh, any_observer = job
+def _one(job: tuple[Case, bool, bool, bool]) -> tuple[str, dict[str, Any]]:
+    case, fresh, any_observer, forked = job
     try:
-        line = judge(case, examine(case, fresh=fresh, any_observer=any_observer))
+        line = judge(case, examine(case, fresh=fresh, any_observer=any_observer, forked=forked))
     except Exception as why:  # one case that cannot be judged must not end the score; it is counted as failed
         line = judge(case, {"stderr": f"{type(why).__name__}: {why}"})
     return _key(case), line
@@ -155,7 +158,9 @@ def write(lines: Sequence[dict[str, Any]], name: str, folder: Path = RESULTS) ->
         "cases": short,
     }
     path = folder / f"{name}.json"
-    path.write_text(json.dumps(body, indent=None, separators=(",", ":"), sort_keys=True).replace('},{"', '},\n{"') + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(body, indent=None, separators=(",", ":"), sort_keys=True).replace('},{"', '},\n{"') + "\n", encoding="utf-8"
+    )
     path.with_suffix(".md").write_text(figures.page(body["summary"]), encoding="utf-8")
     return path
 
@@ -168,7 +173,11 @@ def misses(lines: Sequence[dict[str, Any]]) -> str:
     out += ["", "## Found, but the first cause is not accepted"]
     out += [_miss(x) for x in sick if x["hit"] and not x["top1"]]
     out += ["", "## Right cause, verdict not accepted"]
-    out += [f"- {x['name']}: said {x['verdict']}, accepted {', '.join(x['expected']['verdicts'])}" for x in sick if x["top1"] and not x["verdict_right"]]
+    out += [
+        f"- {x['name']}: said {x['verdict']}, accepted {', '.join(x['expected']['verdicts'])}"
+        for x in sick
+        if x["top1"] and not x["verdict_right"]
+    ]
     out += ["", "## Healthy runs with an alarm"]
     for x in healthy:
         for severity in ("critical", "warning"):

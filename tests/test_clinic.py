@@ -1,0 +1,207 @@
+"""The clinic keeps its own promises: every program has its truth, the truth fits the program, and a small sample runs end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clinic import figures, score
+from clinic.case import HEALTHY, SICK, VERDICTS, Case, heal, written
+from clinic.generate import BASES, SEEDS, generated
+from clinic.judge import judge
+from clinic.operators import OPERATORS
+from clinic.patches import Inapplicable, after, constant
+from traindx import cause as causes_
+from traindx.rule import catalogue
+
+ALL = list(written())
+SICK_CASES = [c for c in ALL if c.group == "sick"]
+WITH_TWIN = [c for c in ALL if c.healed]
+by_name = {c.name: c for c in ALL}
+
+
+@pytest.fixture(scope="module")
+def made() -> list[Case]:
+    return list(generated())
+
+
+def test_there_are_enough_cases(made: list[Case]) -> None:
+    assert len(SICK_CASES) >= 60
+    assert sum(c.group == "healthy" for c in ALL) >= 40
+    assert sum(c.group == "eleven_pm" for c in ALL) == 11
+    assert len(BASES) >= 12
+    healthy = sum(c.kind == HEALTHY for c in ALL) + len(BASES) * len(SEEDS)
+    assert healthy >= 300
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
+def test_program_compiles_and_does_not_know_traindx(case: Case) -> None:
+    compile(case.text, str(case.path), "exec")
+    assert "traindx" not in case.text
+    assert "seed" in case.text, "a case is seeded"
+
+
+@pytest.mark.parametrize("case", [c for c in ALL if c.kind == SICK], ids=lambda c: c.name)
+def test_truth_is_whole(case: Case) -> None:
+    assert case.fault and case.codes and case.causes and case.verdicts
+    assert set(case.verdicts) | set(case.investigated) <= set(VERDICTS)
+    assert case.condition in catalogue() and set(case.codes) <= set(catalogue()), "codes exist"
+    assert case.guilty_line is not None, f"the guilty line is not in the program: {case.line!r}"
+    assert case.least in ("info", "warning", "critical")
+
+
+@pytest.mark.parametrize("case", WITH_TWIN, ids=lambda c: c.name)
+def test_healing_patch_fits_and_compiles(case: Case) -> None:
+    text = heal(case)
+    assert text != case.text
+    compile(text, f"{case.name}__healed", "exec")
+
+
+def test_every_sick_case_has_a_healed_twin() -> None:
+    assert not [c.name for c in SICK_CASES if not c.healed]
+
+
+@pytest.mark.parametrize("case", [c for c in ALL if c.kind == HEALTHY], ids=lambda c: c.name)
+def test_healthy_case_says_what_looks_wrong(case: Case) -> None:
+    assert case.fault and case.quiet and case.covers
+    assert set(case.quiet) <= set(catalogue())
+
+
+def test_cause_names_of_the_clinic_exist() -> None:
+    known = set(causes_.catalogue())
+    first = {c.causes[0]: c.name for c in ALL if c.causes} | {o.causes[0]: o.name for o in OPERATORS}
+    unknown = {name: where for name, where in first.items() if name not in known}
+    assert not unknown, f"no such cause: {unknown}"
+
+
+ROWS = [
+    *(f"000:symptom-{k}" for k in range(1, 9)),
+    *(f"000:nan-{k}" for k in range(1, 9)),
+    *(f"000:curve-{k}" for k in range(1, 7)),
+    *(f"000:loss-accuracy-{k}" for k in range(1, 5)),
+    *("001:spikes", "001:flatline", "001:val-flat", "001:both-flat"),
+    *("002:training-loss", "002:gradient-norm", "002:weight-norm", "002:learning-rate", "002:batch-loss-variance"),
+    *(f"003:triage-{k}" for k in range(1, 7)),
+    *(f"003:validation-{k}" for k in range(1, 4)),
+    *("004:nan-step-1", "004:nan-after-n", "004:wont-decrease", "004:val-awful"),
+]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_row_of_the_sources_has_a_case(row: str) -> None:
+    assert [c.name for c in ALL if row in c.covers]
+
+
+def test_generated_programs_compile(made: list[Case]) -> None:
+    for case in made:
+        compile(case.text, case.name, "exec")
+
+
+def test_every_operator_fits_the_bases_it_names(made: list[Case]) -> None:
+    fits = {(c.operator, c.base) for c in made}
+    missing = [(o.name, b) for o in OPERATORS for b in o.bases if (o.name, b) not in fits]
+    assert not missing
+
+
+def test_operators_change_the_program_and_name_real_codes(made: list[Case]) -> None:
+    controls = {c.text for c in made if c.group == "control"}
+    for operator in OPERATORS:
+        assert set(operator.codes) <= set(catalogue()), operator.name
+        assert set(operator.verdicts) <= set(VERDICTS), operator.name
+    assert not [c.name for c in made if c.group == "generated" and c.text in controls]
+
+
+def test_a_patch_refuses_a_program_without_its_idiom() -> None:
+    with pytest.raises(Inapplicable):
+        constant("x = 1\n", "LR", lambda v: v)
+    with pytest.raises(Inapplicable):
+        after("x = 1\n", "y = 2\n", "z = 3")
+
+
+def _report(findings: list[tuple[str, str]], causes: list[str], verdict: str) -> dict[str, object]:
+    return {
+        "findings": [{"code": c, "severity": s, "message": "", "where": [], "steps": [3, 9]} for c, s in findings],
+        "diagnosis": {"causes": [{"cause": c, "probability": 0.5} for c in causes], "verdict": verdict},
+        "outcomes": {"broken": [], "blind": []},
+    }
+
+
+def test_an_accepted_code_at_least_as_severe_as_asked_is_a_hit() -> None:
+    case = by_name["zero_grad_missing_mlp"]
+    line = judge(case, {"report": _report([("WIRE004", "critical")], ["zero-grad-missing"], "restart")})
+    assert line["hit"] and line["top1"] and line["verdict_right"] and line["delay"] == 2
+    weak = judge(case, {"report": _report([("WIRE004", "info")], [], "healthy")})
+    assert not weak["hit"] and not weak["top1"] and not weak["verdict_right"]
+
+
+def test_an_alarm_on_a_healthy_case_is_counted_by_severity() -> None:
+    line = judge(by_name["warm_restarts"], {"report": _report([("LOSS006", "warning"), ("LOSS004", "info")], [], "wait")})
+    assert line["alarms"] == {"warning": ["LOSS006"], "critical": []} and line["tripped"] == ["LOSS006"]
+    s = figures.summary([line])
+    assert s["warning"]["k"] == 1 and s["critical"]["k"] == 0
+
+
+def test_a_case_without_a_report_is_failed_not_clear() -> None:
+    line = judge(by_name["warm_restarts"], {"report": None, "stderr": "boom"})
+    assert line["error"] == "boom"
+    assert figures.summary([line])["runs"]["failed"] == 1
+
+
+def test_wilson_interval_of_no_alarm_in_three_hundred() -> None:
+    low, high = figures.wilson(0, 300)
+    assert low == 0 and 0.012 < high < 0.013
+
+
+def test_a_sample_is_stratified_and_always_the_same(made: list[Case]) -> None:
+    cases = [*ALL, *made]
+    picked = score.choose(cases, score.Ask(sample=150))
+    assert [c.name for c in picked] == [c.name for c in score.choose(cases, score.Ask(sample=150))]
+    assert len(picked) == 150
+    assert {"sick", "healthy", "eleven_pm", "generated", "below", "control"} <= {c.group for c in picked}
+
+
+SAMPLE = (
+    "gradients_cleared_before_step",
+    "mse_broadcast",
+    "softmax_before_cross_entropy",
+    "nan_in_the_sensor_file",
+    "thirty_steps",
+)
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_runs_end_to_end_under_traindx_run(name: str, tmp_path: Path) -> None:
+    case = by_name[name]
+    out = tmp_path / "report.json"
+    root = Path(__file__).parent.parent
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "traindx",
+            "run",
+            "--format",
+            "json",
+            "-o",
+            str(out),
+            "--dir",
+            str(tmp_path / "record"),
+            str(case.path),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root / "src")},
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+    assert done.returncode == case.exit_code, done.stderr[-2000:]
+    line = judge(case, {"report": json.loads(out.read_text()), "exit": done.returncode})
+    if case.kind == SICK:
+        assert line["hit"], f"expected {case.codes}, found {line['found']}"
+    else:
+        assert not line["alarms"]["critical"] and not line["alarms"]["warning"], line["alarms"]
