@@ -92,7 +92,7 @@ def _stands(run: Run, series: Series, eps: float, coarse: float, hardly: float) 
     if done is None or len(series) < 12:
         return None
     gained = _top(series) - done.now
-    if gained <= 0 or gained < 4 * done.sigma or gained < 0.03 * abs(done.first):
+    if gained <= 0 or gained < 4 * done.sigma or (gained < 0.03 * abs(done.first) and gained < 10 * done.sigma):
         return None  # nothing was gained: LOSS002 looks at that
     if not regime.may_be_negative(run) and done.now < 0.02 * gained:
         return None  # down to almost nothing: finished

@@ -145,7 +145,8 @@ def _rise(run: Run, val: Series, train: Floats, found: Overfit, sure: Confidence
     rise = now - float(val.values[best])
     numbers = _numbers(val, train, found, best, now)
     span = (int(val.steps[best]), int(val.steps[-1]))
-    matters = rise >= plain * abs(float(val.values[best])) and rise >= plain * (top - float(val.values[best]))
+    low = float(val.values[best])
+    matters = rise >= plain * (top - low) and (rise >= plain * abs(low) or rise >= 4 * plain * (top - low))
     say = "confident" if _accuracy_rises(run, int(val.steps[best])) else ""
     severity = Severity.WARNING if matters and not say else Severity.INFO
     return Evidence(numbers, steps=span, say=say, severity=severity, confidence=sure)

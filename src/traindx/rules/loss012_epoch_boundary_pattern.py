@@ -73,7 +73,7 @@ def epoch_boundary_pattern(
     if profile.m > alike and profile.z > sure:
         yield Evidence({"m": profile.m, "z": profile.z, "epochs": profile.pairs + 1}, steps=span, say="order")
     jump = stats.boundary_jump(y, per, skip=1 if len(y) // per >= 6 else 0)
-    if jump.z < stairs and jump.boundaries >= 2 and jump.jump < -0.01 and not _lr_steps(run, per, jump.boundaries):
+    if jump.z < stairs and jump.boundaries >= 2 and _matters(y, jump.jump) and not _lr_steps(run, per, jump.boundaries):
         numbers = {"drop": 1 - float(np.exp(jump.jump)), "z": jump.z, "boundaries": jump.boundaries}
         stalled = _stalled(run, int(series.steps[min(per, len(series) - 1)]))
         yield Evidence(numbers, steps=span, say="stairs", severity=Severity.WARNING if stalled else None)
@@ -92,6 +92,12 @@ def _aligned(run: Run, series: Series, per: int) -> Floats:
         if len(turns):
             return series.values[(int(turns[0]) + 1) % per :]
     return series.values
+
+
+def _matters(y: Floats, jump: float) -> bool:
+    """The drop at a boundary is at least 1 % of all that was gained."""
+    smooth = stats.running_median(y, 25)
+    return jump < 0 and -jump * float(np.median(np.abs(y))) > 0.01 * float(np.ptp(smooth))
 
 
 def _lr_steps(run: Run, per: int, boundaries: int) -> bool:

@@ -55,15 +55,16 @@ def overfit_na(
     """Noise-aware Prechelt (CATALOGUE 2.6): validation rises beyond its noise since its minimum while training falls.
 
     `train` is the training loss near each evaluation. Fires at the third evaluation in a row on which the smoothed rise
-    exceeds 4σ√(2/3) and 1 % of the minimum (a tenth of the total drop where losses may be negative), training fell by
-    more than 2σ, and the evaluations since the minimum agree with time (Kendall > .5).
+    exceeds 4σ√(2/3) and 1 % of the minimum (or a tenth of the total drop, if that is less or losses may be negative),
+    training fell by more than 2σ, and the evaluations since the minimum agree with time (Kendall > .5).
     """
     v, t = as_floats(val), as_floats(train)
     row = 0
     fired = None
     for i in range(min(warm + 3, len(v)), len(v)):
         now = _state(v[: i + 1], t[: i + 1])
-        floor = 0.1 * float(np.max(v[: i + 1]) - now.best_value) if negative else least_rise * abs(now.best_value)
+        gained = float(np.max(v[: i + 1]) - now.best_value)
+        floor = 0.1 * gained if negative else min(least_rise * abs(now.best_value), 0.1 * gained)  # an offset must not hide it
         t_sigma = noise_sigma(t[: i + 1])
         holds = (
             now.rise > z * now.sigma * math.sqrt(2 / 3)
