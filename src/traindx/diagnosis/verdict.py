@@ -99,6 +99,8 @@ def _summary(story: Story, suspect: Suspect | None) -> str:
     if suspect is None or (story.root.confidence is Confidence.EXACT and suspect.probability < 0.33):
         return f"{message[:1].upper()}{message[1:]}."
     title = suspect.cause.title.rstrip(".")
+    if story.root.confidence is Confidence.EXACT and story.root.code in suspect.supports:
+        return f"{title[:1].upper()}{title[1:]}: {message}."
     lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly ", "not excluded": "Possibly "}[suspect.words]
     head = f"{lead}{title}" if lead else f"{title[:1].upper()}{title[1:]}"
     return f"{head}: {message}."

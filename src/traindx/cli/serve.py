@@ -1,0 +1,75 @@
+"""`traindx serve [DIR]`"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+from pathlib import Path
+
+import rich_click as click
+
+from traindx.errors import EnvironmentFault, UsageError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@click.command("serve")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("traindx-runs"), metavar="[DIR]")
+@click.option("--port", default=7007, show_default=True, help="0 takes any free port.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Anything but loopback shows your runs to the network, behind the key.",
+)
+@click.option("--debug", is_flag=True, hidden=True)
+def command(folder: Path, port: int, host: str, debug: bool) -> int:
+    """Live dashboard in the browser: all runs at a glance, findings as they appear; read-only, on this machine.
+
+    Example:  traindx serve traindx-runs
+    """
+    if not folder.exists():
+        raise UsageError(f"there is no folder {folder}; record a run first: traindx run train.py")
+    import uvicorn
+
+    from traindx.dashboard.guard import new_token
+    from traindx.dashboard.server import create_app
+
+    sock = _socket(host, port)
+    port = sock.getsockname()[1]
+    token = os.environ.get("TRAINDX_TOKEN") or new_token()
+    names = (
+        ("127.0.0.1", "localhost", "[::1]")
+        if host in LOOPBACK
+        else ("127.0.0.1", "localhost", "[::1]", host, socket.gethostname())
+    )
+    sys.stderr.write(f"traindx: http://{'localhost' if host in LOOPBACK else host}:{port}/?token={token}\n")
+    if host not in LOOPBACK:
+        sys.stderr.write("traindx: listening beyond this machine; whoever has the key above can read your runs\n")
+    elif os.environ.get("SSH_CONNECTION"):
+        sys.stderr.write(f"traindx: over SSH, on your own machine: ssh -N -L {port}:localhost:{port} {socket.gethostname()}\n")
+    config = uvicorn.Config(
+        create_app(folder, token, names),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(config).run(sockets=[sock])
+    return 0
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as why:
+        sock.close()
+        if why.errno == errno.EADDRINUSE:
+            raise EnvironmentFault(f"port {port} is taken; try --port {port + 1} or --port 0") from None
+        raise EnvironmentFault(f"cannot listen on {host}:{port}: {why.strerror}") from None
+    return sock
