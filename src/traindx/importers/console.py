@@ -16,7 +16,7 @@ from traindx.errors import NothingReadable
 from traindx.importers import axis, curves, phrases
 from traindx.importers.aliases import meaning
 from traindx.importers.phrases import Record, State
-from traindx.importers.source import MAX_CELLS, Lines, Source, looks_binary
+from traindx.importers.source import MAX_CELLS, Lines, Source
 from traindx.importers.table import Log, Options, Rows
 from traindx.run import Event, Floats
 
@@ -25,7 +25,7 @@ MOST_LINES = 20_000_000
 
 def can_read(source: Source) -> bool:
     """Whether it is text; the last resort."""
-    return not looks_binary(source.head) and bool(source.head.strip())
+    return not source.binary and bool(source.head.strip())
 
 
 def read(source: Source, options: Options) -> list[Log]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from traindx.errors import NothingReadable
 from traindx.importers import axis
 from traindx.importers.aliases import meaning, words
-from traindx.importers.source import MAX_COLUMNS, MAX_LINE, Lines, Source, decode, looks_binary
+from traindx.importers.source import MAX_COLUMNS, MAX_LINE, Lines, Source, decode
 from traindx.importers.table import Log, Options, Rows, clean_name, number
 
 BLOCK = 4096  # rows converted at a time
@@ -35,7 +35,7 @@ class Shape:
 
 def can_read(source: Source) -> bool:
     """Whether this looks like a table of numbers with a header."""
-    if looks_binary(source.head):
+    if source.binary:
         return False
     shape = shape_for(source)
     return shape is not None and (shape.named or source.stem.lower().endswith((".csv", ".tsv")))
@@ -102,7 +102,7 @@ def shape_of(text: str) -> Shape | None:
     lines = [line for line in text.splitlines()[:200] if line.strip() and not line.lstrip().startswith("#")]
     if not lines:
         return None
-    sample = lines[:50]
+    sample = lines[:30]
     best = max(DELIMITERS, key=lambda d: _consistency(sample, d))
     if _consistency(sample, best) <= 0:
         if _single_column(sample):
@@ -113,6 +113,8 @@ def shape_of(text: str) -> Shape | None:
 
 def _consistency(sample: list[str], delimiter: str) -> float:
     """How well a delimiter explains the lines: cells in the header, times the share of lines with about as many."""
+    if delimiter not in sample[0]:
+        return 0.0
     counts = [len(_cut(line, delimiter)) for line in sample]
     if counts[0] < 2:
         return 0.0

@@ -109,14 +109,14 @@ def _enter(folder: Path, walk: Walk, options: Options, depth: int) -> None:
     if depth > MOST_DEPTH:
         walk.deep += 1
         return
-    special = _special(folder)
+    files, folders = _listed(folder, walk)
+    special = _special({p.name for p in files}, {p.name for p in folders})
     if special is not None:
         _try(walk, lambda: walk.logs.extend(special(folder)))
         return
-    if record.is_record(folder):
+    if (folders or any(p.name == "run.json" for p in files)) and record.is_record(folder):
         _try(walk, lambda: walk.runs.append(record.read(folder)))
         return
-    files, folders = _listed(folder, walk)
     inner = _wandb(folder, files, walk, options)
     if not inner:
         for path in files:
@@ -126,10 +126,11 @@ def _enter(folder: Path, walk: Walk, options: Options, depth: int) -> None:
             _enter(sub, walk, options, depth + 1)
 
 
-def _special(folder: Path) -> Callable[[Path], list[Log]] | None:
-    if mlflow.is_run(folder):
+def _special(files: set[str], folders: set[str]) -> Callable[[Path], list[Log]] | None:
+    """The reader of folders that are one run as a whole."""
+    if mlflow.is_run(files, folders):
         return mlflow.read_folder
-    return smdebug.read_folder if smdebug.is_run(folder) else None
+    return smdebug.read_folder if smdebug.is_run(files, folders) else None
 
 
 def _listed(folder: Path, walk: Walk) -> tuple[list[Path], list[Path]]:

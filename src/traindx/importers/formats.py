@@ -23,7 +23,7 @@ from traindx.importers import (
     wandb_binary,
     wandb_export,
 )
-from traindx.importers.source import Source, looks_binary
+from traindx.importers.source import Source
 from traindx.importers.table import Log, Options
 
 MARKED: tuple[ModuleType, ...] = (wandb_binary, trackio, mlflow, neptune, tensorboard)
@@ -50,7 +50,7 @@ def read(source: Source, options: Options, *, in_folder: bool = False) -> list[L
         if module.can_read(source):
             return list(module.read(source, options))
     source.refuse_known()
-    if looks_binary(source.head):
+    if source.binary:
         raise NothingReadable(f"{source.name}: is binary and of no format that is known here")
     return _textual(source, options, in_folder)
 

@@ -10,7 +10,7 @@ import numpy as np
 from traindx.errors import NothingReadable
 from traindx.importers import axis, hparams, jsonlog
 from traindx.importers.aliases import meaning, words
-from traindx.importers.source import MAX_WHOLE, Source, looks_binary
+from traindx.importers.source import MAX_WHOLE, Source
 from traindx.importers.table import Log, Options, Rows, Track, clean_name, number
 from traindx.run import Floats
 
@@ -19,7 +19,7 @@ _AXES = ("step", "log_step", "epoch", "epoch1000", "samples", "tokens")
 
 def can_read(source: Source) -> bool:
     """Whether the file is one JSON value."""
-    return not looks_binary(source.head) and jsonlog.first_value(source.text_head) in ("{", "[")
+    return not source.binary and jsonlog.first_value(source.text_head) in ("{", "[")
 
 
 def read(source: Source, options: Options) -> list[Log]:

@@ -8,7 +8,7 @@ from typing import Any
 from traindx.errors import NothingReadable
 from traindx.importers import axis, hparams, jsonlog
 from traindx.importers.aliases import meaning
-from traindx.importers.source import Lines, Source, looks_binary
+from traindx.importers.source import Lines, Source
 from traindx.importers.table import Log, Options, Rows
 
 _EMBEDDED = re.compile(r"\{\s*\"[^{}]{2,20000}\}")
@@ -16,7 +16,7 @@ _EMBEDDED = re.compile(r"\{\s*\"[^{}]{2,20000}\}")
 
 def can_read(source: Source) -> bool:
     """Whether at least two of the first lines are JSON objects (or most of a short file)."""
-    if looks_binary(source.head) or "{" not in source.text_head:
+    if source.binary or "{" not in source.text_head:
         return False
     lines = [line for line in source.text_head.splitlines()[:200] if line.strip()]
     found = [o for line in lines if (o := _object(line)) is not None]

@@ -6,7 +6,7 @@ import re
 
 from traindx.importers import csvlog
 from traindx.importers.aliases import meaning
-from traindx.importers.source import Source, looks_binary
+from traindx.importers.source import Source
 from traindx.importers.table import Log, Options
 
 _NAME = re.compile(r"(val_)?[a-z][a-z0-9_]*")
@@ -14,7 +14,7 @@ _NAME = re.compile(r"(val_)?[a-z][a-z0-9_]*")
 
 def can_read(source: Source) -> bool:
     """Whether the header is epoch, losses and metrics, with val_ twins: what Keras writes."""
-    if looks_binary(source.head):
+    if source.binary:
         return False
     shape = csvlog.shape_for(source)
     if shape is None or not shape.named:

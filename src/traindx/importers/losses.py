@@ -9,7 +9,7 @@ import numpy as np
 from traindx import stats
 from traindx.importers import aliases, curves
 from traindx.importers.table import Track
-from traindx.run import Event, Matrix
+from traindx.run import Event, Floats, Ints, Matrix
 
 if TYPE_CHECKING:
     from traindx.importers.columns import Columns
@@ -272,6 +272,8 @@ class Losses:
             return
         starts = self._epoch_starts(series.steps)
         per = int(np.median(np.diff(starts))) if len(starts) >= 3 else None
+        if not per and _jumps(finite):
+            return
         form = stats.log_form(finite[: 4 * per] if per and per > 500 else finite[:20000], per)
         if form == "raw":
             return
@@ -288,7 +290,7 @@ class Losses:
         self.forms[signal] = "window-mean" if curves.typical_gap(series.steps.astype(np.float64)) > 1 else "raw"
         own.notes.append("the training loss was logged as a running mean over each epoch; the mean was undone")
 
-    def _epoch_starts(self, steps: np.ndarray) -> np.ndarray:
+    def _epoch_starts(self, steps: Ints) -> Ints:
         """Indexes of the records that begin an epoch, by the epoch column."""
         own = self.own
         name = next(iter(own.of_role("epoch")), None)
@@ -297,7 +299,7 @@ class Losses:
         epoch = np.floor(own.series(own.tracks[name]).at(steps))
         return np.concatenate([[0], np.flatnonzero(np.diff(epoch) > 0) + 1]).astype(np.int64)
 
-    def _undo(self, steps: np.ndarray, values: np.ndarray, starts: np.ndarray) -> np.ndarray | None:
+    def _undo(self, steps: Floats, values: Floats, starts: Ints) -> Floats | None:
         out = np.empty(len(values))
         before = steps[0] - curves.typical_gap(steps)
         for a, b in zip(starts, [*starts[1:], len(values)]):
@@ -336,7 +338,14 @@ class Losses:
         )
 
 
-def _averaged(values: np.ndarray, parts: int = 3) -> bool:
+def _jumps(values: Floats) -> bool:
+    """Whether steps of a curve undo each other, as those of raw noise do: lag-1 correlation -1/2, near 0 for an average."""
+    step = np.diff(values[len(values) // 4 :])
+    power = float(np.dot(step, step))
+    return power > 0 and float(np.dot(step[1:], step[:-1])) < -0.25 * power
+
+
+def _averaged(values: Floats, parts: int = 3) -> bool:
     """Whether a curve is smooth everywhere: neighbours agree in each part of what follows the first descent.
 
     One steep stretch makes the neighbours of a raw curve agree as well, so a single figure for the whole does not tell.

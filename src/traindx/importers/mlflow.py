@@ -24,9 +24,9 @@ def can_read(source: Source) -> bool:
     return {"runs", "metrics", "params"} <= sqlite.tables(source)
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder is one run of an `mlruns` store."""
-    return (folder / "metrics").is_dir() and (folder / "meta.yaml").is_file()
+def is_run(files: set[str], folders: set[str]) -> bool:
+    """Whether a folder with these entries is one run of an `mlruns` store."""
+    return "metrics" in folders and "meta.yaml" in files
 
 
 # -- folders

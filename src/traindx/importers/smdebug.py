@@ -20,9 +20,9 @@ MOST_FILES = 200_000
 _MODES = {b"1": b"train/", b"2": b"eval/"}
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder is such an output: events/ in numbered folders, and collections/ or index/."""
-    return (folder / "events").is_dir() and ((folder / "collections").is_dir() or (folder / "index").is_dir())
+def is_run(files: set[str], folders: set[str]) -> bool:
+    """Whether a folder with these entries is such an output: events/ beside collections/ or index/."""
+    return "events" in folders and bool(folders & {"collections", "index"})
 
 
 def read_folder(folder: Path) -> list[Log]:

@@ -112,6 +112,11 @@ class Source:
         """The first 64 KiB as text; a character cut at the end is left out."""
         return decode(self.head)
 
+    @cached_property
+    def binary(self) -> bool:
+        """Whether the file is hardly text."""
+        return looks_binary(self.head)
+
     def whole(self, limit: int = MAX_WHOLE) -> bytes:
         """All bytes up to `limit`."""
         with self.open() as file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from traindx.errors import NothingReadable
 from traindx.importers import csvlog
-from traindx.importers.source import MAX_CELLS, MAX_COLUMNS, Lines, Source, looks_binary
+from traindx.importers.source import MAX_CELLS, MAX_COLUMNS, Lines, Source
 from traindx.importers.table import Log, Options, clean_name, number
 from traindx.importers.tracks import Tracks
 
@@ -17,7 +17,7 @@ _RUNS = ("run", "run_id", "run_name", "run_uuid")
 
 def can_read(source: Source) -> bool:
     """Whether the header names a metric, a value and a step."""
-    if looks_binary(source.head):
+    if source.binary:
         return False
     shape = csvlog.shape_for(source)
     return shape is not None and shape.named and _places(shape.header) is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 from traindx.errors import NothingReadable
 from traindx.importers import axis, hparams, jsonlog
-from traindx.importers.source import MAX_WHOLE, Source, looks_binary
+from traindx.importers.source import MAX_WHOLE, Source
 from traindx.importers.table import Log, Options, Rows
 
 _SUMMARY = ("train_runtime", "total_flos", "train_samples_per_second")
@@ -28,11 +28,14 @@ _STATED = (
 )
 
 
+HEAD = 3  # records in which two runs that happen to begin alike will differ
+
+
 def can_read(source: Source) -> bool:
     """Whether the file holds a log history, whatever its name is."""
     text = source.text_head
     return (
-        not looks_binary(source.head)
+        not source.binary
         and jsonlog.first_value(text) == "{"
         and ('"log_history"' in text or source.stem == "trainer_state.json")
     )
@@ -80,31 +83,37 @@ def _logs(entries: list[dict[str, Any]], name: str, options: Options) -> list[Lo
 
 
 def merge(logs: list[Log]) -> list[Log]:
-    """One log for each run among the states of many checkpoints: states that begin with the same record are one run."""
-    runs: dict[str, list[Log]] = {}
-    for log in logs:
-        runs.setdefault(log.first, []).append(log)
-    out = []
-    for same in runs.values():
-        longest = max(same, key=lambda log: (log.points, log.source))
-        odd = sum(not _prefix(log, longest) for log in same if log is not longest)
-        if len(same) > 1:
-            longest.notes.append(f"{len(same)} checkpoints hold this run; the longest history was taken")
-        if odd:
-            longest.notes.append(
-                f"{odd} of them differ from it after some step: the run was resumed, and the longest history is believed"
-            )
-        out.append(longest)
-    return out
+    """One log for each run among the states of many checkpoints: states that begin with the same records are one run."""
+    runs: list[list[Log]] = []
+    by_first: dict[str, list[list[Log]]] = {}
+    for log in sorted(logs, key=lambda log: (-log.points, log.source)):
+        same = next((run for run in by_first.get(log.first, []) if _agree(log, run[0], HEAD)), None)
+        if same is None:
+            same = []
+            runs.append(same)
+            by_first.setdefault(log.first, []).append(same)
+        same.append(log)
+    return [_longest(same) for same in runs]
 
 
-def _prefix(short: Log, long: Log) -> bool:
-    """Whether a history is the beginning of another one."""
+def _longest(same: list[Log]) -> Log:
+    longest = same[0]
+    odd = sum(not _agree(log, longest) for log in same[1:])
+    if len(same) > 1:
+        longest.notes.append(f"{len(same)} checkpoints hold this run; the longest history was taken")
+    if odd:
+        longest.notes.append(f"{odd} of them differ from it after some step: the run was resumed, and the longest is believed")
+    return longest
+
+
+def _agree(short: Log, long: Log, most: int | None = None) -> bool:
+    """Whether a history is the beginning of another one, as far as its first `most` records show."""
     for name, track in short.tracks.items():
         other = long.tracks.get(name)
-        if other is None or len(other) < len(track):
+        count = len(track) if most is None else min(most, len(track))
+        if other is None or len(other) < count:
             return False
-        same = (other.values[: len(track)] == track.values) | (other.values[: len(track)] != other.values[: len(track)])
-        if not bool(same.all()):
+        mine, theirs = track.values[:count], other.values[:count]
+        if not bool(((mine == theirs) | ((mine != mine) & (theirs != theirs))).all()):
             return False
     return True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from traindx.importers import csvlog, settings_file
 from traindx.importers.aliases import meaning
-from traindx.importers.source import Source, looks_binary
+from traindx.importers.source import Source
 from traindx.importers.table import Log, Options
 
 
 def can_read(source: Source) -> bool:
     """Whether the header has the loss parts of a detector and its mAP."""
-    if looks_binary(source.head):
+    if source.binary:
         return False
     shape = csvlog.shape_for(source)
     if shape is None:

@@ -6,7 +6,7 @@ import re
 
 from traindx.importers import axis, csvlog
 from traindx.importers.jsondict import tag_of_name
-from traindx.importers.source import Source, looks_binary
+from traindx.importers.source import Source
 from traindx.importers.table import Log, Options, Rows
 
 _PANEL = re.compile(r"^(?P<run>.+) - (?P<metric>.+?)(?P<bound>__(MIN|MAX))?$")
@@ -14,7 +14,7 @@ _PANEL = re.compile(r"^(?P<run>.+) - (?P<metric>.+?)(?P<bound>__(MIN|MAX))?$")
 
 def can_read(source: Source) -> bool:
     """Whether the header is W&B's: _step or _timestamp, or "run - metric" columns; or TensorBoard's Wall time, Step, Value."""
-    if looks_binary(source.head):
+    if source.binary:
         return False
     shape = csvlog.shape_for(source)
     if shape is None:
