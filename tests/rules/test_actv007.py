@@ -45,3 +45,8 @@ def test_the_log_partition_sinks() -> None:
 def test_the_late_growth_of_healthy_classifiers_is_quiet() -> None:
     run = a_run(logz_mean=np.linspace(2, 13, 100), logit_maxabs=np.linspace(2, 30, 100), steps=np.arange(100) * 20)
     assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_logits_of_thousands_are_a_warning_in_any_precision() -> None:
+    assert next(rule.findings(logits(50_000))).severity is Severity.WARNING
+    assert next(rule.findings(logits(500))).severity is Severity.INFO

@@ -48,6 +48,7 @@ def output_logit_drift(
     run: Run,
     *,
     limit: float = 100.0,  # CATALOGUE
+    far: float = 1e4,  # [def] no probability needs logits of ten thousand, in any precision
     narrow: float = 64.0,  # bfloat16 has 8 bits: 0.25 spacing from 32 on, 0.5 from 64
     sunk: float = -20.0,  # CATALOGUE
     span: int = 1000,  # CATALOGUE: a drift over a thousand steps
@@ -62,6 +63,7 @@ def output_logit_drift(
             bits = {"bfloat16": 8, "float16": 11}.get(precision, 24)
             spacing = 2.0 ** (np.floor(np.log2(level)) - bits + 1)
             seen = {"level": level, "precision": precision, "spacing": float(spacing)}
+            severity = Severity.WARNING if level > far else severity
             yield Evidence(steps=(int(high.steps[0]), int(high.steps[-1])), severity=severity, facts=seen)
             return
     if len(low) >= 15 and low.steps[-1] - low.steps[0] >= span:
