@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -31,6 +32,8 @@ def main(argv: list[str] | None = None) -> int:
     scoring.add_argument(
         "--peer", help="score another tool instead: torchmortem, torch-audit, runmedic, training-doctor, trainpulse"
     )
+    paging = verbs.add_parser("page", help="the figures of everything judged so far, by whatever version")
+    paging.add_argument("--misses", type=Path, help="write what went wrong, case by case, to this file")
     storing = verbs.add_parser("store", help="keep small recorded runs of cases under tests/data/runs/")
     storing.add_argument("only", nargs="*")
     args = parser.parse_args(argv)
@@ -64,14 +67,22 @@ def _score(args: argparse.Namespace) -> int:
     if args.peer:
         from clinic import peers
 
-        lines = peers.run(args.peer, ask)
-    else:
-        lines = score.run(ask)
+        print(json.dumps(peers.run(args.peer, ask), indent=1))
+        return 0
+    lines = score.run(ask)
     print(figures.page(figures.summary(lines)))
     if args.misses:
         args.misses.write_text(score.misses(lines), encoding="utf-8")
     if args.name:
         print(f"written: {score.write(lines, args.name)}", file=sys.stderr)
+    return 0
+
+
+def _page(args: argparse.Namespace) -> int:
+    lines = score.latest()
+    print(figures.page(figures.summary(lines)))
+    if args.misses:
+        args.misses.write_text(score.misses(lines), encoding="utf-8")
     return 0
 
 

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from clinic import figures, score
 from clinic.case import HEALTHY, SICK, VERDICTS, Case, heal, written
 from clinic.generate import BASES, SEEDS, generated
 from clinic.judge import judge
 from clinic.operators import OPERATORS
-from clinic.patches import Inapplicable, after, constant
+from clinic.surgery import Inapplicable, after, constant
+
 from traindx import cause as causes_
 from traindx.rule import catalogue
 

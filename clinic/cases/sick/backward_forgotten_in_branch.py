@@ -28,8 +28,8 @@ USE_NOISE = False
 for epoch in range(40):
     net.train()
     total = 0.0
-    for i in range(0, 720, 48):
-        u, v = tt[i : i + 48], ss[i : i + 48]
+    for b in torch.randperm(720).split(48):
+        u, v = tt[b], ss[b]
         opt.zero_grad()
         if USE_NOISE:
             v = v + 0.1 * torch.randn_like(v)

@@ -31,9 +31,9 @@ net = Net()
 opt = torch.optim.Adam(net.parameters(), lr=5e-4)
 for epoch in range(16):
     net.train()
-    for i in range(0, 1500, 60):
+    for b in torch.randperm(1500).split(60):
         opt.zero_grad()
-        loss = nn.functional.cross_entropy(net(X[i : i + 60]), y[i : i + 60])
+        loss = nn.functional.cross_entropy(net(X[b]), y[b])
         loss.backward()
         opt.step()
     net.eval()

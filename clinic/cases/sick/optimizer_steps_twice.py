@@ -28,8 +28,8 @@ def main(epochs=12, bs=50):
     for e in range(epochs):
         model.train()
         losses = []
-        for i in range(0, 1400, bs):
-            losses.append(update(model, opt, x[i : i + bs], t[i : i + bs]))
+        for b in torch.randperm(1400).split(bs):
+            losses.append(update(model, opt, x[b], t[b]))
             opt.step()
         model.eval()
         with torch.no_grad():

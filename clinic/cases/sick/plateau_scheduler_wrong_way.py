@@ -14,9 +14,9 @@ opt = torch.optim.SGD(model.parameters(), lr=0.1)
 plateau = ReduceLROnPlateau(opt, mode="max", factor=0.3, patience=1)
 for epoch in range(30):
     model.train()
-    for i in range(0, 1440, 40):
+    for b in torch.randperm(1440).split(40):
         opt.zero_grad()
-        loss = nn.functional.cross_entropy(model(x[i : i + 40]), y[i : i + 40])
+        loss = nn.functional.cross_entropy(model(x[b]), y[b])
         loss.backward()
         opt.step()
     model.eval()

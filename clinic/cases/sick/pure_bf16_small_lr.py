@@ -13,8 +13,8 @@ model = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 128), nn.GEL
 opt = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.0)
 for epoch in range(20):
     model.train()
-    for i in range(0, 1408, 64):
-        loss = nn.functional.cross_entropy(model(x[i : i + 64]).float(), y[i : i + 64])
+    for b in torch.randperm(1408).split(64):
+        loss = nn.functional.cross_entropy(model(x[b]).float(), y[b])
         opt.zero_grad()
         loss.backward()
         opt.step()
