@@ -1,4 +1,4 @@
-"""The clinic keeps its own promises: every program has its truth, the truth fits the program, and a small sample runs end to end."""
+"""The clinic keeps its own promises: every program has its truth, the truth fits it, and a small sample runs end to end."""
 
 from __future__ import annotations
 
