@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 _C = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
 _READ: dict[torch.dtype, Any] = {dtype: kind.from_address for dtype, kind in _C.items()}
+_READ[torch.int64] = ctypes.c_int64.from_address
 _PLAIN = (Tensor, torch.nn.Parameter)
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _wrapped = torch._C._functorch.is_functorch_wrapped_tensor
@@ -40,7 +41,7 @@ def peek(tensor: Tensor) -> float | None:
         or _wrapped(tensor)
     ):
         return None
-    return read(tensor.data_ptr()).value
+    return float(read(tensor.data_ptr()).value)
 
 
 def peek_all(tensor: Tensor) -> list[float] | None:
@@ -120,11 +121,16 @@ def table(sketches: Sequence[Tensor]) -> Tensor:
 
 
 def quantiles(rows: Tensor, shares: Sequence[float], counts: Tensor) -> Tensor:
-    """Quantiles of each row of a padded table (nearest rank); `counts` are the entries of each row. (N, Q)"""
+    """Quantiles of each row of a padded table, linear between ranks; `counts` are the entries of each row. (N, Q)
+
+    >>> quantiles(torch.tensor([[3.0, 1.0, math.nan]]), [0.5], torch.tensor([2.0])).tolist()
+    [[2.0]]
+    """
     ordered = torch.sort(rows, dim=1).values  # NaN (padding) sorts last
     rank = torch.tensor(list(shares), dtype=torch.float32, device=rows.device)
-    index = ((counts.to(torch.float32).unsqueeze(1) - 1) * rank + 0.5).long()
-    return torch.gather(ordered, 1, index)
+    place = (counts.to(torch.float32).unsqueeze(1) - 1) * rank
+    low = torch.gather(ordered, 1, place.long())
+    return low + (place - place.floor()) * (torch.gather(ordered, 1, place.ceil().long()) - low)
 
 
 def kurtosis(rows: Tensor) -> Tensor:

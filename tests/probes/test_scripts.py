@@ -20,7 +20,9 @@ ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "COLUMNS": "
 
 def plain(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     script = SCRIPTS / f"{name}.py"
-    return subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=ENV, cwd=folder, timeout=120, check=False)
+    return subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, env=ENV, cwd=folder, timeout=120, check=False
+    )
 
 
 def observed(name: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -59,4 +61,11 @@ STEPS = {
 }  # fmt: skip
 STEPS["exits_early"] = 10
 ENDED = {"crash_at_step_3": "exception", "exits_early": "exit"}
-VALIDATIONS = {"plain_functions": 3, "handwritten_loss": 4, "eval_in_train_mode": 4, "tiny_gpt": 3, "vae_two_terms": 3, "teacher_student_ema": 4}
+VALIDATIONS = {
+    "plain_functions": 3,
+    "handwritten_loss": 4,
+    "eval_in_train_mode": 4,
+    "tiny_gpt": 3,
+    "vae_two_terms": 3,
+    "teacher_student_ema": 4,
+}

@@ -76,11 +76,10 @@ class Loop:
             self._recorder.event("backward_in_autocast", {})
         for owner in self._owners.values():
             now = _grad_state(owner.sentinel)
-            if now != owner.grad or now is None:  # cleared: set to None, or written over
-                owner.cleared = owner.waits
+            if now is None or now != owner.grad:  # cleared: set to None, or written over
+                owner.cleared = owner.waits = True
                 owner.stale = False
                 owner.grad = now
-                owner.waits = owner.waits or now is None
 
     def _backward_ended(self) -> None:
         for owner in self._owners.values():
@@ -94,6 +93,8 @@ class Loop:
 
     def _step_begins(self, optimizer: Any, closure: bool) -> None:
         owner = self._owners.setdefault(id(optimizer), _Owner())
+        if owner.cleared and not self._stage.step.zero_grads and optimizer is self._stage.primary:
+            self._stage.step.zero_grads = 1  # cleared by hand
         if not closure:
             if owner.backwards == self._backwards:
                 self._recorder.event("double_step", {})
@@ -132,9 +133,12 @@ class Loop:
             self._asleep = asleep if self._asleep is None else self._asleep & asleep
             row["loop/eval_submodules"] = len(asleep)
         owner = self._owners.get(id(self._stage.primary))
-        if not step.zero_grads and owner is not None and owner.cleared:
-            row["loop/zero_grads"] = 1.0
-        if _undivided(step.losses) and not (owner is not None and owner.touched):
+        if (
+            owner is not None
+            and not owner.touched
+            and self._steps.get(id(self._stage.primary), 0) > 1
+            and _undivided(step.losses)
+        ):
             self._recorder.event("accumulation_undivided", {"k": len(step.losses)})
         for scaler in self._scalers.values():
             if scaler.get("scale") is not None:
@@ -226,7 +230,7 @@ class Loop:
         """An outermost scheduler stepped."""
         self._stage.step.scheduler_steps += 1
         self._objects.add(id(scheduler))
-        if not self._stage.optimizers and not self._recorder.started:
+        if not self._steps:
             self._early_schedule = True
             self._recorder.event("scheduler_order", {})
 

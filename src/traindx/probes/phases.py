@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
 from typing import Any
@@ -37,6 +38,7 @@ class Phases:
         self._latest: Pass | None = None
         self._open: tuple[nn.Module, float, int, bool, bool] | None = None  # the outermost forward under way
         self._serial = self._batch = self._calls = 0
+        self._trained = -1  # the batch that was trained on last
         self._fetch_s = 0.0
         self._forced = False  # inside dx.validation()
         self._names: tuple[int, dict[int, str]] = (-1, {})
@@ -62,6 +64,7 @@ class Phases:
     def on_loader_end(self, loader: Any, complete: bool) -> None:
         """An iteration is over."""
         self._note(loader).batches = 0
+        self._loader = None
         self._recorder.tell("on_loader_end", loader, complete)
 
     def on_batch(self, loader: Any, batch: Any, begun: float, ended: float) -> None:
@@ -119,7 +122,7 @@ class Phases:
         this.batch = self._batch if loader is not None else 0
         self._latest = this
         self._stage.saw(module)
-        if phase == VAL:
+        if phase == VAL and not grad:
             self._evaluations.forward(this)
         else:
             self._passes = [*self._passes[-WAITING:], this]
@@ -142,7 +145,7 @@ class Phases:
             return VAL
         if grad:
             return VAL if loader is not None and loader.phase == VAL else TRAIN
-        if loader is not None and loader.train and any(p.batch == self._batch and p.phase == TRAIN for p in self._passes):
+        if loader is not None and (self._trained == self._batch or any(p.batch == self._batch for p in self._passes)):
             return OTHER  # a second look at a batch that is being trained on: teacher, target, metric
         return VAL
 
@@ -222,7 +225,7 @@ class Phases:
     def _settle(self, waiting: Pending, phase: str) -> None:
         if phase == VAL:
             self._evaluations.loss(waiting, self._latest)
-        elif phase == OTHER and isinstance(waiting.value, float) and waiting.value != waiting.value and waiting.node >= 0:
+        elif phase == OTHER and isinstance(waiting.value, float) and not math.isfinite(waiting.value) and waiting.node >= 0:
             self._recorder.event("nan_hidden", {"how": "skipped"})
         if waiting.call is not None:
             waiting.call.phase = phase
@@ -249,8 +252,7 @@ class Phases:
         for p in trained:
             self._train_pass(p)
         for w, mine in zip(waiting, used):
-            lost = w.of is not None and w.of not in trained
-            self._settle(w, TRAIN if mine else VAL if lost else OTHER)
+            self._settle(w, TRAIN if mine else VAL if w.of not in trained and _validates(w) else OTHER)
         if len(trained) < len(passes):
             for p in passes:
                 if p.grad and p not in trained and p.loader is not None and not p.loader.train:
@@ -272,6 +274,7 @@ class Phases:
 
     def _train_pass(self, p: Pass) -> None:
         p.phase = TRAIN
+        self._trained = p.batch
         self._stage.led_to_a_loss(p.model)
         if p.loader is not None:
             if not p.loader.train:
@@ -305,3 +308,14 @@ class Phases:
             self._settle(waiting, VAL if self._recorder.started else OTHER)
         self._pending = []
         self._evaluations.finish()
+
+
+def _validates(waiting: Pending) -> bool:
+    """Whether a loss with a graph that no backward claimed was a validation: not on training data, and finite.
+
+    A loss that is not finite was skipped on purpose, one on the training loader's data for reasons of the script's own.
+    """
+    if isinstance(waiting.value, float) and not math.isfinite(waiting.value):
+        return False
+    of = waiting.of
+    return of is not None and (of.loader is None or not of.loader.train)

@@ -54,6 +54,7 @@ class Recorder:
         self.off = False
         self.busy = False
         self.spent_s = 0.0  # since the last step was booked
+        self.on_step: list[Callable[[int, Mapping[str, Any]], None]] = []  # called with each update's plain numbers
         self.sources: list[Callable[[], Mapping[str, Any]]] = []  # facts of the story
         self.on_nonfinite: list[Callable[[Scene, str], None]] = []  # forensics: called once, at the first bad loss or gradient
         self._probes, self.failures = every_probe() if probes is None else (list(probes), [])
@@ -228,6 +229,8 @@ class Recorder:
         """The update of `scene.step` was made: send its record, go to the next step, decide how closely to look."""
         scene = self.scene
         self._row.update(row)
+        for listener in self.on_step:
+            listener(scene.step, self._row)
         self.send(scene.step)
         self.governor.account(scene.step, step_s - aside_s, self.spent_s, scene.full)
         self.spent_s = 0.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
+from torch.optim import Optimizer
 
 from traindx.probes.names import unwrapped
 from traindx.probes.recorder import Recorder
@@ -37,6 +39,8 @@ class Stage:
         self._mode_modules: list[tuple[str, weakref.ref[nn.Module]]] = []
         if models:
             self.refresh()
+        if not optimizers and not self.optimizers_built:  # those that were built before we came count as well
+            self.optimizers_built = sum(issubclass(type(thing), Optimizer) for thing in gc.get_objects())
 
     @property
     def models(self) -> list[nn.Module]:

@@ -33,7 +33,8 @@ LOSSES = (
 )  # fmt: skip
 
 Function = Callable[..., Any]
-_ACTIVATION_MODULES = str(Path("nn", "modules", "activation.py"))  # nn.ReLU is seen as a module already
+# nn.ReLU is seen as a module, F.relu at its own entry
+_SEEN_OTHERWISE = (str(Path("nn", "modules", "activation.py")), str(Path("nn", "functional.py")))
 _compiling = torch.compiler.is_compiling
 _graph_task = torch._C._current_graph_task_id  # -1 outside a backward; checkpointing runs forwards inside one
 
@@ -249,7 +250,7 @@ def _attention(patches: Patches) -> None:
 
     def maker(kind: str) -> Callable[[Function], Function]:
         def after(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if patches.deep and args and not sys._getframe(2).f_code.co_filename.endswith(_ACTIVATION_MODULES):
+            if patches.deep and args and not sys._getframe(2).f_code.co_filename.endswith(_SEEN_OTHERWISE):
                 patches.report("activation_called", kind, args[0], out)
 
         return partial(around, after=after)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+import sys
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
 
 from traindx import diagnosis as diagnosis_
+from traindx import settings as settings_
 from traindx.errors import UsageError
 from traindx.probes import session
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
+from traindx.probes.attach import Observer, attach, detach
+from traindx.probes.recorder import Recorder, say
+from traindx.probes.sink import DiskSink
+from traindx.probes.stopping import should_stop
 from traindx.probes.story import clock
 from traindx.run import Run
+
+_open: list[weakref.ref[Watch]] = []
 
 
 def watch(
@@ -24,69 +33,126 @@ def watch(
     dir: str | os.PathLike[str] | None = None,
     budget: float | None = 0.01,
     log_every: int = 0,
-    **more: Any,
+    name: str | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> Watch:
-    """Observe the training of these models with these optimizers, until the block ends or `close()` is called."""
-    return Watch(*things, dir=dir, budget=budget, log_every=log_every, **more)
+    """Observe the training of these models with these optimizers, until the block ends or `close()` is called.
+
+    `dir` is where the record goes, `budget` the share of step time observing may cost (None: everything every step),
+    `log_every` prints a line every so many steps, `facts` states what only you know (`{"rl": True}`).
+    Watching the same model again closes the earlier watch, so that a notebook cell can be run twice.
+    """
+    models, optimizers = _sorted(things)
+    if log_every < 0:
+        raise UsageError(f"log_every counts steps and cannot be negative; got {log_every}")
+    if budget is not None and not 0 <= budget <= 1:
+        raise UsageError(f"budget is a share of step time between 0 and 1, or None; got {budget}")
+    for other in [w for r in _open if (w := r()) is not None]:
+        if other.open and any(m is n for m in models for n in other.models):
+            other.close()
+    dx = Watch(models, optimizers, dir, budget, log_every, name, facts or {})
+    _open[:] = [r for r in _open if (w := r()) is not None and w.open] + [weakref.ref(dx)]
+    return dx
 
 
 class Watch:
     """The handle `traindx.watch` gives: a context manager, or an object to `close()`."""
 
     def __init__(
-        self, *things: Any, dir: str | os.PathLike[str] | None = None, budget: float | None = 0.01, log_every: int = 0
+        self,
+        models: list[nn.Module],
+        optimizers: list[Any],
+        dir: str | os.PathLike[str] | None,
+        budget: float | None,
+        log_every: int,
+        name: str | None,
+        facts: Mapping[str, Any],
     ) -> None:
-        models, optimizers = _sorted(things)
-        self._recorder = Recorder(budget=budget)
-        self._recorder.scene.facts.update(session.about(None, []))
+        self._models = [weakref.ref(m) for m in models]
+        self._observer: Observer | None = None
+        self._recorder: Recorder | None = None
+        self._last: Run | None = None
+        self.open = not settings_.Settings().disabled
+        if not self.open:
+            return
+        script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else ""
+        own = name or (script if script not in ("", "-c", "-m", "ipykernel_launcher") else "run")
+        sink = DiskSink(session.folder(own, dir), own, session.rank())
+        self._recorder = Recorder(sink, budget=budget)
+        self._recorder.scene.facts.update(session.about(sys.argv[0] if sys.argv else None, sys.argv[1:]))
+        self._recorder.scene.facts.update(facts)
+        if log_every:
+            self._recorder.on_step.append(_Lines(log_every))
         self._observer = attach(self._recorder, models=models, optimizers=optimizers)
-        self._open = True
+
+    @property
+    def models(self) -> list[nn.Module]:
+        """The watched models that are still alive."""
+        return [m for r in self._models if (m := r()) is not None]
+
+    @property
+    def dir(self) -> Path | None:
+        """Where the record is."""
+        return self._recorder.sink.path if self._recorder is not None else None  # type: ignore[attr-defined]
 
     def __enter__(self) -> Watch:
         return self
 
-    def __exit__(self, *why: Any) -> None:
-        self.close("exception" if why[0] is not None else "closed")
+    def __exit__(self, kind: Any, error: BaseException | None, tb: Any) -> None:
+        if error is not None and self.open and self._recorder is not None:
+            told = session.told(error)
+            self._recorder.scene.fact("exception", told)
+            self._recorder.event("exception", told)
+        self.close("closed" if error is None else "exception")
 
     def close(self, how: str = "closed") -> None:
-        """Stop observing, undo every patch, complete the record."""
-        if not self._open:
+        """Stop observing, undo every patch, complete the record. Closing twice does nothing."""
+        if not self.open or self._observer is None or self._recorder is None:
             return
-        self._open = False
+        self.open = False
         detach(self._observer)
         self._recorder.close(how)
 
     def log(self, **metrics: Any) -> None:
         """Record what you measured yourself; tensors are welcome and are not waited for."""
-        for name, value in metrics.items():
-            self._observer("on_metric", name, value)
+        if self.open and self._observer is not None:
+            for name, value in metrics.items():
+                self._observer.told("on_metric", name, value)
 
-    def batches(self, loader: Any) -> Iterator[Any]:
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """Iterate over `loader`, timing it and looking at the batches."""
-        self._observer("on_loader", loader)
+        observer = self._observer if self.open else None
         iterator = iter(loader)
+        if observer is None or type(iterator).__module__.startswith("torch.utils.data"):
+            yield from iterator  # a DataLoader is seen already
+            return
+        observer.told("on_loader", loader)
         while True:
             begun = clock()
             try:
                 batch = next(iterator)
             except StopIteration:
-                self._observer("on_loader_end", loader, True)
+                observer.told("on_loader_end", loader, True)
                 return
-            self._observer("on_batch", loader, batch, begun, clock())
+            observer.told("on_batch", loader, batch, begun, clock())
             yield batch
 
     @contextmanager
     def validation(self) -> Iterator[None]:
-        """What runs inside this block is validation, whatever it looks like."""
-        self._observer("validation_begins")
+        """What runs inside this block is one validation, whatever it looks like."""
+        if self.open and self._observer is not None:
+            self._observer.told("validation_begins")
         try:
             yield
         finally:
-            self._observer("validation_ends")
+            if self.open and self._observer is not None:
+                self._observer.told("validation_ends")
 
     def run(self) -> Run:
         """What was recorded so far."""
-        if self._open:
+        if self._recorder is None:
+            return Run()
+        if self.open:
             self._recorder.flush()
         return self._recorder.sink.run()
 
@@ -94,6 +160,65 @@ class Watch:
     def diagnosis(self) -> diagnosis_.Diagnosis:
         """What ails the run so far."""
         return diagnosis_.diagnose(self.run())
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the validation loss has risen beyond its noise while training went on (never acts by itself)."""
+        return should_stop(self.run()) if self._recorder is not None else False
+
+    def summary(self) -> str:
+        """The run in a few lines: steps, losses, gradient norm, what observing cost."""
+        run = self.run()
+        train, val, norm = run.series("loss/train"), run.series("loss/val"), run.series("grad_norm")
+        lines = [f"{len(train)} steps, loss {_number(train.values[:1])} → {_number(train.values[-1:])}"]
+        if len(val):
+            best = int(val.values.argmin())
+            lines.append(
+                f"validation {_number(val.values[-1:])}, best {_number(val.values[best : best + 1])} at step {val.steps[best]}"
+            )
+        if len(norm):
+            lines.append(f"gradient norm {_number(norm.values[-1:])}")
+        cost = run.fact("cost") or {}
+        lines.append(f"observing took {100 * float(cost.get('share', 0.0)):.2g} % of the time; record in {self.dir}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<traindx.watch {'open' if self.open else 'closed'}: {self.dir}>"
+
+
+def _number(values: Any) -> str:
+    return f"{float(values[0]):.4g}" if len(values) else "–"
+
+
+class _Lines:
+    """One line every `every` steps: loss and where it goes, gradient norm, how often it was clipped, learning rate."""
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._losses: list[float] = []
+        self._level: float | None = None
+        self._clipped = self._clips = 0
+
+    def __call__(self, step: int, row: Mapping[str, Any]) -> None:
+        loss, norm, limit = row.get("loss/train"), row.get("clip/norm", row.get("grad_norm")), row.get("clip/threshold")
+        if isinstance(loss, float):
+            self._losses.append(loss)
+        over = isinstance(norm, float) and isinstance(limit, float) and norm > limit
+        self._clips += isinstance(limit, float)
+        self._clipped += over
+        if (step + 1) % self._every:
+            return
+        mean = sum(self._losses) / len(self._losses) if self._losses else math.nan
+        trend = "" if self._level is None else " ↓" if mean < self._level else " ↑"
+        self._level, self._losses = mean, []
+        words = [f"step {step + 1}: loss {mean:.4g}{trend}"]
+        if isinstance(norm, float):
+            words.append(f"grad {norm:.3g}{' [CLIPPED]' if over else ''}")
+        if self._clips:
+            words.append(f"clipped {100 * self._clipped / self._clips:.0f} %")
+        if isinstance(row.get("lr"), float):
+            words.append(f"lr {row['lr']:.3g}")
+        say("traindx: " + " · ".join(words))
 
 
 def _sorted(things: tuple[Any, ...]) -> tuple[list[nn.Module], list[Any]]:

@@ -1,0 +1,60 @@
+"""What the tests of observation share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+from traindx.probes.attach import PATCHES, attach, detach
+from traindx.probes.recorder import Recorder
+from traindx.run import Run
+
+torch.set_num_threads(1)
+
+
+class Seen:
+    """A recorder under observation, and what it recorded."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    @property
+    def run(self) -> Run:
+        if not self.recorder._closed:
+            self.recorder.flush()
+        return self.recorder.sink.run()
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return [dict(e.data) for e in self.run.events_of(kind)]
+
+
+@contextmanager
+def observing(**options: Any) -> Iterator[Seen]:
+    """Observe what happens inside, in memory; fails when a probe failed."""
+    options.setdefault("budget", None)
+    recorder = Recorder(**options)
+    observer = attach(recorder)
+    try:
+        yield Seen(recorder)
+    finally:
+        detach(observer)
+        recorder.close()
+    assert not recorder.failures, [(f.probe, f.moment, f.error, f.traceback) for f in recorder.failures]
+
+
+@pytest.fixture
+def observe() -> Callable[..., Any]:
+    return observing
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    call = torch.nn.Module.__call__
+    yield
+    assert torch.nn.Module.__call__ is call
+    assert PATCHES.observers == ()
+    assert PATCHES._patches == []
