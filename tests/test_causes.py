@@ -50,6 +50,11 @@ def test_is_a_likelihood_with_a_prior(cause: Cause) -> None:
 
 
 @every_cause
+def test_its_witnesses_are_what_it_makes_most_likely(cause: Cause) -> None:
+    assert set(cause.witness) <= {*cause.likely, *map(_code, cause.likely)}
+
+
+@every_cause
 def test_reads_as_a_sentence(cause: Cause) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", cause.name)
     assert cause.title[0].islower() or cause.title.split()[0] in ("Adam's", "BatchNorm's", "NaNs")

@@ -68,6 +68,7 @@ class Cause:
     verdict: str  # fix-and-resume, restart, fix-evaluation, stop-keep-best, wait
     cure: str  # what to do; {named} values are filled from the findings' facts where they exist
     refutes: tuple[str, ...] = ()  # codes whose presence speaks against it
+    witness: tuple[str, ...] = ()  # without one of these found it is not considered; empty: symptoms alone may suggest it
     settle: str = ""  # the trial that would settle it
     cost_steps: int = 0  # what that trial costs
     not_yet: tuple[str, ...] = ()  # contraindications

@@ -89,3 +89,10 @@ def test_the_limit_is_the_users() -> None:
     weak = {**EMPTY, "score": 0.118}
     assert not list(rule.findings(_run(0.10, data__label_probe=weak)))
     assert list(rule.findings(_run(0.10, data__label_probe=weak), z=4.0))
+
+
+def test_lopsided_classes_leave_a_probe_without_power() -> None:
+    lopsided = {"data.class_counts": {"0": 950, "1": 50}, "data.val_class_counts": {"0": 950, "1": 50}}
+    flat = {**EMPTY, "score": 0.95, "null_mean": 0.95, "null_sd": 1e-16}
+    run = _run(0.95, data__label_probe=flat).with_(facts=lopsided)
+    assert rule.outcome(run).status is Status.UNSURE

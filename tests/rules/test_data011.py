@@ -66,3 +66,11 @@ def test_vocabularies_and_many_classes_are_not_judged() -> None:
 
 def test_few_labels_leave_it_unsure() -> None:
     assert rule.outcome(_run({"0": 98, "1": 2})).status is Status.UNSURE
+
+
+def test_the_same_answer_to_every_training_sample_is_harm_too() -> None:
+    run = a_run({"batch/size": np.full(50, 32.0), "output_top_share": np.ones(30)}, facts={"data.class_counts": RARE})
+    [found] = rule.findings(run)
+    assert found.variant == "harm" and found.severity is Severity.WARNING
+    mixed = a_run({"batch/size": np.full(50, 32.0), "output_top_share": np.full(30, 0.95)}, facts={"data.class_counts": RARE})
+    assert [f.severity for f in rule.findings(mixed)] == [Severity.INFO]

@@ -43,8 +43,16 @@ def test_a_buffer_that_fills_up_is_no_leak() -> None:
 
 
 def test_three_censuses_are_too_few() -> None:
-    assert rule.outcome(_run(graph_nodes=[5, 55, 105])).status is Status.BLIND
+    assert rule.outcome(_run(graph_nodes=[5])).status is Status.BLIND
     assert rule.outcome(_run(graph_nodes=[5, 55, 105, 155])).status is Status.CLEAR  # the first one does not count
+
+
+def test_losses_kept_with_their_graphs_show_in_two_censuses() -> None:
+    kept = a_run({"mem/graph_tensors": Series(np.array([20, 799]), np.array([22.0, 801.0]))})
+    [found] = rule.findings(kept)
+    assert found.variant == "held" and found.severity is Severity.WARNING and "1 per step" in found.message
+    few = a_run({"mem/graph_tensors": Series(np.array([20, 799]), np.array([22.0, 40.0]))})
+    assert rule.outcome(few).status is Status.CLEAR
 
 
 def test_memory_of_the_accelerator() -> None:

@@ -11,4 +11,5 @@ accumulation_token_norm = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Divide the summed token losses by the valid tokens of the whole update.",
+    witness=("TUNE009",),
 )

@@ -22,5 +22,6 @@ accumulation_undivided = Cause(
     verdict="fix-and-resume",
     cure="Divide the loss by the number of micro-batches before backward, or the learning rate by it.",
     refutes=("WIRE011:double", "WIRE004"),
+    witness=("WIRE011:undivided",),
     change={"lr": "divided"},
 )

@@ -16,6 +16,10 @@ adam_stale_moments = Cause(
     verdict="fix-and-resume",
     cure="Lower β₂ from .999 to .95–.99[[, first for {where}]], and clip gradients at their 95 % quantile.",
     refutes=("DATA001:nonfinite", "WIRE004"),
+    witness=(
+        "OPTM007",
+        "LOSS006",
+    ),
     settle="fix",
     cost_steps=400,
     change={"beta2": 0.95, "clip": "p95"},

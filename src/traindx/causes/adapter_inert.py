@@ -18,4 +18,5 @@ adapter_inert = Cause(
     verdict="restart",
     cure="Check target_modules and the active adapter; enable_input_require_grads with checkpointing; optimizer after "
     "adapters.",
+    witness=("TUNE005",),
 )

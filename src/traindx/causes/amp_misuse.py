@@ -19,4 +19,5 @@ amp_misuse = Cause(
     verdict="fix-and-resume",
     cure="autocast around forward and loss, scaler.scale(loss).backward(), scaler.unscale_, clip, scaler.step, "
     "scaler.update; bf16 needs no scaler.",
+    witness=("NUMR009",),
 )

@@ -19,6 +19,7 @@ attention_collapse = Cause(
     verdict="fix-and-resume",
     cure="Normalise queries and keys (QK-norm) or cap the logits at 50, lower the rate by 3, warm up longer.",
     refutes=("WIRE017",),
+    witness=("ACTV006",),
     settle="fix",
     cost_steps=400,
     poisons=True,

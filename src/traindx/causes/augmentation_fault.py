@@ -15,6 +15,7 @@ augmentation_fault = Cause(
     verdict="fix-evaluation",
     cure="Validation without random transforms; random numbers drawn per call and per worker; half the strength if "
     "training cannot fit.",
+    witness=("DATA009",),
     settle="regularisers-off",
     cost_steps=400,
 )

@@ -23,5 +23,9 @@ bad_data_values = Cause(
     prior=1.2,
     verdict="fix-and-resume",
     cure="Drop or repair[[ {where}]]; check every batch for finite values; resume from before the first of them was used.",
+    witness=(
+        "DATA001",
+        "NUMR001:batch",
+    ),
     poisons=True,
 )

@@ -27,6 +27,7 @@ bad_initialisation = Cause(
     cure="Initialise with kaiming_normal_ (ReLU), xavier (tanh) or std .02 (transformers)[[, first {where}]]; scale "
     "residual branches by 1/√(2L); the last layer by .1.",
     refutes=("DATA002", "WIRE007:sum", "WGHT004"),
+    witness=("WGHT005",),
     settle="loss-at-init",
     cost_steps=15,
     change={"init": "kaiming"},

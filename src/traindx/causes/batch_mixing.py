@@ -18,6 +18,7 @@ batch_mixing = Cause(
     prior=0.5,
     verdict="restart",
     cure="Check dim= of softmax and norms and every view, reshape and permute: the batch axis must stay the batch axis.",
+    witness=("WIRE009",),
     settle="dependency",
     cost_steps=2,
 )

@@ -16,6 +16,7 @@ batch_size_changed = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Scale the learning rate with the batch: by k for SGD, by √k for Adam[[ (times {needed})]], with a new warm-up.",
+    witness=("OPTM011",),
     settle="noise-scale",
     cost_steps=50,
     change={"lr": "scaled"},

@@ -26,6 +26,7 @@ batchnorm_statistics = Cause(
     cure="Recompute the statistics over 200 training batches, set momentum to .1; below 8 samples per device use "
     "GroupNorm or SyncBatchNorm.",
     refutes=("EVAL001", "DATA008", "WIRE005"),
+    witness=("ACTV008",),
     settle="mode-gap",
     cost_steps=20,
     not_yet=("do not regularise: training is fine",),

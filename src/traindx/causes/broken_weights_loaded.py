@@ -16,4 +16,5 @@ broken_weights_loaded = Cause(
     verdict="restart",
     cure="Load an earlier checkpoint whose weights and optimizer state are finite.",
     refutes=("DATA001",),
+    witness=("NUMR003:loaded",),
 )

@@ -22,4 +22,9 @@ class_imbalance = Cause(
     cure="Weight the classes (∝ 1/√n[[, about {weight} for class {smallest}]]) or sample them evenly; watch balanced "
     "accuracy, F1 or average precision.",
     refutes=("DATA004", "OPTM001", "OPTM002", "WIRE006", "LOSS002"),
+    witness=(
+        "DATA011",
+        "EVAL004:majority",
+        "EVAL004:class",
+    ),
 )

@@ -12,4 +12,5 @@ copying = Cause(
     prior=0.2,
     verdict="fix-and-resume",
     cure="pin_memory and non_blocking copies, one memory format, torch.compile to fuse.",
+    witness=("PERF010",),
 )

@@ -28,4 +28,5 @@ data_not_shuffled = Cause(
     verdict="fix-and-resume",
     cure="shuffle=True on the training loader (set_epoch under a distributed sampler; a buffer ten times a class's run "
     "for streams).",
+    witness=("DATA005",),
 )

@@ -27,6 +27,7 @@ dead_units = Cause(
     cure="Lower the learning rate and start again, or re-initialise the units[[ of {where}]]; LeakyReLU or GELU, "
     "biases at zero, normalisation before the activation.",
     refutes=("WGHT004", "WIRE003"),
+    witness=("ACTV001",),
     settle="overfit",
     cost_steps=300,
     poisons=True,

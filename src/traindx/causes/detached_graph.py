@@ -22,6 +22,7 @@ detached_graph = Cause(
     verdict="restart",
     cure="Remove the cut[[ at {where}]]: detach(), .item(), .data, NumPy, argmax or no_grad between the parameters and "
     "the loss.",
+    witness=("WIRE003",),
     settle="one-step",
     cost_steps=2,
 )

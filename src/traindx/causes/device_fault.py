@@ -12,6 +12,7 @@ device_fault = Cause(
     prior=0.1,
     verdict="fix-and-resume",
     cure="Repeat the step on another device; drain the node.",
+    witness=("DIST007",),
     settle="determinism",
     cost_steps=6,
     regimes=(

@@ -11,4 +11,5 @@ diffusion_target_wrong = Cause(
     prior=0.2,
     verdict="restart",
     cure="Check ε- or v-target, the schedule and the weighting of time steps.",
+    witness=("SPEC007",),
 )

@@ -23,6 +23,7 @@ double_activation = Cause(
     prior=1.0,
     verdict="restart",
     cure="Feed the loss logits: remove the softmax or sigmoid at the end of the model[[ ({where})]].",
+    witness=("WIRE006",),
     settle="overfit",
     cost_steps=300,
 )

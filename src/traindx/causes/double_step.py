@@ -19,4 +19,5 @@ double_step = Cause(
     verdict="fix-and-resume",
     cure="Step once per backward: remove the second optimizer.step().",
     refutes=("WIRE011:undivided", "WIRE016"),
+    witness=("WIRE011:double",),
 )

@@ -11,4 +11,5 @@ eos_never_learned = Cause(
     prior=0.4,
     verdict="fix-and-resume",
     cure="A padding id of its own, masking by attention_mask, the end token appended to every answer.",
+    witness=("TUNE004",),
 )

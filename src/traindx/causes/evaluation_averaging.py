@@ -12,4 +12,5 @@ evaluation_averaging = Cause(
     prior=0.4,
     verdict="fix-evaluation",
     cure="Sum loss × samples, divide by the samples, reset for every evaluation.",
+    witness=("EVAL008",),
 )

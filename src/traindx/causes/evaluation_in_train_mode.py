@@ -20,4 +20,5 @@ evaluation_in_train_mode = Cause(
     cure="model.eval() and torch.inference_mode() around the evaluation, model.train() after it; recompute BatchNorm "
     "statistics if they were changed.",
     refutes=("WIRE016",),
+    witness=("EVAL009",),
 )

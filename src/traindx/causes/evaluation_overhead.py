@@ -11,4 +11,5 @@ evaluation_overhead = Cause(
     prior=0.4,
     verdict="fix-and-resume",
     cure="Evaluate less often or on a fixed part, save only the last and the best, log every 50 steps.",
+    witness=("PERF008",),
 )

@@ -31,6 +31,10 @@ exploding_gradients = Cause(
     cure="Clip gradients[[ at {clip}]], the 95 % quantile of healthy norms; orthogonal or identity initialisation and "
     "shorter windows for recurrent nets.",
     refutes=("WIRE004", "WIRE011", "DATA001:nonfinite", "WIRE007:sum", "DATA002"),
+    witness=(
+        "GRAD002",
+        "ACTV004:explodes",
+    ),
     settle="clip",
     cost_steps=100,
     not_yet=("do not only lower the rate: the next long sequence explodes again",),

@@ -19,6 +19,10 @@ finetune_too_hot = Cause(
     verdict="restart",
     cure="1e-5 to 5e-5 for full tuning, 1e-4 to 2e-4 for LoRA, warm-up 3–10 %, one to three epochs; keep the "
     "checkpoint with the best validation[[ (step {best_step})]].",
+    witness=(
+        "TUNE006",
+        "TUNE001",
+    ),
     settle="lr-tenth",
     cost_steps=200,
     poisons=True,

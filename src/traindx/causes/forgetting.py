@@ -12,6 +12,7 @@ forgetting = Cause(
     prior=0.4,
     verdict="stop-keep-best",
     cure="Rate ÷ 3–10, fewer epochs, LoRA, 5–20 % old data, or interpolate with the old weights (α = .5–.8).",
+    witness=("TUNE001",),
     settle="base-pipeline",
     cost_steps=1,
 )

@@ -20,4 +20,5 @@ frozen_parameters = Cause(
     verdict="fix-and-resume",
     cure="Set requires_grad=True[[ on {where}]] and give them to the optimizer.",
     refutes=("WIRE001",),
+    witness=("WIRE002",),
 )

@@ -12,4 +12,5 @@ gan_discriminator_wins = Cause(
     prior=0.4,
     verdict="fix-and-resume",
     cure="TTUR, R1 with γ = 10, spectral norm, label smoothing .9.",
+    witness=("SPEC001",),
 )

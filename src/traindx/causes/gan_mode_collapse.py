@@ -13,5 +13,6 @@ gan_mode_collapse = Cause(
     prior=0.4,
     verdict="restart",
     cure="Minibatch deviation, a larger batch, R1.",
+    witness=("SPEC002",),
     poisons=True,
 )

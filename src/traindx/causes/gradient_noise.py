@@ -15,6 +15,7 @@ gradient_noise = Cause(
     verdict="fix-and-resume",
     cure="Use four to eight times the batch (or accumulate), decay the learning rate, or average the weights.",
     refutes=("DATA004", "OPTM001", "LOSS001"),
+    witness=("GRAD005",),
     settle="noise-scale",
     cost_steps=50,
     change={"batch": 4},

@@ -12,6 +12,7 @@ gradients_not_synced = Cause(
     prior=0.4,
     verdict="restart",
     cure="Call the DDP wrapper, not .module; no_sync only on all but the last micro-batch.",
+    witness=("DIST003",),
     regimes=(
         "world_size",
         "distributed",

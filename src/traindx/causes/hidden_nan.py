@@ -18,6 +18,7 @@ hidden_nan = Cause(
     prior=0.6,
     verdict="fix-and-resume",
     cure="Remove nan_to_num and the skipping, let the first one show, and mend what makes it.",
+    witness=("NUMR008",),
     settle="nan-replay",
     cost_steps=3,
 )

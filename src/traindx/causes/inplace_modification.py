@@ -11,4 +11,5 @@ inplace_modification = Cause(
     prior=0.4,
     verdict="fix-and-resume",
     cure="Write out of place, or clone before the change[[ ({where})]].",
+    witness=("NUMR010",),
 )

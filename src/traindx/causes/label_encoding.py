@@ -20,6 +20,7 @@ label_encoding = Cause(
     verdict="restart",
     cure="Map labels to 0 … C−1 with one table for training and validation, set ignore_index for 'no label', use a "
     "loss made for them.",
+    witness=("DATA003",),
     settle="overfit",
     cost_steps=300,
 )

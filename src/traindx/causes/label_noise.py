@@ -19,6 +19,7 @@ label_noise = Cause(
     cure="Review the conflicting samples, keep the majority or drop them; label smoothing .1 or a robust loss for what "
     "remains.",
     refutes=("DATA006",),
+    witness=("DATA010",),
     settle="overfit",
     cost_steps=300,
 )

@@ -14,4 +14,5 @@ launch_bound = Cause(
     verdict="fix-and-resume",
     cure="A larger batch, torch.compile, a fused optimizer, bf16.",
     refutes=("PERF001",),
+    witness=("PERF005",),
 )

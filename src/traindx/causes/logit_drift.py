@@ -14,6 +14,7 @@ logit_drift = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Add a z-loss of 1e-4, compute logits and loss in fp32, decay the head's weights.",
+    witness=("ACTV007",),
     settle="precision",
     cost_steps=4,
 )

@@ -18,4 +18,5 @@ loss_broadcast = Cause(
     prior=0.8,
     verdict="restart",
     cure="Give both the same shape: squeeze the predictions or unsqueeze the targets.",
+    witness=("WIRE008",),
 )

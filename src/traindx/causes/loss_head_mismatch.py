@@ -24,6 +24,7 @@ loss_head_mismatch = Cause(
     verdict="restart",
     cure="Choose the pair that belongs together (logits with cross_entropy, one output per class on axis 1; a linear "
     "head for unbounded targets).",
+    witness=("WIRE007",),
     settle="overfit",
     cost_steps=300,
 )

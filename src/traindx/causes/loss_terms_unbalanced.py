@@ -17,6 +17,7 @@ loss_terms_unbalanced = Cause(
     verdict="restart",
     cure="Weight the terms until their gradients on the shared layers are comparable[[ ({where} is starved)]], or "
     "standardise the targets of the large one.",
+    witness=("GRAD006",),
     settle="fix",
     cost_steps=400,
     not_yet=("auxiliary terms that are meant to be tiny stay tiny",),

@@ -16,6 +16,7 @@ low_precision_weights = Cause(
     prior=0.4,
     verdict="fix-and-resume",
     cure="Keep fp32 master weights (autocast instead of .bfloat16()), or round stochastically.",
+    witness=("NUMR007",),
     settle="precision",
     cost_steps=4,
     change={"precision": "fp32-master"},

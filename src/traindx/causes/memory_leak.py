@@ -14,4 +14,5 @@ memory_leak = Cause(
     prior=0.8,
     verdict="fix-and-resume",
     cure="Keep numbers, not tensors: .item() or .detach() on what is collected[[ ({where})]].",
+    witness=("PERF002",),
 )

@@ -12,4 +12,5 @@ memory_pressure = Cause(
     verdict="fix-and-resume",
     cure="Half the micro-batch with twice the accumulation, activation checkpointing, even lengths, expandable_segments:True.",
     refutes=("PERF002:graph",),
+    witness=("PERF003",),
 )

@@ -14,5 +14,6 @@ metric_bug = Cause(
     verdict="fix-evaluation",
     cure="Recompute[[ {where}]] from the predictions of one pass: axis of argmax, threshold on logits, label offset, "
     "ignored positions.",
+    witness=("EVAL003",),
     not_yet=("do not touch the training",),
 )

@@ -11,4 +11,5 @@ moe_router_collapse = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Balance loss 1e-2, router z-loss 1e-3, capacity 1.25.",
+    witness=("SPEC005",),
 )

@@ -15,6 +15,7 @@ norm_gains_drift = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Leave gains out of weight decay and give them a tenth of the learning rate[[ ({where})]].",
+    witness=("WGHT003",),
     settle="regularisers-off",
     cost_steps=400,
     change={"weight_decay": "off-gains"},

@@ -19,4 +19,9 @@ optimizer_group_fault = Cause(
     cure="Give every parameter to exactly one group with its own learning rate[[ (look at {where})]], and let the "
     "scheduler cover all groups.",
     refutes=("REPR003", "OPTM010:stateless"),
+    witness=(
+        "OPTM010:idle",
+        "OPTM010:twice",
+        "OPTM010:empty",
+    ),
 )

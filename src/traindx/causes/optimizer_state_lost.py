@@ -18,6 +18,11 @@ optimizer_state_lost = Cause(
     verdict="fix-and-resume",
     cure="Load the optimizer (scheduler, scaler, random states) with the weights; if they are gone, warm the rate up "
     "again over 200–1,000 steps.",
+    witness=(
+        "OPTM010",
+        "REPR003",
+        "REPR005",
+    ),
     settle="resume",
     cost_steps=10,
 )

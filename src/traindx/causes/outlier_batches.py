@@ -21,5 +21,11 @@ outlier_batches = Cause(
     cure="Look at the samples of those steps[[ (step {worst})]]; drop them, clip the loss per sample or use a Huber "
     "loss; clip gradients[[ at {p95}]].",
     refutes=("LOSS001", "WIRE004", "OPTM002", "DATA005:sorted"),
+    witness=(
+        "LOSS007",
+        "DATA001:harmful",
+        "DATA001:extreme",
+        "GRAD003",
+    ),
     change={"clip": "p95"},
 )

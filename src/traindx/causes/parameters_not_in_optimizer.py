@@ -22,4 +22,5 @@ parameters_not_in_optimizer = Cause(
     verdict="restart",
     cure="Build the optimizer after the model is complete, or add_param_group[[ for {where}]]; then start again.",
     refutes=("WIRE014:unregistered",),
+    witness=("WIRE001",),
 )

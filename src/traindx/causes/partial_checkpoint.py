@@ -14,6 +14,7 @@ partial_checkpoint = Cause(
     prior=0.6,
     verdict="restart",
     cure="Load with strict=True and read the message; strip prefixes (module., _orig_mod.)[[; missing: {where}]].",
+    witness=("WIRE015",),
     settle="base-pipeline",
     cost_steps=1,
 )

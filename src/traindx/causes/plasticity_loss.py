@@ -14,6 +14,7 @@ plasticity_loss = Cause(
     verdict="fix-and-resume",
     cure="Re-initialise dormant units now and then, normalise layers, decay weights.",
     refutes=("OPTM002",),
+    witness=("ACTV002",),
     settle="fix",
     cost_steps=400,
 )

@@ -26,6 +26,10 @@ precision_overflow = Cause(
     cure="Use bf16, or fp32 islands around softmax, norm, loss and large sums[[ ({where})]]; scale queries before the "
     "product; mask with finfo.min.",
     refutes=("DATA001:nonfinite", "OPTM002", "NUMR001:origin"),
+    witness=(
+        "NUMR004",
+        "NUMR005",
+    ),
     settle="precision",
     cost_steps=4,
     poisons=True,

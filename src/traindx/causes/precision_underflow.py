@@ -15,6 +15,7 @@ precision_underflow = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Use a GradScaler with fp16, or bf16.",
+    witness=("NUMR006",),
     settle="precision",
     cost_steps=4,
     change={"precision": "bf16"},

@@ -13,6 +13,7 @@ pretrained_not_loaded = Cause(
     prior=0.5,
     verdict="restart",
     cure="Load with strict=True and read the message; check path and prefixes; start again.",
+    witness=("TUNE008",),
     settle="base-pipeline",
     cost_steps=1,
 )

@@ -13,6 +13,7 @@ rank_drift = Cause(
     prior=0.4,
     verdict="restart",
     cure="Wrap the model, broadcast at the start, forward through the wrapper; restart from rank 0's weights.",
+    witness=("DIST001",),
     regimes=(
         "world_size",
         "distributed",

@@ -11,6 +11,7 @@ rank_hang = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Equal numbers of steps (drop_last, Join), the same branches on all ranks.",
+    witness=("DIST005",),
     regimes=(
         "world_size",
         "distributed",

@@ -12,6 +12,7 @@ rank_normalisation = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Sum losses and counts over ranks and divide once.",
+    witness=("DIST006",),
     regimes=(
         "world_size",
         "distributed",

@@ -12,4 +12,5 @@ recompilation = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Pad or bucket inputs to few shapes, or compile with dynamic=True.",
+    witness=("PERF006",),
 )

@@ -12,4 +12,5 @@ regression = Cause(
     verdict="fix-and-resume",
     cure="`traindx bisect` finds the change; run three seeds of both before concluding.",
     refutes=("REPR001",),
+    witness=("REPR004",),
 )

@@ -19,4 +19,5 @@ repeated_batches = Cause(
     prior=0.6,
     verdict="restart",
     cure="Iterate `for batch in loader`; an iterator made inside the loop starts anew every time.",
+    witness=("DATA012",),
 )

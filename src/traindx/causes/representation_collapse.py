@@ -18,5 +18,6 @@ representation_collapse = Cause(
     cure="Restore what keeps embeddings apart: stop-gradient and predictor, a variance term, negatives, temperature "
     ".1–.2, BatchNorm in the projector.",
     refutes=("WGHT004", "OPTM002"),
+    witness=("ACTV009",),
     poisons=True,
 )

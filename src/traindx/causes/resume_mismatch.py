@@ -14,6 +14,7 @@ resume_mismatch = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Restore optimizer, scheduler, scaler, random states and the place in the data[[; first difference in {where}]].",
+    witness=("REPR003",),
     settle="resume",
     cost_steps=10,
 )

@@ -11,5 +11,6 @@ rl_entropy_collapse = Cause(
     prior=0.4,
     verdict="restart",
     cure="Entropy bonus × 3, a third of the rate, clip .1, a KL target.",
+    witness=("SPEC004",),
     poisons=True,
 )

@@ -19,6 +19,7 @@ saturated_units = Cause(
     verdict="restart",
     cure="Initialise with Xavier (gain 5/3 for tanh), scale the inputs, or normalise before the activation.",
     refutes=("OPTM002",),
+    witness=("ACTV003",),
     settle="loss-at-init",
     cost_steps=15,
     change={"init": "xavier"},

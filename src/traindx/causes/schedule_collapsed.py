@@ -22,6 +22,7 @@ schedule_collapsed = Cause(
     cure="Lay the schedule out for the real number of updates[[ ({wanted})]] and resume with the rate back at .3 to 1 "
     "times its peak.",
     refutes=("OPTM002",),
+    witness=("OPTM003",),
     settle="fix",
     cost_steps=200,
     not_yet=("do not raise the rate a little: after a decay by 1,000 a bump of 5 does nothing",),

@@ -20,5 +20,6 @@ schedule_misused = Cause(
     verdict="fix-and-resume",
     cure="Call scheduler.step() once per update for schedules counted in steps, once per epoch for schedules counted "
     "in epochs, always after optimizer.step(); then resume with the rate back at its peak.",
+    witness=("WIRE010",),
     change={"lr": "peak", "schedule": "relaid"},
 )

@@ -13,6 +13,7 @@ sharding_fault = Cause(
     prior=0.4,
     verdict="fix-and-resume",
     cure="DistributedSampler with set_epoch; split streams by rank and worker.",
+    witness=("DIST002",),
     regimes=(
         "world_size",
         "distributed",

@@ -12,4 +12,5 @@ split_overlap = Cause(
     prior=0.8,
     verdict="fix-evaluation",
     cure="Remove duplicates, split by group or time, validate anew; figures so far cannot choose a model.",
+    witness=("DATA006",),
 )

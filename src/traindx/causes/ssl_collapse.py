@@ -13,5 +13,6 @@ ssl_collapse = Cause(
     prior=0.4,
     verdict="restart",
     cure="Stop-gradient, a variance term, temperature .1–.2, BatchNorm in the projector.",
+    witness=("SPEC006",),
     poisons=True,
 )

@@ -16,5 +16,6 @@ stale_evaluation = Cause(
     prior=0.8,
     verdict="fix-evaluation",
     cure="Evaluate the module that the optimizer updates; no deepcopy, no reloaded checkpoint, no cached result.",
+    witness=("EVAL001",),
     not_yet=("do not touch the training: it is fine",),
 )

@@ -24,6 +24,7 @@ step_without_gradient = Cause(
     prior=0.7,
     verdict="restart",
     cure="Order: zero_grad, forward, backward, (clip), step.",
+    witness=("WIRE016",),
     settle="one-step",
     cost_steps=2,
 )

@@ -12,6 +12,7 @@ straggler = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Balance lengths; check clock, disk and ECC of that rank.",
+    witness=("DIST004",),
     regimes=(
         "world_size",
         "distributed",

@@ -23,6 +23,7 @@ symmetric_initialisation = Cause(
     verdict="restart",
     cure="Initialise[[ {where}]] at random (kaiming or xavier) and start again; a zero-initialised last layer alone is fine.",
     refutes=("OPTM002",),
+    witness=("WGHT004",),
     settle="overfit",
     cost_steps=300,
     change={"init": "kaiming"},

@@ -13,4 +13,5 @@ target_leak = Cause(
     prior=0.6,
     verdict="restart",
     cure="Drop[[ {where}]] unless it is known at the moment of prediction; split by time and start again.",
+    witness=("DATA007",),
 )

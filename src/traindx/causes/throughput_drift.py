@@ -13,4 +13,5 @@ throughput_drift = Cause(
     verdict="fix-and-resume",
     cure="Compare a profile of early and late steps: growing lists, hooks registered again, torch.cat onto history.",
     refutes=("PERF002:graph",),
+    witness=("PERF007",),
 )

@@ -12,6 +12,7 @@ tokenizer_mismatch = Cause(
     prior=0.4,
     verdict="fix-and-resume",
     cure="Use the model's own tokenizer and chat template; resize the embedding after adding tokens.",
+    witness=("TUNE007",),
     settle="base-pipeline",
     cost_steps=1,
 )

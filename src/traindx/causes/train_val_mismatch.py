@@ -24,5 +24,6 @@ train_val_mismatch = Cause(
     cure="Prepare training and validation with one function and the training set's constants; then evaluate the same "
     "weights again.",
     refutes=("EVAL001", "ACTV008"),
+    witness=("DATA008",),
     not_yet=("do not regularise: training is fine",),
 )

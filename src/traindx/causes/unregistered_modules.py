@@ -18,4 +18,8 @@ unregistered_modules = Cause(
     prior=0.7,
     verdict="restart",
     cure="Use nn.ModuleList or nn.ModuleDict[[ for {where}]], build the optimizer after it, and start again.",
+    witness=(
+        "WIRE014:unregistered",
+        "WIRE014:never-called",
+    ),
 )

@@ -27,6 +27,7 @@ unscaled_inputs = Cause(
     verdict="restart",
     cure="Standardise every feature with the training set's mean and deviation, in one function for training and "
     "validation; pixels / 255.",
+    witness=("DATA002",),
     settle="loss-at-init",
     cost_steps=15,
     change={"normalisation": "inputs"},

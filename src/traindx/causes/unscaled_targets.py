@@ -19,6 +19,7 @@ unscaled_targets = Cause(
     verdict="restart",
     cure="Standardise the targets with the training set's mean and deviation, and scale predictions back for reporting.",
     refutes=("DATA002", "WIRE008", "WGHT005"),
+    witness=("LOSS010",),
     settle="loss-at-init",
     cost_steps=15,
     change={"normalisation": "targets"},

@@ -28,6 +28,12 @@ unstable_operation = Cause(
     cure="Guard[[ {where}]]: fused losses instead of log(softmax), clamp before log, ε inside sqrt and in divisors, "
     "mask empty rows before the softmax.",
     refutes=("DATA001:nonfinite", "OPTM002", "TUNE002", "NUMR004:replay", "NUMR003:loaded"),
+    witness=(
+        "NUMR001",
+        "NUMR002",
+        "NUMR003",
+        "NUMR008",
+    ),
     settle="nan-replay",
     cost_steps=3,
     not_yet=("do not lower the rate first: it changes the run before the cause is known",),

@@ -11,4 +11,5 @@ vae_posterior_collapse = Cause(
     prior=0.4,
     verdict="restart",
     cure="Warm the KL term up over 10–50 thousand steps, free bits .1–.5.",
+    witness=("SPEC003",),
 )

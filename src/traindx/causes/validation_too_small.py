@@ -15,4 +15,5 @@ validation_too_small = Cause(
     cure="Use[[ {samples}]] samples for a resolution of 1 %, or compare checkpoints sample by sample; smooth over "
     "three evaluations.",
     refutes=("LOSS005", "DATA009", "EVAL009", "LOSS008"),
+    witness=("EVAL002",),
 )

@@ -23,6 +23,7 @@ vanishing_gradients = Cause(
     cure="Use ReLU or GELU, residual connections and normalisation, He or Xavier initialisation; recurrent nets: gate "
     "bias +1, orthogonal matrices.",
     refutes=("WIRE003", "ACTV001", "OPTM002", "WGHT004", "GRAD004:all", "WIRE006"),
+    witness=("GRAD001",),
     settle="overfit",
     cost_steps=300,
     not_yet=("do not raise the rate: the last layers would blow up",),

@@ -24,6 +24,7 @@ warmup_missing = Cause(
     verdict="restart",
     cure="Warm the learning rate up linearly over[[ {steps} steps,]] at least 2/(1−β₂) or 1 % of the steps, and start again.",
     refutes=("WIRE004", "WIRE011", "DATA001:nonfinite"),
+    witness=("OPTM004",),
     settle="fix",
     cost_steps=400,
     poisons=True,

@@ -23,6 +23,7 @@ weight_decay_misapplied = Cause(
     cure="Divide the weight decay by 10 (AdamW .01 to .1), leave norm gains and biases out, and check that it is not "
     "applied twice.",
     refutes=("WIRE004",),
+    witness=("OPTM009",),
     settle="regularisers-off",
     cost_steps=400,
     poisons=True,

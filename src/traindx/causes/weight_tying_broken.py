@@ -13,4 +13,5 @@ weight_tying_broken = Cause(
     prior=0.4,
     verdict="fix-and-resume",
     cure="Tie them again after loading, resizing or copying[[ ({where})]].",
+    witness=("WIRE012",),
 )

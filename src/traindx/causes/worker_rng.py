@@ -12,4 +12,5 @@ worker_rng = Cause(
     prior=0.4,
     verdict="fix-and-resume",
     cure="Make generators in worker_init_fn from get_worker_info().seed.",
+    witness=("REPR002",),
 )

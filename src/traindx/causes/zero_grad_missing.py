@@ -32,5 +32,6 @@ zero_grad_missing = Cause(
     verdict="restart",
     cure="Call optimizer.zero_grad(set_to_none=True) before every backward; the damage is in the weights: start again "
     "or go back to before it.",
+    witness=("WIRE004",),
     poisons=True,
 )

@@ -78,6 +78,7 @@ def labels_uninformative(
     least_samples: int = 300,  # the spread of permuted labels states the power; below this it has little
     least_steps: int = 100,  # before failing on new data means anything
     memorised: float = 0.3,  # train accuracy above validation accuracy
+    most_common: float = 0.7,  # share of the largest class above which accuracy of a probe says nothing
 ) -> Iterator[Evidence]:
     skill = _skill(run)
     trial, probe = facts.table(run, "trial.label_info"), facts.table(run, "data.label_probe")
@@ -88,7 +89,9 @@ def labels_uninformative(
         return
     if skill.works:
         return
-    empty_probe = _probe_z(probe, least_samples) < z
+    _, common, _ = facts.majority(run, "train")
+    lopsided = common > most_common  # always answering one class is then as good as any probe
+    empty_probe = not lopsided and _probe_z(probe, least_samples) < z
     if abs(trial_z) < z:
         severity = Severity.CRITICAL if empty_probe else Severity.INFO
         confidence = Confidence.STRONG if empty_probe else Confidence.SUGGESTIVE
@@ -99,6 +102,8 @@ def labels_uninformative(
             raise Unsure("the probe finds no label information; the run is too short to show it", needs_steps=least_steps)
         numbers = {k: facts.number(probe.get(k)) for k in ("score", "n")}
         yield Evidence({**numbers, "null": facts.number(probe.get("null_mean")), "skill": skill.words}, steps=steps)
+    elif lopsided and probe and skill.fails:
+        raise Unsure(f"{skill.words}; {common:.0%} of the labels are one class, and a probe cannot tell")
     elif not probe and not trial:
         yield from _memorised(run, skill, memorised)
 
@@ -108,7 +113,7 @@ def _probe_z(probe: Mapping[str, Any], least: int) -> float:
     if facts.number(probe.get("n"), 0.0) < least:
         return math.inf
     score, mean, spread = (facts.number(probe.get(k)) for k in ("score", "null_mean", "null_sd"))
-    return (score - mean) / spread if math.isfinite(score - mean) and spread > 0 else math.inf
+    return (score - mean) / spread if math.isfinite(score - mean) and spread > 1e-6 else math.inf
 
 
 def _memorised(run: Run, skill: _Skill, gap: float) -> Iterator[Evidence]:

@@ -50,11 +50,12 @@ def target_leak(
     auc: float = 0.99,  # CATALOGUE DATA007
     apart: float = 0.9,  # the next best feature of an honest data set may be at most this good
     least_features: int = 4,
+    many: float = 0.1,
 ) -> Iterator[Evidence]:
     scores = facts.counts(run.fact("data.feature_auc"))
     ranked = sorted(scores.items(), key=lambda kv: (-kv[1], kv[0]))
     leaks = [(name, s) for name, s in ranked if s > auc]
-    if not leaks:
+    if not leaks or len(leaks) > max(2, many * len(ranked)):  # that many make an easy task, not a leak
         return
     next_best = ranked[1][1] if len(ranked) > 1 else 0.0
     where = tuple(f"feature {name}" for name, _ in leaks)

@@ -113,4 +113,7 @@ def _harm(run: Run, counts: dict[str, float], recall: float, least: int = 30) ->
         and float(np.max(seen)) <= share + 2 * math.sqrt(share * (1 - share) / max(n, 1.0))
     ):
         return f"accuracy {float(np.median(seen)):.0%} is what always answering class {name} scores"
+    top = run.series("output_top_share").finite().values[-10:]
+    if len(top) == 10 and float(np.min(top)) > 0.995:  # no evaluation was seen: what training answers tells as much
+        return "every sample of the last recorded batches gets the same answer"
     return ""

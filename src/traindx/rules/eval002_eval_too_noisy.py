@@ -76,5 +76,7 @@ def eval_too_noisy(
 
 def _samples(run: Run, factor: float) -> str:
     """How many samples would resolve 1 % of the level: errors shrink with the square root of their number."""
+    if factor > 100:
+        return "far more than 100 times as many"
     seen = run.series("eval/samples").finite().values
     return f"about {float(np.median(seen)) * factor:,.0f}" if len(seen) else f"{factor:,.0f} times as many"

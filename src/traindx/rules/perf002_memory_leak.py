@@ -3,9 +3,10 @@
 ## What it sees
 
 A census of live tensors and of the autograd nodes they keep alive, taken at the same point of the loop. A count that rises
-at every one of the last four or more censuses, evenly, is a leak: graph nodes are a warning, plain tensors a remark unless
-the accelerator's memory grows with them. Where the line that creates them is known it is named. Resident memory of the
-process alone is weak evidence (the allocator reuses freed memory) and only a remark.
+at every one of the last four or more censuses, evenly, is a leak: graph nodes are a warning (so are tensors that hold a
+graph, from two censuses on), plain tensors a remark unless the accelerator's memory grows with them. Where the line that
+creates them is known it is named. Resident memory of the process alone is weak evidence (the allocator reuses freed memory)
+and only a remark.
 
 ## Why it matters
 
@@ -38,9 +39,10 @@ from traindx.run import Run, Series
 
 @rule(
     "PERF002",
-    needs={"mem/graph_nodes | mem/tensors | mem/allocated | mem/rss | fact:memory.growth": 4},
+    needs={"mem/graph_nodes | mem/graph_tensors | mem/tensors | mem/allocated | mem/rss | fact:memory.growth": 2},
     says={
         "graph": "autograd nodes kept alive grow by {slope:.3g} per step ({low:.0f} to {high:.0f}){line}",
+        "held": "live tensors that hold a graph grow by {slope:.3g} per step ({low:.0f} to {high:.0f}){line}",
         "tensors": "live tensors grow by {slope:.3g} per step ({low:.0f} to {high:.0f}){line}",
         "bytes": "memory in tensors grows by {slope_mb:.3g} MB per step ({low_mb:.0f} to {high_mb:.0f} MB){line}",
         "process": "the process grew from {low_mb:.0f} to {high_mb:.0f} MB; whether tensors or something else, is not known",
@@ -67,6 +69,10 @@ def memory_leak(
     nodes = _rising(run.series("mem/graph_nodes"), least)
     if nodes and nodes["slope"] >= per_step:
         yield Evidence({**nodes, "line": line}, where, _steps(run, "mem/graph_nodes"), "graph")
+        return
+    held = _held(run.series("mem/graph_tensors"), per_step)
+    if held:
+        yield Evidence({**held, "line": line}, where, _steps(run, "mem/graph_tensors"), "held", None, Confidence.STRONG)
         return
     tensors, allocated = _rising(run.series("mem/tensors"), least), _rising(run.series("mem/allocated"), max(least, 8))
     if allocated and allocated["high"] > growth * allocated["low"]:
@@ -95,6 +101,17 @@ def _rising(series: Series, least: int) -> dict[str, float]:
     if rate.min() < 0.1 * rate.mean():  # a leak is even; a buffer that fills up slows down
         return {}
     return {"low": float(seen.values[0]), "high": float(seen.values[-1]), "slope": float(np.median(rate))}
+
+
+def _held(series: Series, per_step: float, least: int = 50) -> dict[str, float]:
+    """First, last and slope of the tensors that hold a graph: nobody keeps those on purpose, so that two censuses do."""
+    seen = series.finite()
+    seen = seen.where(seen.steps >= 5)
+    moves, gaps = np.diff(seen.values), np.diff(seen.steps)
+    if len(seen) < 2 or seen.values[-1] - seen.values[0] < least or not np.all(moves >= per_step * np.maximum(gaps, 1)):
+        return {}
+    slope = float(seen.values[-1] - seen.values[0]) / max(int(seen.steps[-1] - seen.steps[0]), 1)
+    return {"low": float(seen.values[0]), "high": float(seen.values[-1]), "slope": slope}
 
 
 def _process(run: Run, growth: float, least_bytes: float = 5e8) -> Iterator[Evidence]:
