@@ -26,6 +26,6 @@ def command(run: Path, to: str, output: Path | None, debug: bool) -> int:
     if len(runs) != 1:
         raise UsageError(f"{run} holds {len(runs)} runs; name one of them")
     target = output or run.with_name(f"{run.name.rstrip('/')}-{to}")
-    export(runs[0], to, target)
-    sys.stderr.write(f"traindx: {len(runs[0].signals)} signals written to {target}\n")
+    written = export(runs[0], to, target)
+    sys.stderr.write(f"traindx: {len(runs[0].signals)} signals written to {written}\n")
     return 0

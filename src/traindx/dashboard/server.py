@@ -224,7 +224,8 @@ async def _live(request: Request) -> Response:
 
 async def _compare(request: Request) -> Response:
     library = _library(request)
-    a, b = (await run_in_threadpool(library.run, request.path_params[k]) for k in ("a", "b"))
+    a = await run_in_threadpool(library.run, request.path_params["a"])
+    b = await run_in_threadpool(library.run, request.path_params["b"])
     if a is None or b is None:
         return _missing("run of that id")
     found = await run_in_threadpool(compare, a, b)

@@ -17,7 +17,8 @@ from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import Rule
 from traindx.run import Run
 
-FALSE_ALARM = 0.02  # a rule found without its cause; replaced per rule by what the clinic measured (`false_alarms.json`)
+FALSE_ALARM = 0.02  # a statistic found without its cause: what the clinic's healthy runs show at most, per rule
+FALSE_FACT = 0.002  # an exact fact found without its cause
 NOTHING_WRONG = 6.0  # prior weight of "no cause at all" against a cause of prior 1: most runs that are looked at are sound
 CLEAR_TRUST = 0.5  # a clear outcome speaks half as loudly as a found one: rules miss more than they invent
 SUGGESTIVE_TRUST = 0.4
@@ -51,7 +52,7 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
     candidates = [c for c in causes_.catalogue().values() if _considered(c, run, by_code)]
     if not candidates:
         return ()
-    scores = {c.name: _score(c, by_code) for c in candidates}
+    scores = {c.name: _score(c, by_code, rules) for c in candidates}
     nothing = math.log(NOTHING_WRONG) + _nothing_wrong(by_code)
     top = max(nothing, *scores.values())
     weights = {name: math.exp(s - top) for name, s in scores.items()}
@@ -62,6 +63,8 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
 
 def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome]) -> bool:
     if cause.regimes and not any(run.fact(flag) for flag in cause.regimes):
+        return False
+    if cause.witness and not any(_found(by_code, key) for key in cause.witness):
         return False
     # a remark or a hypothesis needs no cause: something worth acting on must be among what it explains
     return any(f.severity > Severity.INFO for key in cause.likely for f in _found(by_code, key))
@@ -76,7 +79,7 @@ def _found(by_code: Mapping[str, Outcome], key: str) -> list[Finding]:
     return [f for f in outcome.findings if not variant or f.variant == variant]
 
 
-def _score(cause: Cause, by_code: Mapping[str, Outcome]) -> float:
+def _score(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule]) -> float:
     gains: dict[str, list[float]] = {}
     score = 0.0
     for key, share in cause.likely.items():
@@ -86,15 +89,20 @@ def _score(cause: Cause, by_code: Mapping[str, Outcome]) -> float:
             continue
         findings = _found(by_code, key)
         if findings:
-            gains.setdefault(outcome.code[:4], []).append(_trust(findings) * math.log(share / FALSE_ALARM))
+            gains.setdefault(outcome.code[:4], []).append(_trust(findings) * math.log(share / _alarm_rate(findings)))
         elif outcome.status is Status.CLEAR or (outcome.status is Status.FOUND and ":" in key):
             score += CLEAR_TRUST * math.log((1 - share) / (1 - FALSE_ALARM))
     for family in gains.values():
         first, *rest = sorted(family, reverse=True)
         score += first + FAMILY_DISCOUNT * sum(rest)
     score += sum(math.log(0.05) for code in cause.refutes if _found(by_code, code))
-    score += _unexplained(cause, by_code)
+    score += _unexplained(cause, by_code, rules)
     return SHARPNESS * score + math.log(max(cause.prior, 1e-6))
+
+
+def _alarm_rate(findings: Sequence[Finding]) -> float:
+    exact = any(f.confidence is Confidence.EXACT and f.severity > Severity.INFO for f in findings)
+    return FALSE_FACT if exact else FALSE_ALARM
 
 
 def _trust(findings: Sequence[Finding]) -> float:
@@ -104,17 +112,16 @@ def _trust(findings: Sequence[Finding]) -> float:
     return 1.0 if max(f.severity for f in findings) > Severity.INFO else 0.7
 
 
-def _unexplained(cause: Cause, by_code: Mapping[str, Outcome]) -> float:
-    """What the run shows and this cause does not: every exact fact at warning or above that it leaves out counts against it."""
+def _unexplained(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule]) -> float:
+    """What the run shows and this cause leaves out: an exact fact weighs most, an alarm that a named one explains nothing."""
     stated = {key.partition(":")[0] for key in cause.likely}
-    loose = [
-        o
-        for o in by_code.values()
-        if o.status is Status.FOUND
-        and o.code not in stated
-        and any(f.severity > Severity.INFO and f.confidence is Confidence.EXACT for f in o.findings)
-    ]
-    return -1.0 * min(len(loose), 3)
+    covered = stated | {child for code in stated if _found(by_code, code) and code in rules for child in rules[code].explains}
+    score = 0.0
+    for o in by_code.values():
+        loud = [f for f in o.findings if f.severity > Severity.INFO]
+        if loud and o.code not in covered:
+            score += math.log(_alarm_rate(loud)) / 2
+    return max(score, -8.0)
 
 
 def _nothing_wrong(by_code: Mapping[str, Outcome]) -> float:

@@ -1,0 +1,96 @@
+"""Nobody but the user reads the dashboard: the product of every route, method, host, origin and key."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from runs import a_run, learning
+from traindx.dashboard.server import create_app
+
+TOKEN = "right-key"
+GOOD = {"host": "localhost:7007", "authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "log.csv").write_text("step,loss\n" + "\n".join(f"{i},{v:.5f}" for i, v in enumerate(learning(300))))
+    return TestClient(create_app(folder / "log.csv", TOKEN), base_url="http://localhost:7007", follow_redirects=False)
+
+
+def paths(client: TestClient) -> list[str]:
+    fill = {"id": "0" * 16, "a": "0" * 16, "b": "0" * 16, "code": "LOSS001", "name": "app.js"}
+    return [r.path.format(**fill) for r in client.app.routes if isinstance(r, Route) and "live" not in r.path]  # type: ignore[attr-defined]
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")
+HOSTS = ("localhost:7007", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:7007", "")
+ORIGINS = (None, "http://localhost:7007", "http://evil.example", "null", "http://localhost:9999")
+KEYS = (TOKEN, "wrong", "", TOKEN[:-1])
+
+
+def test_only_a_read_with_the_key_from_our_own_page_is_answered(client: TestClient) -> None:
+    for path, method, host, origin, key in itertools.product(paths(client), METHODS, HOSTS, ORIGINS, KEYS):
+        headers = {"host": host, "authorization": f"Bearer {key}"}
+        if origin is not None:
+            headers["origin"] = origin
+        status = client.request(method, path, headers=headers).status_code
+        fine = method in ("GET", "HEAD") and host == HOSTS[0] and origin in (None, ORIGINS[1]) and key == TOKEN
+        if fine:
+            assert status in (200, 404), (path, method, status)
+        else:
+            assert status in (401, 403, 405, 421), (path, method, host, origin, key, status)
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_requests_from_other_sites_are_refused(client: TestClient, site: str) -> None:
+    assert client.get("/api/runs", headers={**GOOD, "sec-fetch-site": site}).status_code == 403
+
+
+def test_the_key_in_the_address_becomes_a_strict_cookie(client: TestClient) -> None:
+    answer = client.get(f"/?token={TOKEN}", headers={"host": "localhost:7007"})
+    cookie = answer.headers["set-cookie"].lower()
+    assert answer.status_code == 303 and "samesite=strict" in cookie and "httponly" in cookie
+    assert client.get("/?token=wrong", headers={"host": "localhost:7007"}).status_code == 401
+
+
+def test_every_answer_carries_the_policy(client: TestClient) -> None:
+    for headers in (GOOD, {"host": "localhost:7007"}):
+        answer = client.get("/", headers=headers)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "'unsafe-inline'" not in policy.split("script-src")[1].split(";")[0]
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_no_id_reaches_the_file_system(client: TestClient) -> None:
+    for evil in ("..%2f..%2fetc%2fpasswd", "%2e%2e", "x" * 5000, "../../etc/passwd"):
+        assert client.get(f"/api/run/{evil}", headers=GOOD).status_code in (400, 404)
+        assert client.get(f"/static/{evil}", headers=GOOD).status_code in (400, 404)
+
+
+def test_a_run_and_its_signals_are_served(client: TestClient) -> None:
+    [row] = client.get("/api/runs?judge=1", headers=GOOD).json()["runs"]
+    assert row["health"]["verdict"] in ("healthy", "wait")
+    run = client.get(f"/api/run/{row['id']}", headers=GOOD).json()
+    assert run["report"]["schema"] == "traindx.report/1"
+    data = client.get(f"/api/run/{row['id']}/signal", params={"name": "loss/train", "points": 50}, headers=GOOD).json()
+    assert len(data["x"]) <= 60 and data["records"] == 300
+    bad = client.get(f"/api/run/{row['id']}/signal", params={"name": "loss/train", "lo": "x"}, headers=GOOD)
+    assert bad.status_code == 400
+
+
+def test_a_spike_of_one_step_survives_the_thinning(tmp_path: Path) -> None:
+    import numpy as np
+
+    values = np.ones(100_000)
+    values[54_321] = 9.0
+    from traindx.report.charts import thin
+
+    steps, kept = thin(np.arange(100_000), values, 500)
+    assert 9.0 in kept and 54_321 in steps
+    assert len(a_run(loss__train=values)["loss/train"]) == 100_000
