@@ -13,11 +13,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from traindx.errors import NothingReadable
-from traindx.importers import axis, curves, phrases
+from traindx.importers import curves, phrases
 from traindx.importers.aliases import meaning
 from traindx.importers.phrases import Record, State
 from traindx.importers.source import MAX_CELLS, Lines, Source
-from traindx.importers.table import Log, Options, Rows
+from traindx.importers.table import Log, Options, Rows, Track
 from traindx.run import Event, Floats
 
 MOST_LINES = 20_000_000
@@ -99,18 +99,13 @@ def _placed(records: list[Record], name: str, options: Options, state: State) ->
     notes: list[str] = []
     records = _whole_epochs(records, notes)
     x, unit = _positions(records, notes)
-    for record, at in zip(records, x):
-        line: dict[str, float] = {f"\x00{unit}": float(at), **record.values}
+    for record in records:
         if unit != "epoch" and np.isfinite(record.epoch):
-            line["epoch"] = record.epoch
-        rows.add(line)
-    columns = rows.columns()
-    at, values = columns.pop(unit)
-    log = axis.log_of(columns, rows.count, "text", name)
-    log.notes = notes
-    log.unit, log.axis = unit, "" if unit == "record" else unit
-    for track in log.tracks.values():
-        track.x = values[track.rows]
+            record.values["epoch"] = record.epoch
+        rows.add(record.values)
+    log = Log("text", name, unit=unit, axis="" if unit == "record" else unit, notes=notes)
+    for column, (at, values) in rows.columns().items():
+        log.tracks[column] = Track(at, x[at], values)
     log.notes.append(f"{len(records)} of {state.lines} lines were taken for records")
     return log
 

@@ -272,9 +272,12 @@ class Losses:
             return
         starts = self._epoch_starts(series.steps)
         per = int(np.median(np.diff(starts))) if len(starts) >= 3 else None
-        if not per and _jumps(finite):
+        raw = _jumps(finite)
+        if raw and not per:
             return
-        form = stats.log_form(finite[: 4 * per] if per and per > 500 else finite[:20000], per)
+        # of a curve that jumps only the first epochs matter: is it a mean that restarts with each of them?
+        look = max(2 * per, 99) if raw and per else 4 * per if per and per > 500 else 20000
+        form = stats.log_form(finite[:look], per)
         if form == "raw":
             return
         if form == "ema":

@@ -15,16 +15,16 @@ LONGEST = 4000  # characters of a line that are looked at
 MOST_SETTINGS = 500
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f]")
-_HINT = re.compile(r"loss|epoch|step|iter|acc|ppl|perplexity|cost|objective|update|[DG]_[A-Za-z]+:|\d+/\d+", re.I)
+_HINT = re.compile(r"loss|epoch|step|iter|acc|ppl|perplexity|cost|objective|update|[DG]_[A-Za-z]|\d/\d", re.I)
 _NUMBER = re.compile(
-    r"(?<![\w.@\\])(?<![A-Za-z][-/])([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf|infinity)(?![\w]))"
+    r"(?<![\w.@\\])(?<![A-Za-z][-/])([-+]?(?:\d[\d_]*+\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?|[-+]?(?:nan|inf|infinity)(?![\w]))"
     r"\s?(ms|sec|s|GiB|GB|MiB|MB|%|G|M|K)?(?![\w.])",
     re.I,
 )
 _CUT = re.compile(r"[,;|{}\[\]<>\t\"']|\s{2,}|\s-+\s|\s·\s|=>|->|\)\s")
 _OPERATORS = ("*", "+", "%", "==", "<=", ">=", "!=", "//", "**", "+=", "-=", "*=")
 _SETTING = re.compile(r"[A-Za-z_][\w.]{1,60}")
-_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|OutOfMemory\w*)):?\s*(.{0,300})$")
+_ERROR = re.compile(r"^([A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit|OutOfMemory)):?\s*(.{0,300})$")
 _VOCAB = re.compile(r"vocab_size (?:of GPT-2 to|=|:)\s*(\d+)")
 _NOTHING = Meaning("")
 _TELLING = ("loss", "part", "perplexity", "accuracy", "train_eval")

@@ -1,0 +1,205 @@
+"""Printed logs of many scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from traindx import importers
+from traindx.importers import phrases
+from traindx.run import Run
+
+
+def printed(tmp_path: Path, text: str) -> Run:
+    path = tmp_path / "train.log"
+    path.write_text(text)
+    [run] = importers.read(path)
+    return run
+
+
+LINES: dict[str, tuple[str, dict[str, float], dict[str, float]]] = {
+    "pytorch tutorial": ("Epoch [1/5], Step [100/600], Loss: 0.5", {"Loss": 0.5}, {"epoch": 1, "step": 100}),
+    "mnist example": ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.3", {"Loss": 2.3}, {"epoch": 1, "inner": 640, "total": 60000}),
+    "imagenet meter": (
+        "Epoch: [3][100/500]\tTime 0.350 (0.360)\tLoss 2.3000 (2.4000)\tAcc@1 45.00 (44.10)",
+        {"Time": 0.35, "Loss": 2.3, "Acc@1": 45.0},
+        {"epoch": 3, "inner": 100},
+    ),
+    "hugging face": (
+        "{'loss': 0.4, 'grad_norm': 1.2, 'learning_rate': 4e-05, 'epoch': 0.25}",
+        {"loss": 0.4, "grad_norm": 1.2, "learning_rate": 4e-5},
+        {"epoch": 0.25},
+    ),
+    "hugging face 5": ("{'eval_loss': '0.31', 'epoch': '1.0'}", {"eval_loss": 0.31}, {"epoch": 1.0}),
+    "nanogpt": ("iter 10: loss 9.1841, time 2963.04ms, mfu 22.72%", {"loss": 9.1841, "time (ms)": 2963.04}, {"step": 10}),
+    "nanogpt eval": ("step 100: train loss 6.1438, val loss 6.1420", {"train loss": 6.1438, "val loss": 6.142}, {"step": 100}),
+    "modded": ("step:100/1750 train_loss:4.21 train_time:10000ms", {"train_loss": 4.21}, {"step": 100}),
+    "megatron": (
+        " iteration      100/    5000 | learning rate: 1.500E-04 | lm loss: 4.400000E+00 | loss scale: 65536.0 | number of nan iterations:   0 |",
+        {"learning rate": 1.5e-4, "lm loss": 4.4, "loss scale": 65536.0},
+        {"step": 100},
+    ),
+    "nan": ("steps: 444 loss: nan", {"loss": float("nan")}, {"step": 444}),
+    "fairseq": (
+        "2021-01-01 | INFO | train_inner | epoch 001:     10 / 1000 loss=15.1, ppl=33000, num_updates=10, lr=1e-06, gnorm=5.2",
+        {"loss": 15.1, "ppl": 33000.0, "lr": 1e-6, "gnorm": 5.2},
+        {"step": 10, "epoch": 1},
+    ),
+    "fairseq valid": (
+        "2021-01-01 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 12.1 | ppl 3600 | num_updates 1000",
+        {"val loss": 12.1, "val ppl": 3600.0},
+        {"step": 1000, "epoch": 1},
+    ),
+    "espnet": (
+        "[h] 2021 (trainer:737) INFO: 2epoch:train:1-100batch: iter_time=0.5, loss_ctc=100.1, acc=0.3, loss=70.1, optim0_lr0=1.0e-05",
+        {"loss": 70.1, "loss_ctc": 100.1, "acc": 0.3, "optim0_lr0": 1e-5},
+        {"step": 100, "epoch": 2},
+    ),
+    "espnet results": (
+        "2epoch results: [train] loss=60.2, acc=0.31, [valid] loss=55.5, acc=0.35",
+        {"loss": 60.2, "acc": 0.31, "val loss": 55.5, "val acc": 0.35},
+        {"epoch": 2},
+    ),
+    "kaldi nnet1": (
+        "ITERATION 01: TRAIN AVG.LOSS 3.2015, (lrate0.008), CROSSVAL AVG.LOSS 2.5123, nnet accepted",
+        {"TRAIN AVG.LOSS": 3.2015, "CROSSVAL AVG.LOSS": 2.5123},
+        {"step": 1},
+    ),
+    "kaldi nnet3": (
+        "LOG (nnet3-train) Average objective function for 'output' for minibatches 0-9 is -2.125 over 6400 frames.",
+        {"loss": 2.125},
+        {"step": 9},
+    ),
+    "keras": (
+        "1875/1875 [====] - 5s 3ms/step - loss: 0.2990 - accuracy: 0.9 - val_loss: 0.14",
+        {"loss": 0.299, "accuracy": 0.9, "val_loss": 0.14},
+        {"inner": 1875, "total": 1875},
+    ),
+    "lightning bar": (
+        "Epoch 3:  45%|####5  | 450/1000 [00:10<00:12, 44.1it/s, loss=0.345]",
+        {"loss": 0.345},
+        {"epoch": 3, "inner": 450},
+    ),
+    "mmengine": (
+        "2023/05/01 12:00:00 - mmengine - INFO - Epoch(train)  [1][  50/1000]  lr: 1.0000e-02  eta: 1:02:03  loss: 2.3456",
+        {"lr": 0.01, "loss": 2.3456},
+        {"epoch": 1, "inner": 50},
+    ),
+    "cyclegan": (
+        "(epoch: 1, iters: 100, time: 0.523) D_A: 0.351 G_A: 0.221",
+        {"D_A": 0.351, "G_A": 0.221},
+        {"epoch": 1, "step": 100},
+    ),
+    "transfer tutorial": ("val Loss: 0.4123 Acc: 0.8211", {"val Loss": 0.4123, "val Acc": 0.8211}, {}),
+}
+
+
+@pytest.mark.parametrize("case", list(LINES))
+def test_lines(case: str) -> None:
+    line, values, place = LINES[case]
+    state = phrases.State()
+    phrases.take(line, state)
+    [record] = state.records
+    assert {k: str(v) for k, v in values.items()}.items() <= {k: str(v) for k, v in record.values.items()}.items(), record
+    for name, at in place.items():
+        assert getattr(record, name) == at, record
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    loss = criterion(out, y) / 4",
+        "if step % 100 == 0: print(loss)",
+        "Epoch 00010: val_loss improved from 0.51234 to 0.49999, saving model",
+        "# config for training GPT-2 (124M) down to very nice loss of ~2.85 on 1 node of 8X A100",
+        "eval_iters = 200",
+        "tokens per iteration will be: 491,520",
+        "W0329 21:21:57.609745 1454012 site-packages/torch/distributed/run.py:774]",
+        "==== Training Loss (Mon Jan  1 2021) ====",
+    ],
+)
+def test_chatter_code_and_settings_are_no_records(line: str) -> None:
+    state = phrases.State()
+    phrases.take(line, state)
+    assert not state.records
+
+
+def test_settings_are_collected_and_vocabulary_is_noticed() -> None:
+    state = phrases.State()
+    for line in ("batch_size = 12  # per device", "dataset = 'owt'", "compile: True", "found vocab_size = 65 (inside meta)"):
+        phrases.take(line, state)
+    assert state.settings == {"batch_size": 12, "dataset": "owt", "compile": True, "vocab_size": 65}
+
+
+def test_several_runs_in_one_file_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "all.log"
+    path.write_text("".join(f"step {s}/40 loss: {5 - s / 20:.3f}\n" for _ in range(4) for s in range(40)))
+    assert [len(r["loss/train"]) for r in importers.read(path)] == [40] * 4
+
+
+def test_places_within_epochs_are_joined(tmp_path: Path) -> None:
+    run = printed(
+        tmp_path,
+        "".join(
+            f"Train Epoch: {e} [{i}/1000 ({i // 10}%)]\tLoss: {3 - e / 2:.3f}\n" for e in (1, 2, 3) for i in range(0, 1000, 100)
+        ),
+    )
+    assert len(run["loss/train"]) == 30 and run["loss/train"].steps[10] == 1000 and run["epoch"].last == 3
+
+
+def test_keras_epochs_are_the_records_not_their_progress(tmp_path: Path) -> None:
+    text = ""
+    for e in range(1, 6):
+        text += f"Epoch {e}/5\n"
+        text += "".join(f"\r{i}/100 [=>...] - ETA: 1s - loss: {9 - e:.4f} - accuracy: 0.1000" for i in (1, 20, 50))
+        text += f"\r100/100 [====] - 2s 3ms/step - loss: {3 - e / 2:.4f} - accuracy: 0.5000 - val_loss: {3.1 - e / 2:.4f}\n"
+    run = printed(tmp_path, text)
+    assert (
+        run.fact("step_unit") == "epoch"
+        and run["loss/train"].values.tolist() == [2.5, 2.0, 1.5, 1.0, 0.5]
+        and len(run["loss/val"]) == 5
+    )
+
+
+def test_fractions_of_epochs_are_an_axis(tmp_path: Path) -> None:
+    run = printed(tmp_path, "".join(f"{{'loss': {2 - i / 10}, 'epoch': {i / 10}}}\n" for i in range(1, 15)))
+    assert run["loss/train"].steps.tolist() == [100 * i for i in range(1, 15)] and run.fact("step_unit") == "epoch/1000"
+
+
+def test_how_a_script_ended_is_noticed(tmp_path: Path) -> None:
+    body = "".join(f"step {i}: loss {2 - i / 50:.3f}\n" for i in range(20))
+    error = 'Traceback (most recent call last):\n  File "x.py", line 3, in f\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n'
+    run = printed(tmp_path, body + error)
+    assert run.fact("ended") == "exception" and "OutOfMemory" in run.fact("exception")["type"] and run.events_of("oom")
+    assert (
+        printed(tmp_path, body + "slurmstepd: error: *** JOB 1 CANCELLED AT DUE TO TIME LIMIT ***\n").fact("ended") == "killed"
+    )
+
+
+def test_colours_and_backspaces_do_not_matter(tmp_path: Path) -> None:
+    run = printed(tmp_path, "".join(f"\x1b[32mstep {i}\x1b[0m \x1b[1mloss: {1 / (i + 1):.4f}\x1b[0m\n" for i in range(20)))
+    assert len(run["loss/train"]) == 20
+
+
+def test_only_one_of_two_streams_shows_the_nan_and_it_is_seen(tmp_path: Path) -> None:
+    text = ""
+    for i in range(1, 301):
+        text += f"steps: {i} loss: {'nan' if i > 250 else 3.0}\n"
+        if i % 100 == 0:
+            text += f" iteration {i:8d}/ 1000 | lm loss: 3.000000E+00 |\n"
+    run = printed(tmp_path, text)
+    assert run.events_of("nonfinite")[0].step == 251
+
+
+@pytest.mark.parametrize(
+    "evil",
+    ["a" * 200_000, "= " * 50_000, "loss: " * 20_000, "1/" * 50_000, "loss " + "(" * 50_000, "0" * 100_000, "[" * 90_000],
+)
+def test_no_line_takes_long(evil: str) -> None:
+    import time
+
+    begun = time.process_time()
+    for _ in range(20):
+        phrases.take(evil, phrases.State())
+    assert time.process_time() - begun < 2.0
