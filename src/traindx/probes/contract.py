@@ -28,7 +28,8 @@ _ROW_TOLERANCE = 1e-3  # rows of probabilities sum to 1 within this, also in bf1
 _MIN_BATCHES = 3  # CATALOGUE WIRE006: on 3 batches
 
 _WATCHED = 20  # batches without an ignored target before they are no longer counted on every step
-_TERM = "term"  # where a call's own value waits for its phase
+_OFTEN = 40  # checked calls after which one full step in four is checked
+_TERM, _MICRO = "term", "micro"  # where a call's own value waits for its phase
 
 _LOWS = ("input_min", "target_min", "row_low", "loss_min", "row_sum_min", "one_hot", "fixed_order", "valid_min")
 _HIGHS = ("input_max", "target_max", "row_off", "log_off", "fraction", "row_sum_max", "column_off")
@@ -171,18 +172,22 @@ class Contract(Probe):
         self._tokens = TokenCatch()
         self._samples: int | None = None  # batch size of the latest forward
         self._said: set[str] = set()
+        self._ignoring = True  # some call may ignore targets: then every step is looked at
         self._lowest: Tensor | None = None  # smallest training loss so far
         self._by_hand: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         self._terms: dict[str, Tensor] = {}  # this update's loss calls by where they stand
         self._term_names: tuple[str, ...] = ()
+        self._micro: dict[int, list[Tensor]] = {}  # call site → (valid targets, loss) of the micro-batches of this update
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:
+        if not scene.full:
+            return
         self._samples = batch_size(forward)
-        if scene.full and forward.phase != VAL and forward.grad:
+        if forward.phase != VAL and forward.grad:
             self._tokens.forward(forward)
 
     def on_loss(self, scene: Scene, call: LossCall) -> None:
-        if call.phase == VAL or not call.grad:
+        if not (scene.full or self._ignoring) or call.phase == VAL or not call.grad:
             return
         said = losses.read(call)
         if said is None:
@@ -194,24 +199,27 @@ class Contract(Probe):
                 return
             site = self.sites[key] = Site(outline(said, call))
         if scene.full:
-            entry = (site, self._measured(site, said, call), self._checked(site, said, call))
+            often = site.heads < _OFTEN or scene.step % 4 == 0
+            entry = (site, self._measured(site, said, call), self._checked(site, said, call) if often else {})
             self._tokens.loss(said, self._samples)
         elif site.ignores and said.indices:
             entry = (site, {"batch/valid_targets": counted_share(said)}, {})
         else:
-            entry = (site, {}, {})
+            return
         if len(self._waiting) >= _PENDING:
             self._waiting.pop(next(iter(self._waiting)))
         self._waiting[call.serial] = entry
 
     def on_settled(self, scene: Scene, call: LossCall, phase: str) -> Reading | None:
-        entry = self._waiting.pop(call.serial, None)
+        entry = self._waiting.pop(call.serial, None) if self._waiting else None
         if entry is None or phase != TRAIN:
             return None
         site, reading, row = entry
         site.trained += 1
         if row:
             site.tally.add(row)
+        if (micro := reading.pop(_MICRO, None)) is not None:
+            self._micro.setdefault(id(site), []).append(micro)
         if (term := reading.pop(_TERM, None)) is not None:
             self._terms[f"{call.site.rsplit('/', 1)[-1]} {call.name}"] = term
         if (share := reading.get("batch/valid_targets")) is not None:
@@ -225,17 +233,26 @@ class Contract(Probe):
     def _empty(self, scene: Scene, site: Site, share: float) -> Mapping[str, Any]:
         site.counted += 1
         site.ignores = share < 1.0 or (site.ignores and site.counted < _WATCHED)
+        self._ignoring = any(s.ignores for s in self.sites.values() if s.counted)
         if share == 0.0:
             scene.event("empty_targets")
         return {}
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         terms, self._terms = self._terms, {}
-        if len(terms) < 2:
-            return None
-        if tuple(terms) != self._term_names:
-            self._term_names = tuple(terms)
-        return {"loss/terms": Row(self._term_names, torch.cat(list(terms.values())))}
+        micro, self._micro = self._micro, {}
+        out: dict[str, Any] = {}
+        if len(terms) > 1:
+            if tuple(terms) != self._term_names:
+                self._term_names = tuple(terms)
+            out["loss/terms"] = Row(self._term_names, torch.cat(list(terms.values())))
+        parts = max(micro.values(), key=len, default=[])
+        if len(parts) > 1:
+            valid, losses_ = torch.stack(parts).double().unbind(1)
+            whole = valid.sum().clamp(min=1.0)
+            out["batch/micro_valid_cv"] = valid.std() / valid.mean().clamp(min=1e-9)
+            out["loss/token_mean"] = (torch.nan_to_num(losses_) * valid).sum() / whole
+        return out
 
     def on_loss_error(self, scene: Scene, call: LossCall, error: BaseException) -> None:
         """A loss function raised: say so when a label lies outside the classes (waiting is fine, the run is over)."""
@@ -249,18 +266,23 @@ class Contract(Probe):
                 scene.event("label_out_of_range", min=low, max=high, classes=said.classes)
 
     def on_backward(self, scene: Scene, loss: Tensor) -> None:
+        if not scene.full:
+            return
         self._tokens.reset()
         if loss.numel() == 1:
             value = loss.detach().reshape(()).float()
             same = self._lowest is not None and self._lowest.device == value.device
             self._lowest = torch.fmin(self._lowest, value) if same and self._lowest is not None else value.clone()
-        if scene.full and self._by_hand is None:
+        if self._by_hand is None:
             self._by_hand = graph.broadcast_difference(loss)
 
     def _measured(self, site: Site, said: Spoken, call: LossCall) -> dict[str, Any]:
         out = measured(site, said, self._samples)
         if isinstance(call.output, Tensor) and call.output.numel() == 1:
             out[_TERM] = call.output.detach().reshape(1).float().clone()
+            if said.indices and said.target is not None and said.reduction == "mean":
+                valid = torch.ne(said.target, said.ignore_index).sum().float().reshape(1)
+                out[_MICRO] = torch.cat([valid, out[_TERM]])
         return out
 
     def _checked(self, site: Site, said: Spoken, call: LossCall) -> dict[str, Tensor]:

@@ -43,7 +43,6 @@ class Data(Probe):
         self._last: dict[int, tuple[int, int | None]] = {}  # feed → fingerprint of its latest batch, lean and whole
         self._size = 0
         self._channel_names: dict[int, tuple[str, ...]] = {}
-        self._probed = 0
         self._said: set[str] = set()
         self._slow: dict[str, Any] = {}  # facts that are dear to compute
 
@@ -204,6 +203,8 @@ class Data(Probe):
     # -- targets and phases
 
     def on_loss(self, scene: Scene, call: LossCall) -> None:
+        if not (scene.full or self._open):
+            return
         if scene.loader is not None and self._now is not None:
             if len(self._by_call) > 512:
                 self._by_call.clear()
@@ -229,7 +230,7 @@ class Data(Probe):
             self._target_place[id(self._now)] = chosen[0]
 
     def on_settled(self, scene: Scene, call: LossCall, phase: str) -> None:
-        feed = self._by_call.pop(call.serial, None)
+        feed = self._by_call.pop(call.serial, None) if self._by_call else None
         if feed is not None:
             self._vote(feed, phase)
 
@@ -285,8 +286,7 @@ class Data(Probe):
     def _of_training(self, train: Feed, scene: Scene) -> dict[str, Any]:
         found = of_training(train)
         found["data.brought_by"] = _brought_by(train)
-        if train.kept_rows >= 200 and train.kept_rows >= 2 * self._probed:
-            self._probed = train.kept_rows
+        if scene.ended and not self._slow:  # up to a second: only when nobody waits for it
             main = {"data.feature_auc": contents.feature_scores(train)} if train.table else {}
             self._slow = {k: v for k, v in (main | {"data.label_probe": contents.label_probe(train)}).items() if v}
         return found | self._slow
@@ -319,10 +319,13 @@ def of_training(feed: Feed) -> dict[str, Any]:
     if done is not None:
         found["data.steps_per_epoch"], found["data.samples_per_epoch"] = done.steps, done.samples
     if feed.bounded and (first := contents.first_pass(feed)):
-        found["data.unique_share"], found["data.duplicate_share"] = first["unique"], first["duplicate"]
+        found["data.unique_share"] = first["unique"]
+        if feed.single_labels:
+            found["data.duplicate_share"] = first["duplicate"]
     if feed.store.size:
         found["data.seen"] = {"train": contents.distinct(feed), "val": 0}
-        found["data.conflicts"] = contents.conflicts(feed)
+        if feed.single_labels:
+            found["data.conflicts"] = contents.conflicts(feed)
     if (same := contents.order_repeats(feed)) is not None:
         found["data.order_repeats"] = same
     if (spread := contents.dispersion(feed.batch_classes)) is not None:
@@ -361,6 +364,7 @@ def _common(feed: Feed, prefix: str, classes: str) -> dict[str, Any]:
         }
     if len(feed.channels) == 1:
         n, mean_, square, within = (t.cpu().numpy() for t in next(iter(feed.channels.values())))
+        n = np.maximum(n, 1.0)
         means = mean_ / n
         spread = np.sqrt(within / n + np.maximum(0.0, square / n - means**2))
         found[f"{prefix}channel_stats"] = {"mean": [float(v) for v in means], "std": [float(v) for v in spread]}

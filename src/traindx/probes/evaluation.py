@@ -185,9 +185,12 @@ class Evaluations(Probe):
         self._trained: set[int] = set()
         self._samples: int | None = None
         self._traits: dict[str, Tensor] = {}
-        self._buffers: dict[int, int] | None = None
+        self._buffers: dict[int, int] | None = None  # batch counters before the evaluation
+        self._buffers_now: dict[int, int] | None = None  # and after its latest forward
         self._sketch = Sketch()
-        self._before: Tensor | None = None
+        self._before: Tensor | None = None  # a few weights at the previous evaluation, and at this one
+        self._now: Tensor | None = None
+        self._compared = False
         self._differ: Tensor | float | None = None
         self._reported: dict[str, Any] = {}
         self._pairs: dict[str, list[Any]] = {}
@@ -218,6 +221,8 @@ class Evaluations(Probe):
         self._samples = batch_size(forward)
         if forward.phase == TRAIN:
             return
+        if self._buffers:
+            self._buffers_now = counters([forward.model])  # read here: the next training forward moves them too
         self._traits = traits_of(forward)
         self._compare(scene, forward.model)
         labels, out = self._labels, forward.output
@@ -231,9 +236,11 @@ class Evaluations(Probe):
                 self._fallback.add(part)
 
     def _compare(self, scene: Scene, model: nn.Module) -> None:
-        """Are the weights that are evaluated the ones that are trained?"""
-        if self._differ is None and scene.models:
-            self._differ = self._sketch.differ(model, scene.models)
+        """Once per evaluation: are its weights the trained ones, and have those moved? (Later the model may be gone.)"""
+        if not self._compared and (models := scene.models):
+            self._compared = True
+            self._differ = self._sketch.differ(model, models)
+            self._now = self._sketch.of(scene.params)
 
     # -- losses
 
@@ -270,12 +277,13 @@ class Evaluations(Probe):
 
     def on_eval_end(self, scene: Scene, evaluation: Evaluation) -> Reading:
         out: dict[str, Any] = {}
-        if self._buffers:
-            now = counters(scene.models)
+        if self._buffers and self._buffers_now:
+            now = self._buffers_now
             out["eval/buffers_changed"] = float(any(now.get(k, v) != v for k, v in self._buffers.items()))
+        self._buffers_now = None
         if self._differ is not None:
             out["eval/weights_differ"] = self._differ
-        self._differ = None
+        self._differ, self._compared = None, False
         out |= self._moved(scene)
         score = self.score if self.score is not None and self.score.parts else self._fallback
         self.score = self._fallback = self._buffers = None
@@ -285,8 +293,8 @@ class Evaluations(Probe):
         return out
 
     def _moved(self, scene: Scene) -> dict[str, Any]:
-        now = self._sketch.of(scene.params)
-        before, self._before = self._before, now
+        now = self._now if self._now is not None else self._sketch.of(scene.params)
+        before, self._before, self._now = self._before, now, None
         if before is None or now is None or before.shape != now.shape or before.device != now.device:
             return {}
         return {"weights_moved": torch.ne(before, now).any().float()}
@@ -357,7 +365,7 @@ class Evaluations(Probe):
             return found
         if score.confusion is not None:
             found["eval.confusion"] = [[int(v) for v in row] for row in score.confusion.tolist()]
-        table = _table(score)
+        table = _table(score) if scene.ended else None
         if table is not None and len(table[0]) >= 50:
             logits, targets = table[0].double().cpu().numpy(), table[1].long().cpu().numpy()
             logits, targets = logits[targets >= 0], targets[targets >= 0]
@@ -365,7 +373,7 @@ class Evaluations(Probe):
                 found["eval.ece"] = scoring.ece(logits, targets)
                 if logits.shape[1] <= 20:
                     found["eval.auroc"] = scoring.auroc(logits, targets)
-        if score.each:
+        if score.each and scene.ended:
             found["eval.slices"] = _sliced(score)
         return found
 

@@ -101,6 +101,7 @@ class Feed:
         self.worker_twins = 0
         self.table = False  # inputs are rows of at most 64 numbers
         self.float_labels = False
+        self.single_labels = False  # one label a sample, or one number: not sequences of tokens
 
     @property
     def phase(self) -> str:
@@ -190,6 +191,7 @@ class Feed:
 
     def label(self, target: Tensor | None) -> NDArray[np.int64] | None:
         """Count the classes of a batch; gives the labels when they are class ids."""
+        self.single_labels = target is not None and (target.numel() == target.shape[0] or target.is_floating_point())
         labels = class_labels(target)
         if labels is None:
             self.float_labels = self.float_labels or (target is not None and target.is_floating_point())
@@ -201,23 +203,19 @@ class Feed:
         return labels
 
     def describe_numbers(self, numbers: Numbers, samples: int) -> None:
-        n = torch.ones_like(numbers.mean) * samples
-        mean = numbers.mean.double()
-        self.stats.add(
-            {
-                "low": numbers.low,
-                "high": numbers.high,
-                "n": n,
-                "mean": mean * samples,
-                "square": mean**2 * samples,
-                "var": numbers.var * samples,
-            }
-        )
+        """Add a batch to the statistics; one with values that are not finite has no weight in them."""
+        n = torch.isfinite(numbers.mean + numbers.var).double() * samples
+        mean, var = torch.nan_to_num(numbers.mean.double(), 0, 0, 0), torch.nan_to_num(numbers.var.double(), 0, 0, 0)
+        row = {"n": n, "mean": mean * n, "square": mean**2 * n, "var": var * n}
+        limits = {"low": torch.nan_to_num(numbers.low, torch.inf), "high": torch.nan_to_num(numbers.high, -torch.inf)}
+        self.stats.add(limits | row)
         if numbers.channel_mean is not None and numbers.channel_var is not None:
             self._channel(numbers.channel_mean.double(), numbers.channel_var.double(), samples)
 
     def _channel(self, mean: Tensor, var: Tensor, samples: int) -> None:
-        rows = [torch.full_like(mean, samples), mean * samples, mean**2 * samples, var * samples]
+        n = torch.isfinite(mean + var).double() * samples
+        mean, var = torch.nan_to_num(mean, 0, 0, 0), torch.nan_to_num(var, 0, 0, 0)
+        rows = [n, mean * n, mean**2 * n, var * n]
         known = self.channels.get(len(mean))
         if known is None or known[0].device != mean.device:
             if len(self.channels) < 4:

@@ -109,6 +109,15 @@ def head_activation(tensor: Tensor) -> dict[str, Any] | None:
     return found
 
 
+def softmax_over_batch(fn: Fn, samples: int) -> bool:
+    """Whether a node is a softmax along the first axis of a batch of that many samples; (N, N) similarities are not meant."""
+    made = shape(fn) if op(fn) in ("Softmax", "LogSoftmax") else None
+    if made is None or len(made) < 2 or samples < 2 or made[0] != samples or made[1] == samples:
+        return False
+    raw = int(fn._saved_dim)
+    return (raw - 2**64 if raw > 2**63 else raw) in (0, -len(made))
+
+
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from traindx.probe import TRAIN, Forward, Probe, Scene
 from traindx.probes import anatomy
-from traindx.probes.graph import reach
+from traindx.probes.contract import batch_size
+from traindx.probes.graph import reach, softmax_over_batch
 from traindx.probes.masks import Masks, padding
 from traindx.probes.names import unwrapped
 from traindx.probes.sketch import few
 from traindx.probes.tally import with_withdrawals
-from traindx.probes.texts import ids_of, stated
+from traindx.probes.texts import Vocabulary, ids_of
 
 _WALKS = frozenset({0, 1, 2, 10, 19})  # updates whose losses are walked, then one in a thousand
 _LATER = 1000
@@ -32,6 +33,7 @@ _GRADED = frozenset({0, 1, 2, 3, 10, 19})  # updates at which gradients are look
 _CALLED = 20  # CATALOGUE WIRE014: 0 calls in 20 steps
 _PATIENCE = 200  # updates after which an optimizer that was built and never stepped owns nothing
 _MOST_MODULES = 5_000
+_LIVE = (3, 5, 10, 20, 40)  # updates after which the living model is looked at, then each time the run grew by half
 
 
 class Outline(Probe):
@@ -70,6 +72,19 @@ class Outline(Probe):
         self._loss: Tensor | None = None
         self._started = False
         self._version = -1
+        self._updates = 0
+        self._next_live = _LIVE[0]
+        self._live: dict[str, Any] = {}  # facts of the living model, as of the latest look
+        self._left: list[tuple[str, int, Tensor | None, Tensor]] = []  # unowned: name, size, numbers before and now
+        self._trainable = 0
+        self._zero: dict[str, Tensor] = {}  # adapter → whether any of its entries is not zero
+        self._named_weights: dict[int, tuple[str, tuple[int, ...]]] = {}
+        self._tuned = False
+        self._vocabulary = Vocabulary()
+        self._frozen_since: dict[str, tuple[int, int]] = {}
+        self._mixed: set[str] = set()  # modules with a softmax over the batch
+        self._softmaxes: list[int] = []
+        self._samples = 0
         self._said: set[str] = set()
 
     # -- before the first update
@@ -115,8 +130,12 @@ class Outline(Probe):
     # -- while it runs
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:
-        if forward.phase == TRAIN and scene.step < 3 and len(self._pads) < 4 and (ids := ids_of(forward)) is not None:
+        if scene.step > 2 or forward.phase != TRAIN:
+            return
+        self._samples = batch_size(forward) or 0
+        if len(self._pads) < 4 and (ids := ids_of(forward)) is not None:
             tokens, mask = ids
+            self._vocabulary.ask(forward.model)
             self._pads.append((tokens[:32].clone(), mask[:32].clone() if mask is not None else None))
 
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -144,7 +163,8 @@ class Outline(Probe):
     def _walk(self, scene: Scene, loss: Tensor) -> None:
         if scene.step >= self._next_walk:
             self._next_walk = scene.step + _LATER
-        seen = reach(loss.grad_fn, visit=self._masks.visit if scene.step < 3 else None)
+        self._softmaxes = []
+        seen = reach(loss.grad_fn, visit=self._visit if scene.step < 3 else None)
         self._walks += 1
         self._whole = self._whole and seen.whole
         self._reached |= seen.variables
@@ -152,8 +172,20 @@ class Outline(Probe):
         for p in scene.params:
             if p.requires_grad:
                 self._walked[id(p)] = self._walked.get(id(p), 0) + 1
+        self._mix()
         cut = [name for name, node in self._cuts.items() if node not in seen.nodes]
         self._boundary = cut[-1] if cut else self._boundary
+
+    def _visit(self, fn: Any) -> None:
+        self._masks.visit(fn)
+        if softmax_over_batch(fn, self._samples):
+            self._softmaxes.append(int(fn._sequence_nr()))
+
+    def _mix(self) -> None:
+        """Name the innermost module that ran a softmax over the batch: the first to return after it."""
+        for node in self._softmaxes:
+            later = [(number, name) for name, number in self._outputs.values() if number >= node]
+            self._mixed.add(min(later)[1] if later else "")
 
     def before_step(self, scene: Scene, optimizer: Any) -> None:
         if len(self._steps) < 64:
@@ -163,82 +195,57 @@ class Outline(Probe):
             for _, hidden in self._hidden.values():
                 self._graded.update(id(p) for m in hidden for p in m.parameters() if p.grad is not None)
 
-    # -- facts
+    def after_step(self, scene: Scene, optimizer: Any) -> None:
+        if optimizer is not scene.optimizer:
+            return
+        self._updates += 1
+        if self._updates >= self._next_live:
+            self._next_live = next((n for n in _LIVE if n > self._updates), int(self._updates * 1.5))
+            self._live = self._alive(scene)
 
-    def facts(self, scene: Scene) -> Mapping[str, Any]:
-        if not scene.models:
-            return {"model.loss_detached": True} if self._detached else {}
+    # -- what needs the living model: taken now and then, because a program may drop it before it ends
+
+    def _alive(self, scene: Scene) -> dict[str, Any]:
         self._look(scene)
-        found = dict(self._static)
-        found["model.outline"] = self._outline()
-        found["model.loss_detached"] = self._detached
-        if self._started:
-            found |= self._as_built(scene) | self._ownership(scene) | self._regime(scene)
-        if scene.step >= 1:
-            found |= self._wiring(scene)
-        return with_withdrawals(found, self._said)
-
-    def _outline(self) -> list[dict[str, Any]]:
-        rows = [{**row, "order": self._order.get(row["name"])} for row in self._rows]
-        return sorted(rows, key=lambda r: math.inf if r["order"] is None else r["order"])
-
-    def _as_built(self, scene: Scene) -> dict[str, Any]:
-        names, gains, twins = self._gains
-        found: dict[str, Any] = {"model.frozen": self._frozen, "model.frozen_modules": self._frozen_modules}
-        if gains is not None:
-            found["model.init_gain"] = dict(zip(names, [float(g) for g in gains.cpu()]))
-            shares = {n: float(t) for n, t in twins.items()}
-            found["model.twin_rows"] = {n: s for n, s in shares.items() if s > 0}
-        found["model.tied"] = self._tied
-        now = {frozenset(g) for g in anatomy.tied_groups(scene.models)}
-        names_now = {n for n, _ in _named(scene)}
-        broken = [g for g in self._tied if set(g) <= names_now and not any(set(g) <= other for other in now)]
-        broken += anatomy.declared_ties(scene.models)
-        broken += [[a, b] for a, b, x, y in self._copies if torch.equal(x.cpu(), y.cpu())]
-        found["model.tying_broken"] = broken
-        if self._adapters:
-            found["model.adapters"] = [n for pair in self._adapters for n in pair]
-            found["model.adapter_b_zero"] = _zero_sides(self._adapters, dict(_named(scene)))
+        named = dict(_named(scene))
+        ids = {id(p): n for n, p in named.items()}
+        alive = self._reached | self._graded
+        found: dict[str, Any] = {"model.tying_broken": self._broken(scene, named)}
+        found |= self._ownership(scene, named, ids, alive)
+        if self._walks >= _LEAST_WALKS and self._updates >= _LEAST_WALKS and self._whole:
+            found |= self._lost(scene, named, alive)
+        if self._updates >= _CALLED and self._order and not scene.compiled:
+            found["model.never_called"] = self._never_called(scene, alive)
+        found |= self._frozen_later(named)
         if (loaded := self._loaded(scene)) is not None:
             found["model.loaded"] = loaded
+        found["optimizer.disjoint"] = found["adversarial"] = alternating(self._steps, scene.optimizers)
+        self._zero = {n: named[n].detach().any() for pair in self._adapters for n in pair if n in named}
+        self._named_weights = {id(p): (n.rpartition(".")[0], tuple(p.shape)) for n, p in named.items()}
+        self._tuned = self._tuned or any(_pretrained(m) for m in scene.models)
         return found
 
-    def _loaded(self, scene: Scene) -> dict[str, Any] | None:
-        """The last load into each module of the model, before the first update."""
-        inside = {id(m) for model in scene.models for m in model.modules()} | {id(m) for m in scene.models}
-        last: dict[int, tuple[list[str], list[str], float]] = {}
-        for ref, missing, unexpected, share in self._loads:
-            module = ref()
-            if module is not None and id(module) in inside:
-                last[id(module)] = (missing, unexpected, share)
-        if not last:
-            return None
-        return {
-            "missing": [k for m, _, _ in last.values() for k in m][:200],
-            "unexpected": [k for _, u, _ in last.values() for k in u][:200],
-            "unloaded_share": max(share for _, _, share in last.values()),
-        }
+    def _broken(self, scene: Scene, named: Mapping[str, Tensor]) -> list[list[str]]:
+        now = [set(g) for g in anatomy.tied_groups(scene.models)]
+        there = {f"{n}.{own}" if n else own for n, m, _ in anatomy.walk(scene.models) for own, _ in anatomy.own_parameters(m)}
+        broken = [g for g in self._tied if set(g) <= there and not any(set(g) <= other for other in now)]
+        return broken + anatomy.declared_ties(scene.models)
 
     def _owners(self, scene: Scene) -> set[int]:
         """Ids of the parameters some optimizer holds."""
-        waiting = [o for r in self._built if (o := r()) is not None] if scene.step < _PATIENCE else []
+        waiting = [o for r in self._built if (o := r()) is not None] if self._updates < _PATIENCE else []
         return {id(p) for o in (*scene.optimizers, *waiting) for g in o.param_groups for p in g["params"]}
 
-    def _ownership(self, scene: Scene) -> dict[str, Any]:
+    def _ownership(self, scene: Scene, named: Mapping[str, Tensor], ids: Mapping[int, str], alive: set[int]) -> dict[str, Any]:
         if not scene.optimizers:
             return {}
-        named = dict(_named(scene))
-        ids = {id(p): n for n, p in named.items()}
         owned = self._owners(scene)
         found = anatomy.groups_of(scene.optimizers, ids)
-        still = [p for p in named.values() if p.requires_grad and id(p) not in owned and id(p) in self._graded]
-        left = [p for p in still if not _moved(p, self._first)]
-        total = sum(p.numel() for p in named.values() if p.requires_grad)
-        found["model.unowned"] = [ids[id(p)] for p in left]
-        found["model.unowned_share"] = sum(p.numel() for p in left) / total if total else 0.0
+        left = [p for p in named.values() if p.requires_grad and id(p) not in owned and id(p) in self._graded and _ordinary(p)]
+        self._left = [(ids[id(p)], p.numel(), self._first.get(id(p)), few(p)) for p in left]
+        self._trainable = sum(p.numel() for p in named.values() if p.requires_grad)
         stepped = [p for o in scene.optimizers for g in o.param_groups for p in g["params"]]
-        strangers = [p for p in stepped if id(p) not in ids and id(p) not in self._reached and id(p) not in self._graded]
-        found["model.foreign_params"] = len(strangers)
+        found["model.foreign_params"] = sum(id(p) not in ids and id(p) not in alive for p in stepped)
         return found | {"model.unregistered": self._unregistered(owned)}
 
     def _unregistered(self, owned: set[int]) -> dict[str, Any]:
@@ -254,27 +261,14 @@ class Outline(Probe):
                 }
         return found
 
-    def _wiring(self, scene: Scene) -> dict[str, Any]:
-        named = dict(_named(scene))
-        found: dict[str, Any] = {}
-        alive = self._reached | self._graded
-        if self._walks >= _LEAST_WALKS and scene.step >= _LEAST_WALKS and self._whole:
-            owned = self._owners(scene)
-            lost = [
-                n
-                for n, p in named.items()
-                if id(p) in owned and self._walked.get(id(p), 0) >= _LEAST_WALKS and id(p) not in alive
-            ]
-            found["model.unreachable"] = lost
-            if lost and (boundary := self._boundary or self._front(scene, set(lost))):
-                found["model.boundary"] = boundary
-            found["model.linear_pairs"] = self._linear_pairs(named)
-        if scene.step >= _CALLED and self._order and not scene.compiled:
-            found["model.never_called"] = self._never_called(scene, alive)
-        pad = None
-        if self._pads and scene.model is not None:
-            pad = stated(scene.model, max(int(t.max()) for t, _ in self._pads)).pad
-        return found | self._masks.facts([p for t, m in self._pads if (p := padding(t, m, pad)) is not None])
+    def _lost(self, scene: Scene, named: Mapping[str, Tensor], alive: set[int]) -> dict[str, Any]:
+        owned = self._owners(scene)
+        walked = {i for i, n in self._walked.items() if n >= _LEAST_WALKS}
+        lost = [n for n, p in named.items() if id(p) in owned and id(p) in walked and id(p) not in alive]
+        found: dict[str, Any] = {"model.unreachable": lost}
+        if lost and (boundary := self._boundary or self._front(scene, set(lost))):
+            found["model.boundary"] = boundary
+        return found
 
     def _front(self, scene: Scene, lost: set[str]) -> str | None:
         """The last lost module, when the first layers that are called are lost and all later ones are reached."""
@@ -295,33 +289,94 @@ class Outline(Probe):
                 idle.append(name)
         return idle
 
-    def _linear_pairs(self, named: Mapping[str, Tensor]) -> list[list[str]]:
-        """Names of the layers; a narrow middle (LoRA, bottleneck, factorised layer) is there on purpose."""
-        ids = {id(p): (n.rpartition(".")[0], p) for n, p in named.items()}
-        found = []
-        for a, b in sorted(self._pairs, key=lambda pair: [ids[i][0] for i in pair if i in ids]):
-            if a in ids and b in ids and a != b:
-                (first, p), (second, q) = ids[a], ids[b]
-                wide = p.shape[0]
-                if wide >= min(p[0].numel(), q.shape[0]) and wide > 1:
-                    found.append([first, second])
-        return found
+    def _frozen_later(self, named: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Parameters that were trainable at the first update and were frozen at every look since."""
+        for name, param in named.items():
+            if param.requires_grad:
+                self._frozen_since.pop(name, None)
+            elif name not in self._frozen:
+                self._frozen_since.setdefault(name, (self._updates, 0))
+                first, looks = self._frozen_since[name]
+                self._frozen_since[name] = (first, looks + 1)
+        return {"model.frozen_later": {n: first for n, (first, looks) in self._frozen_since.items() if looks >= 3}}
 
-    def _regime(self, scene: Scene) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        adversarial = alternating(self._steps, scene.optimizers)
-        if len(scene.optimizers) > 1 or len(self._steps) >= _CALLED:
-            found["optimizer.disjoint"] = found["adversarial"] = adversarial
-        found["frozen_by_intent"] = bool(self._frozen_modules or (self._adapters and self._frozen))
-        tuned = self._finetuned(scene)
+    def _loaded(self, scene: Scene) -> dict[str, Any] | None:
+        """The last load into each module of the model, before the first update."""
+        inside = {id(m) for model in scene.models for m in model.modules()} | {id(m) for m in scene.models}
+        last: dict[int, tuple[list[str], list[str], float]] = {}
+        for ref, missing, unexpected, share in self._loads:
+            module = ref()
+            if module is not None and id(module) in inside:
+                last[id(module)] = (missing, unexpected, share)
+        if not last:
+            return None
+        return {
+            "missing": [k for m, _, _ in last.values() for k in m][:200],
+            "unexpected": [k for _, u, _ in last.values() for k in u][:200],
+            "unloaded_share": max(share for _, _, share in last.values()),
+        }
+
+    # -- facts
+
+    def facts(self, scene: Scene) -> Mapping[str, Any]:
+        if scene.models and self._started:
+            self._live = self._alive(scene)
+        elif scene.models:
+            self._look(scene)
+        if not self._static:
+            return {"model.loss_detached": True} if self._detached else {}
+        found = self._static | {"model.outline": self._outline(), "model.loss_detached": self._detached} | self._live
+        if self._started:
+            found |= self._as_built() | self._regime(scene, found)
+        return with_withdrawals(found, self._said)
+
+    def _outline(self) -> list[dict[str, Any]]:
+        rows = [{**row, "order": self._order.get(row["name"])} for row in self._rows]
+        return sorted(rows, key=lambda r: math.inf if r["order"] is None else r["order"])
+
+    def _as_built(self) -> dict[str, Any]:
+        """What was read before the first update, and what of the living model had to wait for its numbers."""
+        names, gains, twins = self._gains
+        found: dict[str, Any] = {"model.frozen": self._frozen, "model.frozen_modules": self._frozen_modules}
+        if gains is not None:
+            found["model.init_gain"] = dict(zip(names, [float(g) for g in gains.cpu()]))
+            found["model.twin_rows"] = {n: s for n, t in twins.items() if (s := float(t)) > 0}
+        found["model.tied"] = self._tied
+        copies = [[a, b] for a, b, x, y in self._copies if torch.equal(x.cpu(), y.cpu())]
+        found["model.tying_broken"] = self._live.get("model.tying_broken", []) + copies
+        if self._adapters:
+            found["model.adapters"] = [n for pair in self._adapters for n in pair]
+            found["model.adapter_b_zero"] = [n for n, moved in self._zero.items() if not bool(moved)]
+        left = [(n, size) for n, size, before, now in self._left if before is None or torch.equal(before.cpu(), now.cpu())]
+        if "model.foreign_params" in self._live:
+            found["model.unowned"] = [n for n, _ in left]
+            found["model.unowned_share"] = sum(s for _, s in left) / self._trainable if self._trainable else 0.0
+        if self._walks >= _LEAST_WALKS:
+            found["model.linear_pairs"] = self._linear_pairs()
+            found["model.batch_softmax"] = sorted(self._mixed)
+        pad = self._vocabulary.stated(0).pad
+        return found | self._masks.facts([p for t, m in self._pads if (p := padding(t, m, pad)) is not None])
+
+    def _linear_pairs(self) -> list[list[str]]:
+        """Names of the layers; a narrow middle (LoRA, bottleneck, factorised layer) is there on purpose."""
+        known = self._named_weights
+        found = []
+        for a, b in self._pairs:
+            if a in known and b in known and a != b:
+                (first, p), (second, q) = known[a], known[b]
+                if p[0] > 1 and p[0] >= min(math.prod(p[1:]), q[0]):
+                    found.append([first, second])
+        return sorted(found)
+
+    def _regime(self, scene: Scene, known: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {"frozen_by_intent": bool(self._frozen_modules or (self._adapters and self._frozen))}
+        tuned = self._finetuned(scene, known)
         if tuned is not None:
             found["finetune"] = tuned
         return found
 
-    def _finetuned(self, scene: Scene) -> bool | None:
-        if self._adapters or any(_pretrained(m) for m in scene.models):
-            return True
-        if self._loads and not self._resumed and self._loaded(scene) is not None:
+    def _finetuned(self, scene: Scene, known: Mapping[str, Any]) -> bool | None:
+        if self._adapters or self._tuned or (known.get("model.loaded") and not self._resumed):
             return True
         kind, classes = scene.facts.get("loss.kind"), scene.facts.get("loss.classes") or 0
         if kind == "ce" and classes > 2 and self._loss is not None and float(self._loss) < 0.5 * math.log(classes):
@@ -348,17 +403,6 @@ def _named(scene: Scene) -> list[tuple[str, Tensor]]:
 
 def _ordinary(param: Tensor) -> bool:
     return param.is_floating_point() and param.numel() > 0 and param.layout == torch.strided and param.device.type != "meta"
-
-
-def _moved(param: Tensor, first: Mapping[int, Tensor]) -> bool:
-    """Whether somebody changed the parameter, by whatever means (manual updates, an average)."""
-    before = first.get(id(param))
-    return before is not None and _ordinary(param) and not torch.equal(before.cpu(), few(param).cpu())
-
-
-def _zero_sides(pairs: list[tuple[str, str]], named: Mapping[str, Tensor]) -> list[str]:
-    """Adapter matrices that are exactly zero."""
-    return [n for pair in pairs for n in pair if n in named and not bool(named[n].detach().any())]
 
 
 def _pretrained(model: nn.Module) -> bool:

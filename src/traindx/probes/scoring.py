@@ -56,7 +56,7 @@ def temperature(logits: Floats, targets: Ints, *, most: int = 20) -> tuple[float
 
 def auroc(logits: Floats, targets: Ints) -> dict[str, float]:
     """Class → area under its ROC curve, one against the rest; classes with fewer than five on either side are left out."""
-    from scipy.stats import rankdata
+    from traindx.probes.contents import ranks
 
     scores = log_softmax(logits)
     scores = scores - np.log1p(-np.exp(np.minimum(scores, -1e-12)))  # log-odds: probabilities near 1 stay apart
@@ -65,8 +65,7 @@ def auroc(logits: Floats, targets: Ints) -> dict[str, float]:
         own = targets == c
         n, m = int(own.sum()), int((~own).sum())
         if min(n, m) >= 5:
-            ranks = rankdata(scores[:, c])
-            found[str(c)] = float((ranks[own].sum() - n * (n + 1) / 2) / (n * m))
+            found[str(c)] = float((ranks(scores[:, c])[own].sum() - n * (n + 1) / 2) / (n * m))
     return found
 
 

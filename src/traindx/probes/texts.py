@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -39,12 +38,14 @@ class TokenCatch:
         self._tokens: tuple[Tensor, Tensor | None] | None = None
         self._targets: tuple[Tensor, int] | None = None
         self._kept: list[tuple[Tensor, Tensor | None, Tensor | None, int]] = []
+        self.vocabulary = Vocabulary()
 
     def forward(self, forward: Forward) -> None:
         found = ids_of(forward)
         if found is None or len(self._kept) >= _BATCHES:
             return
         ids, mask = found
+        self.vocabulary.ask(forward.model)
         rows = max(1, min(_ROWS, _IDS // ids.shape[1]))
         # a loss inside the model was seen before the model returned, so its targets may already wait here
         self._tokens = (ids[:rows].clone(), mask[:rows].clone() if mask is not None else None)
@@ -84,26 +85,34 @@ class TokenCatch:
             )
             for ids, targets, mask, ignore in self._kept
         ]
-        if not batches or scene.model is None:
+        if not batches:
             return {}
-        highest = max(int(b.tokens.max()) for b in batches)
-        said = stated(scene.model, highest)
+        said = self.vocabulary.stated(max(int(b.tokens.max()) for b in batches))
         return token_facts(batches, said) if said.vocab is not None else {}
 
 
-def stated(model: nn.Module, highest: int) -> Stated:
-    """What a model says about its ids; vocab None means that it has no embedding, so its integers are no tokens."""
-    tables = [m for m in model.modules() if isinstance(m, nn.Embedding)]
-    if not tables:
-        return Stated()
-    fits = [m for m in tables if m.num_embeddings > highest]
-    table = fits[0] if fits else max(tables, key=lambda m: m.num_embeddings)
-    config = getattr(model, "config", None)
-    ids: Mapping[str, int | None] = {
-        name: _id(getattr(config, f"{name}_token_id", None)) for name in ("pad", "eos", "bos", "unk")
-    }
-    pad = table.padding_idx if table.padding_idx is not None else ids["pad"]
-    return Stated(table.num_embeddings, pad, ids["eos"], ids["bos"], ids["unk"])
+class Vocabulary:
+    """What a model says about its ids, asked once while it lives."""
+
+    def __init__(self) -> None:
+        self._tables: list[tuple[int, int | None]] | None = None  # rows and padding row of each embedding
+        self._ids: dict[str, int | None] = {}
+
+    def ask(self, model: nn.Module) -> None:
+        if self._tables is not None:
+            return
+        self._tables = [(m.num_embeddings, m.padding_idx) for m in model.modules() if isinstance(m, nn.Embedding)]
+        config = getattr(model, "config", None)
+        self._ids = {name: _id(getattr(config, f"{name}_token_id", None)) for name in ("pad", "eos", "bos", "unk")}
+
+    def stated(self, highest: int) -> Stated:
+        """vocab None: the model has no embedding, so its integers are no tokens."""
+        if not self._tables:
+            return Stated()
+        fits = [t for t in self._tables if t[0] > highest]
+        rows, pad = fits[0] if fits else max(self._tables)
+        ids = self._ids
+        return Stated(rows, pad if pad is not None else ids["pad"], ids["eos"], ids["bos"], ids["unk"])
 
 
 def _id(value: Any) -> int | None:

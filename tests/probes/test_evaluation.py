@@ -1,0 +1,190 @@
+"""How evaluation is run, against slow twins; sick evaluations and their healed versions."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from probes.watched import watched
+from traindx.probes import scoring
+from traindx.probes.evaluation import Evaluations, metric_kind
+from traindx.run import Run
+
+G = torch.Generator().manual_seed(1)
+X = torch.randn(624, 8, generator=G)
+Y = (X[:, 0] > 0).long() + (X[:, 1] > 0).long()
+
+
+def loop(
+    box: dict[str, Any], *, mode: bool = True, grad: bool = False, loss: bool = True, stale: bool = False, epochs: int = 3
+) -> None:
+    train = DataLoader(TensorDataset(X[:400], Y[:400]), 32, shuffle=True)
+    val = DataLoader(TensorDataset(X[400:], Y[400:]), 50)
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    judged = copy.deepcopy(model) if stale else model
+    for _ in range(epochs):
+        model.train()
+        for x, y in train:
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        if mode:
+            judged.eval()
+        outputs = []
+        with torch.set_grad_enabled(grad):
+            for x, y in val:
+                outputs.append(judged(x))
+                if loss:
+                    F.cross_entropy(outputs[-1], y)
+        box["logits"] = torch.cat(outputs).detach()
+
+
+def evaluated(**options: Any) -> tuple[Run, Tensor]:
+    box: dict[str, Any] = {}
+    run = watched(lambda: loop(box, **options), Evaluations(), budget=0.01)
+    return run, box["logits"]
+
+
+@pytest.mark.parametrize("loss", [True, False])
+def test_figures_equal_a_slow_twin_with_and_without_a_loss_call(loss):
+    run, logits = evaluated(loss=loss)
+    y = Y[400:]
+    assert len(run["accuracy/val"]) == 3
+    assert run["accuracy/val"].last == pytest.approx(float((logits.argmax(1) == y).float().mean()))
+    assert run["confidence/val"].last == pytest.approx(float(logits.softmax(1).max(1).values.mean()), rel=1e-5)
+    assert run["loss/val"].last == pytest.approx(float(F.cross_entropy(logits, y)), rel=1e-5)
+    each = F.cross_entropy(logits, y, reduction="none")
+    assert run["eval/loss_se"].last == pytest.approx(float(each.std() / len(y) ** 0.5), rel=0.1)
+    assert run["eval/support/class"].values[-1].tolist() == torch.bincount(y).tolist()
+    assert run["eval/predicted/class"].values[-1].tolist() == torch.bincount(logits.argmax(1), minlength=3).tolist()
+    recall = [float((logits.argmax(1) == c)[y == c].float().mean()) for c in range(3)]
+    assert run["eval/recall/class"].values[-1].tolist() == pytest.approx(recall)
+    assert np.trace(run.fact("eval.confusion")) == int((logits.argmax(1) == y).sum())
+    assert set(run.fact("eval.auroc")) == {"0", "1", "2"}
+    assert 0 < run.fact("eval.ece") < 0.5
+
+
+def test_a_healthy_evaluation_changes_nothing_and_sees_weights_move():
+    run, _ = evaluated()
+    assert run["eval/buffers_changed"].values.tolist() == [0, 0, 0]
+    assert run["eval/weights_differ"].values.tolist() == [0, 0, 0]
+    assert run["weights_moved"].values.tolist() == [1, 1]
+
+
+def test_an_evaluation_in_training_mode_touches_the_statistics():
+    run, _ = evaluated(mode=False)
+    assert run["eval/buffers_changed"].values[1:].tolist() == [1, 1]
+
+
+def test_an_evaluation_that_builds_graphs_is_still_scored():
+    run, logits = evaluated(grad=True)
+    assert run["accuracy/val"].last == pytest.approx(float((logits.argmax(1) == Y[400:]).float().mean()))
+
+
+def test_a_stale_copy_is_seen():
+    run, _ = evaluated(stale=True)
+    assert run["eval/weights_differ"].values.all()
+    assert run["weights_moved"].values.all()
+
+
+def test_a_learning_rate_of_zero_moves_nothing():
+    def still() -> None:
+        model = nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(model.parameters(), 0.0)
+        for _ in range(3):
+            for x, y in DataLoader(TensorDataset(X[:64], Y[:64]), 32):
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            with torch.no_grad():
+                for x, y in [(X[400:], Y[400:])]:
+                    F.cross_entropy(model(x), y)
+
+    assert not watched(still, Evaluations())["weights_moved"].values.any()
+
+
+def test_binary_and_regression_losses_are_evaluated_too():
+    def both(kind: str) -> Any:
+        def inner() -> None:
+            model = nn.Linear(8, 1)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            target = (X[:, :1] > 0).float()
+            call = F.binary_cross_entropy_with_logits if kind == "bce" else F.mse_loss
+            for _ in range(3):
+                for i in range(0, 128, 32):
+                    optimizer.zero_grad()
+                    call(model(X[i : i + 32]), target[i : i + 32]).backward()
+                    optimizer.step()
+                with torch.no_grad():
+                    call(model(X[400:]), target[400:])
+
+        return inner
+
+    binary = watched(both("bce"), Evaluations())
+    assert binary["accuracy/val"].last > 0.5
+    assert binary["eval/support/class"].names == ("0", "1")
+    assert "accuracy/val" not in watched(both("mse"), Evaluations())
+
+
+def test_temperature_undoes_overconfidence():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(4000, 5))
+    targets = np.array([rng.choice(5, p=p) for p in np.exp(scoring.log_softmax(logits))])
+    degree, gain = scoring.temperature(3 * logits, targets)
+    assert degree == pytest.approx(3, rel=0.1)
+    assert gain > 0.1
+    calm, nothing = scoring.temperature(logits, targets)
+    assert calm == pytest.approx(1, rel=0.1)
+    assert abs(nothing) < 0.01
+
+
+def test_calibration_error_is_small_for_honest_probabilities():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(5000, 3))
+    targets = np.array([rng.choice(3, p=p) for p in np.exp(scoring.log_softmax(logits))])
+    assert scoring.ece(logits, targets) < 0.03
+    assert scoring.ece(5 * logits, targets) > 0.2
+
+
+def test_auroc_equals_sklearn():
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng(0)
+    logits, targets = rng.normal(size=(300, 4)), rng.integers(0, 4, 300)
+    logits[np.arange(300), targets] += 1
+    p = np.exp(scoring.log_softmax(logits))
+    for c, area in scoring.auroc(logits, targets).items():
+        assert area == pytest.approx(roc_auc_score(targets == int(c), p[:, int(c)]))
+
+
+def test_the_worst_slice_comes_first():
+    rng = np.random.default_rng(0)
+    brightness = rng.random(800)
+    losses = rng.random(800) + 3 * (brightness < 0.25)
+    found = scoring.slices(losses, {"brightness": brightness})
+    assert found[0]["slice"].startswith("brightness 0")
+    assert found[0]["p"] < 1e-6
+    assert found[0]["loss"] > 2 * found[0]["mean_loss"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("val_acc", "accuracy"),
+        ("val/accuracy", "accuracy"),
+        ("valid_loss", "loss"),
+        ("loss", "loss"),
+        ("val_f1", None),
+        ("lr", None),
+    ],
+)
+def test_metric_names_are_read_or_left_alone(name, kind):
+    assert metric_kind(name) == kind

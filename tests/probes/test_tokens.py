@@ -1,0 +1,177 @@
+"""Token batches: own input as target, padding in the loss, end tokens; from what the loss call got."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from probes.watched import watched
+from traindx.probes.contract import Contract
+from traindx.probes.tokens import Stated, TokenBatch, end_id, eos_share, pad_id, pad_label_share, target_share, token_facts
+from traindx.run import Run
+
+PAD, EOS, VOCAB = 0, 1, 20
+
+
+def sentences(n: int = 32, width: int = 12, eos: bool = True, pad: int = PAD) -> tuple[np.ndarray, np.ndarray]:
+    """(ids, attention mask) of sentences of 4 to 9 words, an end token, and padding."""
+    rng = np.random.default_rng(0)
+    ids, mask = np.full((n, width), pad), np.zeros((n, width), int)
+    for row, length in enumerate(rng.integers(4, 10, n)):
+        ids[row, :length] = rng.integers(2, VOCAB, length)
+        if eos:
+            ids[row, length] = EOS
+        mask[row, : length + eos] = 1
+    return ids, mask
+
+
+def shifted(ids: np.ndarray, mask: np.ndarray, hide: bool = True) -> np.ndarray:
+    """Next-token targets; padding ignored when `hide`."""
+    return np.where(mask[:, 1:] == 1, ids[:, 1:], -100) if hide else ids[:, 1:]
+
+
+def batch(hide: bool = True, masked: bool = True, **options: Any) -> TokenBatch:
+    ids, mask = sentences(**options)
+    return TokenBatch(ids, shifted(ids, mask, hide), mask if masked else None, -100)
+
+
+def test_next_token_prediction_is_told_from_predicting_the_input():
+    right = batch()
+    assert target_share([right], 1) == 1.0
+    assert target_share([right], 0) < 0.2
+    ids, mask = sentences()
+    copied = TokenBatch(ids, np.where(mask == 1, ids, -100), mask, -100)
+    assert target_share([copied], 0) == 1.0
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_padding_is_known_from_the_mask_or_from_the_tails(masked):
+    assert pad_id([batch(masked=masked)]) == (PAD, True)
+
+
+def test_sentences_of_one_length_have_no_padding():
+    ids = np.random.default_rng(0).integers(2, VOCAB, (32, 12))
+    assert pad_id([TokenBatch(ids, None, None, -100)]) == (None, False)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_padding_that_is_trained_on_is_counted(masked):
+    assert pad_label_share([batch(hide=True, masked=masked)], PAD) == 0.0
+    assert pad_label_share([batch(hide=False, masked=masked)], PAD) > 0.2
+
+
+def test_the_end_token_is_the_last_real_one_of_almost_every_sentence():
+    assert end_id([batch()], PAD) == EOS
+    assert end_id([batch(eos=False)], PAD) is None
+
+
+def test_an_end_token_that_doubles_as_padding_and_is_masked_is_never_learned():
+    ids, mask = sentences(pad=EOS)
+    masked_by_id = np.where(ids[:, 1:] == EOS, -100, ids[:, 1:])
+    sick = TokenBatch(ids, masked_by_id, mask, -100)
+    assert eos_share([sick], EOS, EOS) == 0.0
+    healed = TokenBatch(ids, shifted(ids, mask), mask, -100)
+    assert eos_share([healed], EOS, EOS) == 1.0
+    assert pad_label_share([healed], EOS) == 0.0
+
+
+def test_what_the_model_states_is_believed():
+    found = token_facts([batch()], Stated(VOCAB, PAD, EOS, bos=5, unk=7))
+    assert found["data.token"]["vocab"] == VOCAB
+    assert found["data.token"]["eos_id"] == EOS
+    assert 0 < found["data.token"]["unk_share"] < 0.2
+    assert found["data.token"]["double_bos"] is False
+
+
+class Speaker(nn.Module):
+    """A language model whose loss is inside (`own`) or outside of it."""
+
+    def __init__(self, own: bool = False, shift: bool = True) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(VOCAB, 8), nn.Linear(8, VOCAB)
+        self.own, self.shift = own, shift
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None) -> Any:
+        logits = self.head(self.embed(input_ids))
+        if not self.own or labels is None:
+            return logits
+        by = 1 if self.shift else 0
+        return F.cross_entropy(logits[:, : logits.shape[1] - by].flatten(0, 1), labels[:, by:].flatten())
+
+
+def spoken(own: bool, shift: bool = True, hide: bool = True) -> Run:
+    ids, mask = (torch.tensor(a) for a in sentences())
+    labels = torch.where(mask == 1, ids, -100) if hide else ids
+
+    def loop() -> None:
+        model = Speaker(own, shift)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(6):
+            optimizer.zero_grad()
+            if own:
+                model(input_ids=ids, attention_mask=mask, labels=labels).backward()
+            else:
+                logits, by = model(ids, attention_mask=mask), 1 if shift else 0
+                F.cross_entropy(logits[:, : logits.shape[1] - by].flatten(0, 1), labels[:, by:].flatten()).backward()
+            optimizer.step()
+
+    return watched(loop, Contract())
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_language_model_is_seen_through_whether_the_loss_is_inside_or_not(own):
+    run = spoken(own)
+    assert run.fact("loss.next_target_share") == 1.0
+    assert run.fact("loss.self_target_share") < 0.2
+    assert run.fact("data.pad_label_share") == 0.0
+    assert run.fact("data.eos_share") == 1.0
+    assert run.fact("data.token")["pad_id"] == PAD
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_missing_shift_shows_as_predicting_the_input(own):
+    assert spoken(own, shift=False).fact("loss.self_target_share") == 1.0
+
+
+def test_padding_in_the_labels_shows():
+    assert spoken(True, hide=False).fact("data.pad_label_share") > 0.2
+
+
+def test_class_ids_beside_integer_features_are_no_tokens():
+    def loop() -> None:
+        model = nn.Linear(12, 3)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(4):
+            optimizer.zero_grad()
+            F.cross_entropy(model(torch.randint(0, 5, (8, 12)).float()), torch.randint(0, 3, (8,))).backward()
+            optimizer.step()
+
+    assert "data.token" not in watched(loop, Contract()).facts
+
+
+def test_unequal_micro_batches_are_measured():
+    ids, mask = (torch.tensor(a) for a in sentences())
+
+    def loop(rows: list[slice]) -> Any:
+        def inner() -> None:
+            model = Speaker()
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for _ in range(4):
+                optimizer.zero_grad()
+                for part in rows:
+                    target = torch.where(mask[part] == 1, ids[part], -100)
+                    (F.cross_entropy(model(ids[part])[:, :-1].flatten(0, 1), target[:, 1:].flatten()) / len(rows)).backward()
+                optimizer.step()
+
+        return inner
+
+    even = watched(loop([slice(0, 16), slice(16, 32)]), Contract())
+    odd = watched(loop([slice(0, 2), slice(2, 32)]), Contract())
+    assert even["batch/micro_valid_cv"].last < 0.2
+    assert odd["batch/micro_valid_cv"].last > 1
+    assert np.isfinite(odd["loss/token_mean"].last)
