@@ -38,3 +38,12 @@ def test_the_output_activation_may_be_sure_of_itself() -> None:
     assert not list(
         rule.findings(layer([0.9] * 5, "sigmoid", **{"model.head_activation": {"kind": "sigmoid", "module": "act"}}))
     )
+
+
+def test_units_that_flip_between_both_ends_are_saturated_too() -> None:
+    kinds = {"model.activations": {"t": "tanh", "r": "relu"}}
+    [found] = rule.findings(a_run({"act_rms/module": {"t": [0.93] * 6, "r": [0.93] * 6}}, facts=kinds))
+    assert found.where == ("t",) and found.variant == "tails" and found.severity is Severity.WARNING
+    healthy = a_run({"act_rms/module": {"t": [0.6] * 6}}, facts=kinds)
+    assert not list(rule.findings(healthy))
+    assert list(rule.findings(healthy, level=0.5))

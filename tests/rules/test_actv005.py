@@ -11,6 +11,7 @@ from traindx.rules.actv005_output_collapse import output_collapse as rule
 from traindx.run import Run
 
 CE = {"loss.kind": "ce", "loss.classes": 10}
+ONE = np.r_[np.full(20, 0.4), np.ones(180)]
 LABELS = {str(c): np.full(200, 6.0) for c in range(10)}
 
 
@@ -39,9 +40,7 @@ def test_a_loss_below_chance_is_no_collapse() -> None:
 
 
 def test_one_class_for_everything() -> None:
-    run = a_run(
-        {"output_top_share": np.ones(200), "loss/train": steady(200, 2.3, 0.01), "batch/labels/class": LABELS}, facts=CE
-    )
+    run = a_run({"output_top_share": ONE, "loss/train": steady(200, 2.3, 0.01), "batch/labels/class": LABELS}, facts=CE)
     [found] = rule.findings(run)
     assert found.variant == "class" and "10 classes" in found.message
 
@@ -57,17 +56,13 @@ def test_nearly_one_class_is_not_all(share: float) -> None:
 
 def test_sorted_batches_hold_one_class_each() -> None:
     labels = {str(c): np.where(np.arange(200) // 20 == c, 60.0, 0.0) for c in range(10)}
-    run = a_run(
-        {"output_top_share": np.ones(200), "loss/train": steady(200, 2.3, 0.01), "batch/labels/class": labels}, facts=CE
-    )
+    run = a_run({"output_top_share": ONE, "loss/train": steady(200, 2.3, 0.01), "batch/labels/class": labels}, facts=CE)
     assert not list(rule.findings(run))
 
 
 def test_a_class_that_makes_up_nearly_everything_is_another_matter() -> None:
     labels = {"0": np.full(200, 60.0), "1": np.full(200, 2.0), "2": np.full(200, 2.0)}
-    run = a_run(
-        {"output_top_share": np.ones(200), "loss/train": steady(200, 2.3, 0.01), "batch/labels/class": labels}, facts=CE
-    )
+    run = a_run({"output_top_share": ONE, "loss/train": steady(200, 2.3, 0.01), "batch/labels/class": labels}, facts=CE)
     assert not list(rule.findings(run))
 
 
@@ -85,3 +80,26 @@ def test_regression_onto_targets_that_hardly_vary() -> None:
 @pytest.mark.parametrize("flag", ["adversarial", "rl"])
 def test_other_games_have_other_rules(flag: str) -> None:
     assert rule.outcome(collapsed().with_(facts={flag: True})).status is Status.MUTED
+
+
+def test_a_favourite_class_from_the_start_is_an_untrained_network() -> None:
+    run = a_run(
+        {"output_top_share": np.ones(200), "loss/train": steady(200, 2.3, 0.01), "batch/labels/class": LABELS}, facts=CE
+    )
+    assert not list(rule.findings(run))
+
+
+def test_outputs_that_never_depended_on_the_input() -> None:
+    run = a_run(
+        {"output_std": steady(40, 3e-8), "logit_maxabs": steady(40, 0.4), "loss/train": steady(40, 2.3, 0.01)}, facts=CE
+    )
+    [found] = rule.findings(run)
+    assert found.variant == "ignored" and found.severity is Severity.CRITICAL
+    zeros = a_run({"output_std": np.zeros(40), "logit_maxabs": np.zeros(40), "loss/train": steady(40, 2.3, 0.01)}, facts=CE)
+    assert not list(rule.findings(zeros))
+
+
+def test_a_run_that_broke_is_judged_up_to_there() -> None:
+    spread = np.r_[steady(60, 0.5), np.zeros(140)]
+    loss = np.r_[steady(60, 2.3, 0.01), np.full(140, np.nan)]
+    assert not list(rule.findings(a_run({"output_std": spread, "loss/train": loss}, facts=CE)))

@@ -37,4 +37,4 @@ def test_rank_alone_is_not_enough() -> None:
 def test_the_limits() -> None:
     half = features(np.geomspace(60, 25, 30), np.full(30, 0.9))
     assert not list(rule.findings(half))
-    assert list(rule.findings(half, rank=0.5, cosine=0.8))
+    assert list(rule.findings(half, rank=0.6, cosine=0.8))

@@ -38,3 +38,19 @@ def test_routers_are_judged_one_by_one() -> None:
     loads = {"a/0": np.full(40, 0.5), "a/1": np.full(40, 0.5), "b/0": np.full(40, 1.0), "b/1": np.zeros(40)}
     [found] = rule.findings(a_run({"expert_load/expert": loads}))
     assert found.facts["router"] == "b" and found.where == ("b/1",)
+
+
+def listed(called: int, of: int = 8) -> Run:
+    outline = [{"name": f"experts.{i}", "class": "FFN", "params": 9, "order": 1 if i < called else None} for i in range(of)]
+    idle = [f"experts.{i}" for i in range(called, of)]
+    return a_run(loss__train=[1.0], facts={"model.outline": outline, "model.never_called": idle})
+
+
+def test_without_loads_modules_that_are_never_called_tell() -> None:
+    [found] = rule.findings(listed(1))
+    assert found.variant == "idle" and "only 1 of 8" in found.message and len(found.where) == 7
+
+
+def test_a_stack_with_one_forgotten_layer_is_no_router() -> None:
+    assert rule.outcome(listed(7)).status is Status.CLEAR
+    assert rule.outcome(listed(8)).status is Status.CLEAR

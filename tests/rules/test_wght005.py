@@ -54,3 +54,11 @@ def test_the_limit() -> None:
 def test_pretrained_weights_are_not_judged() -> None:
     run = net(11.0, 8.0, finetune=True).with_(a_run({"loss/train": steady(5)}).signals)
     assert rule.outcome(run).status is Status.MUTED
+
+
+def test_tanh_layers_at_their_limits_are_a_consequence() -> None:
+    run = net(6.0, 1.0).with_(
+        a_run({"act_rms/module": {"l0": [4.0], "t0": [0.93]}}).signals, {"model.activations": {"t0": "tanh"}}
+    )
+    [found] = rule.findings(run)
+    assert found.variant == "large" and "t0" in found.message

@@ -56,7 +56,15 @@ def test_experts_that_were_not_chosen_have_sisters_that_were() -> None:
     shapes = {f"experts.{i}.weight": [3, 3] for i in range(4)}
     facts = {"model.never_called": ["experts.0"], "model.outline": outline, "model.param_shapes": shapes}
     [found] = rule.findings(seen(**facts))
-    assert found.severity is Severity.INFO
+    assert found.severity is Severity.INFO and found.variant == "experts"
+
+
+def test_layers_inside_an_expert_are_part_of_it() -> None:
+    outline = [{"name": f"experts.{i}", "class": "Sequential", "params": 9, "order": 1 if i == 3 else None} for i in range(4)]
+    outline += [{"name": f"experts.{i}.0", "class": "Linear", "params": 9, "order": 2 if i == 3 else None} for i in range(4)]
+    shapes = {f"experts.{i}.0.weight": [3, 3] for i in range(4)}
+    facts = {"model.never_called": ["experts.0.0", "experts.1.0"], "model.outline": outline, "model.param_shapes": shapes}
+    assert next(rule.findings(seen(**facts))).variant == "experts"
 
 
 def test_linear_pairs_are_info_and_adapters_are_not_mentioned() -> None:

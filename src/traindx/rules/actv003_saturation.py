@@ -3,7 +3,8 @@
 ## What it sees
 
 `act_saturated/module`: units of a tanh or sigmoid that are stuck on one side for more than 90 % of the samples, more
-than `most` of a layer in three of the last five looks. The output activation is left out.
+than `most` of a layer in three of the last five looks. Tanh layers whose outputs have an RMS above `level` sit at
+both ends. The output activation is left out.
 
 ## Why it matters
 
@@ -28,7 +29,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import facts
+from traindx import facts, outline
 from traindx.finding import Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -39,19 +40,28 @@ GATES = ("sigmoid", "hardsigmoid")
 
 @rule(
     "ACTV003",
-    needs={"act_saturated/module": 3},
-    says="{share:.0%} of the units of {where} are saturated, {before:.0%} at first",
+    needs={"act_saturated/module | act_rms/module": 3},
+    says={
+        "": "{share:.0%} of the units of {where} are saturated, {before:.0%} at first",
+        "tails": "outputs of {where} sit at their limits (RMS {level:.2f} of 1, {before:.2f} at first)",
+    },
     fix="Scale the inputs, use Xavier initialisation or a norm before the activation, lower the learning rate by three.",
     explains=("GRAD001", "LOSS002", "LOSS009"),
 )
-def saturation(run: Run, *, most: float = 0.5) -> Iterator[Evidence]:
-    # CATALOGUE: more than half of the units in three checks.
+def saturation(
+    run: Run,
+    *,
+    most: float = 0.5,  # CATALOGUE: more than half of the units in three checks
+    level: float = 0.9,  # [def] healthy tanh layers have an RMS of .3-.7; .9 leaves four fifths of them beyond .97
+) -> Iterator[Evidence]:
     table, kinds = run.matrix("act_saturated/module"), facts.table(run, "model.activations")
-    head = facts.table(run, "model.head_activation").get("module")
+    head = str(facts.table(run, "model.head_activation").get("module"))
+    stuck: set[str] = set()
     for name, values in table.columns():
         known = values[np.isfinite(values)]
         if name == head or not k_of_m(known > most):
             continue
+        stuck.add(name)
         learned = str(kinds.get(name, "")).lower() in GATES and float(np.median(known[:3])) <= most
         yield Evidence(
             where=(name,),
@@ -59,3 +69,22 @@ def saturation(run: Run, *, most: float = 0.5) -> Iterator[Evidence]:
             severity=Severity.INFO if learned else None,
             facts={"share": float(known[-1]), "before": float(known[0])},
         )
+    yield from _tails(run, {*stuck, head}, level)
+
+
+def _tails(run: Run, told: set[str], level: float) -> Iterator[Evidence]:
+    """Tanh layers whose units flip between both ends: none is stuck, all are saturated."""
+    rms, kinds = run.matrix("act_rms/module"), facts.table(run, "model.activations")
+    classes = outline.classes(run)
+    for name, values in rms.columns():
+        known = values[np.isfinite(values)]
+        tanh = str(kinds.get(name, classes.get(name, ""))).lower() == "tanh"
+        if tanh and name not in told and len(known) >= 3 and k_of_m(known > level):
+            early = float(np.median(known[:3]))
+            yield Evidence(
+                where=(name,),
+                steps=(int(rms.steps[0]), int(rms.steps[-1])),
+                say="tails",
+                severity=Severity.WARNING if early > level else Severity.INFO,
+                facts={"level": float(known[-1]), "before": early},
+            )

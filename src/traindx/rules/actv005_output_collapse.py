@@ -3,8 +3,9 @@
 ## What it sees
 
 The spread of what goes into the loss, over samples, against its value at the start: below `ratio` in three of the
-last five looks. Or one class predicted for every sample of every late batch although the batches hold three classes
-or more and none of them rules. In both cases only while the loss is no better than knowing the class frequencies.
+last five looks. Outputs whose variation over samples is no more than rounding. Or one class predicted for every
+sample of every late batch although the batches hold three classes or more and none of them rules. In both cases only
+while the loss is no better than knowing the class frequencies.
 
 ## Why it matters
 
@@ -13,7 +14,8 @@ calm, at chance level. Such a run does not recover.
 
 ## What else looks like this
 
-- A run that has hardly begun: the spread is where it started, not a hundredth of it.
+- A run that has hardly begun: the spread is where it started, not a hundredth of it; a favourite class that was there
+  from the start does not count.
 - A regression onto targets that hardly vary: the spread is held against theirs.
 - Batches that hold one class each (sorted data, `DATA005`), a class that makes up nearly everything (`DATA011`): not
   reported.
@@ -32,7 +34,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import regime
+from traindx import breakdown, regime
 from traindx.finding import Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -45,31 +47,48 @@ from traindx.stats.persistence import finite_median, k_of_m
     says={
         "": "outputs hardly differ between inputs: their spread is {ratio:.2g} of what it was at first",
         "class": "one class is predicted for every sample, though the batches hold {classes} classes",
+        "ignored": "outputs do not depend on the input at all: over samples they vary by {ratio:.1g} of their size",
     },
-    fix="Start again with a tenth of the learning rate; check for constant inputs, zero initialisation and a cut graph.",
+    fix={
+        "": "Start again with a tenth of the learning rate; check for constant inputs, zero initialisation and a cut graph.",
+        "ignored": "Look for what cuts the input off: an inverted mask, zero weights, a wrong reduction, constant inputs.",
+    },
     severity=Severity.CRITICAL,
     explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "EVAL004", "EVAL007", "GRAD001", "GRAD004", "OPTM001"),
     unless=("adversarial", "rl"),
 )
-def output_collapse(run: Run, *, ratio: float = 0.01, patience: int = 8) -> Iterator[Evidence]:
-    # [x] exactly 0 in collapsed runs, 36-4500 in learning ones. [def] `patience`: late looks that must all agree on one class.
+def output_collapse(
+    run: Run,
+    *,
+    ratio: float = 0.01,  # [x] exactly 0 in collapsed runs, 36-4500 in learning ones
+    patience: int = 8,  # [def] late looks that must all agree on one class
+    rounding: float = 1e-5,  # float32 sums of a few layers differ by less than this from batch to batch position
+) -> Iterator[Evidence]:
+    broken = breakdown.first_break(run)
+    if broken is not None:
+        run = run.between(hi=broken.step - 1)  # NaN outputs are no answer at all
     if _learned(run):
         return
-    spread = run.series("output_std").finite()
+    spread, top = run.series("output_std").finite(), run.series("output_top_share").finite()
     base = finite_median(spread.values[:3])
-    if len(spread) >= 20 and base > 0 and not _targets_vary_little(run, spread.values):
+    if len(spread) >= 20 and not _targets_vary_little(run, spread.values):
         low = spread.values < ratio * base
-        if k_of_m(low):
+        if base > 0 and k_of_m(low):
             since = int(spread.steps[np.flatnonzero(~low)[-1] + 1]) if np.any(~low) else int(spread.steps[0])
             seen = {"ratio": float(np.median(spread.values[-5:])) / base}
             yield Evidence(steps=(since, int(spread.steps[-1])), facts=seen)
             return
-    top = run.series("output_top_share").finite()
-    classes = _classes_in_batches(run)
-    late = max(patience, len(top) // 4)
-    if len(top) >= 2 * late and top.steps[-1] - top.steps[0] >= 100 and classes >= 3 and np.all(top.values[-late:] >= 0.999):
-        steps = (int(top.steps[-late]), int(top.steps[-1]))
-        yield Evidence(steps=steps, say="class", facts={"classes": classes})
+        size = run.series("logit_maxabs").finite().at(spread.steps)
+        share = spread.values[size > 0] / size[size > 0]
+        if len(share) >= 20 and np.all(share[-10:] < rounding):
+            at = (int(spread.steps[0]), int(spread.steps[-1]))
+            yield Evidence(steps=at, say="ignored", facts={"ratio": float(np.median(share[-10:]))})
+            return
+    classes, late = _classes_in_batches(run), max(patience, len(top) // 4)
+    began = finite_median(top.values[:3])  # an untrained network often has one favourite: that is no collapse
+    long = len(top) >= 2 * late and top.steps[-1] - top.steps[0] >= 100
+    if long and classes >= 3 and began < 0.9 and np.all(top.values[-late:] >= 0.999):
+        yield Evidence(steps=(int(top.steps[-late]), int(top.steps[-1])), say="class", facts={"classes": classes})
 
 
 def _learned(run: Run) -> bool:

@@ -4,7 +4,8 @@
 
 The share of tokens each expert of a router gets (`expert_load/expert`, names are `router/expert`), averaged over the
 last fifth of the run: one expert above `peak` times the mean, or an entropy of the load below `entropy` of its
-maximum. Idle experts are named.
+maximum. Idle experts are named. Where loads were not recorded: four or more modules that are alike, of which at most
+a quarter was ever called.
 
 ## Why it matters
 
@@ -28,6 +29,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from traindx import facts, outline
 from traindx.finding import Evidence
 from traindx.rule import rule
 from traindx.run import Run
@@ -35,13 +37,19 @@ from traindx.run import Run
 
 @rule(
     "SPEC005",
-    needs={"expert_load/expert": 20},
-    says="{busiest} gets {top:.0%} of the tokens ({peak:.1f}× its share); {idle} of {experts} experts of {router} are idle",
+    needs={"expert_load/expert | fact:model.never_called": 20},
+    says={
+        "": "{busiest} gets {top:.0%} of the tokens ({peak:.1f}× its share); {idle} of {experts} experts of {router} are idle",
+        "idle": "only {busy} of {experts} modules of {router} are ever called: the router has collapsed",
+    },
     fix="Add a balance loss of 1e-2 and a router z-loss of 1e-3, or balance by a bias per expert.",
     explains=("GRAD004", "ACTV001"),
 )
 def moe_router_collapse(run: Run, *, peak: float = 4.0, entropy: float = 0.5) -> Iterator[Evidence]:
     # CATALOGUE: four times the mean load, or half of the possible entropy.
+    if "expert_load/expert" not in run:
+        yield from _never_chosen(run)
+        return
     load = run.matrix("expert_load/expert")
     routers: dict[str, list[int]] = {}
     for i, name in enumerate(load.names):
@@ -61,7 +69,7 @@ def moe_router_collapse(run: Run, *, peak: float = 4.0, entropy: float = 0.5) ->
         top = int(np.argmax(share))
         if share[top] * len(columns) > peak or spread < entropy:
             idle = [load.names[c] for c, s in zip(columns, share, strict=True) if s < 0.1 / len(columns)]
-            facts = {
+            shown = {
                 "busiest": load.names[columns[top]],
                 "top": float(share[top]),
                 "peak": float(share[top]) * len(columns),
@@ -70,4 +78,20 @@ def moe_router_collapse(run: Run, *, peak: float = 4.0, entropy: float = 0.5) ->
                 "router": router,
             }
             steps = (int(load.steps[-len(late)]), int(load.steps[-1]))
-            yield Evidence(where=tuple(idle) or (load.names[columns[top]],), steps=steps, facts=facts)
+            yield Evidence(where=tuple(idle) or (load.names[columns[top]],), steps=steps, facts=shown)
+
+
+def _never_chosen(run: Run) -> Iterator[Evidence]:
+    """Containers of modules that are alike, of which at most a quarter was ever called."""
+    kinds, called = outline.classes(run), outline.first_called(run)
+    idle = facts.strings(run, "model.never_called")
+    homes: dict[tuple[str, str], list[str]] = {}
+    for name, kind in kinds.items():
+        if name.rpartition(".")[2].isdigit():
+            homes.setdefault((outline.owner(name), kind), []).append(name)
+    for (home, _), alike in homes.items():
+        unused = tuple(n for n in alike if n not in called and any(outline.inside(i, [n]) for i in idle))
+        busy = [n for n in alike if n in called]
+        if len(alike) >= 4 and busy and len(busy) <= len(alike) / 4 and len(unused) == len(alike) - len(busy):
+            shown = {"busy": len(busy), "experts": len(alike), "router": home}
+            yield Evidence(where=unused, steps=run.steps, say="idle", facts=shown)

@@ -63,8 +63,11 @@ def init_scale(
     high = {n: g / 1.67 for n, g in hidden.items() if g > factor * 1.67}
     low = {n: 0.577 / g for n, g in hidden.items() if g < 0.577 / factor}
     over = _excess(run)
-    if len(high) >= layers and (forward > total or over > excess):
-        loss = f"the first loss is {over:.1f} nats above chance"
+    full = _saturated(run)
+    if len(high) >= layers and (forward > total or over > excess or full):
+        loss = (
+            f"the first loss is {over:.1f} nats above chance" if over > excess else f"the outputs of {full} sit at their limits"
+        )
         yield _evidence(run, "large", high, f"the signal grows {forward:.0f}×" if forward > total else loss)
     elif len(low) >= layers and forward < 1 / total:
         yield _evidence(run, "small", low, f"the signal fades to {forward:.1g}")
@@ -87,6 +90,13 @@ def _forward_gain(run: Run) -> float:
     names = [n for n in rms.names if n != head and (not kinds or kinds.get(n, "").startswith(("Linear", "Conv")))]
     first = [v for n in names if math.isfinite(v := float(rms.values[0, rms.names.index(n)])) and v > 0]
     return first[-1] / first[0] if len(first) >= 3 else 1.0
+
+
+def _saturated(run: Run) -> str:
+    """A tanh layer whose outputs are at their limits at the first look; empty when there is none."""
+    rms, kinds = run.matrix("act_rms/module"), {**outline.classes(run), **facts.table(run, "model.activations")}
+    first = {n: float(v[0]) for n, v in rms.columns() if len(v) and str(kinds.get(n, "")).lower() == "tanh"}
+    return next((n for n, v in first.items() if v > 0.9), "")  # the level of ACTV003
 
 
 def _excess(run: Run) -> float:

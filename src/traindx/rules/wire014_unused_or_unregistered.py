@@ -41,11 +41,13 @@ from traindx.run import Run
     says={
         "unregistered": "modules in a plain list or dict are invisible to parameters(), .to() and state_dict(): {where}",
         "never-called": "modules with {share:.1%} of the parameters are never called: {where}",
+        "experts": "of several modules that are alike, some ({share:.1%} of the parameters) are never called: {where}",
         "linear": "linear layers follow each other with no non-linearity between them: {where}",
     },
     fix={
         "unregistered": "Use nn.ModuleList or nn.ModuleDict for {where}, before the optimizer is built.",
         "never-called": "Call {where} in forward, or delete it.",
+        "experts": "If a router should choose among them, look at its balance.",
         "linear": "Put an activation between them, unless the low rank is meant.",
     },
     confidence=Confidence.EXACT,
@@ -58,11 +60,12 @@ def unused_or_unregistered(run: Run, *, worth: float = 0.01) -> Iterator[Evidenc
     if idle:
         names = [p for p in outline.shapes(run) if outline.inside(p, idle)]
         share = outline.share(run, names)
-        small = share < worth or regime.finetune(run) or _experts(run, idle)
+        branches = _experts(run, idle)
+        small = share < worth or regime.finetune(run) or branches
         yield Evidence(
             where=idle,
             steps=run.steps,
-            say="never-called",
+            say="experts" if branches else "never-called",
             severity=Severity.INFO if small else Severity.WARNING,
             facts={"share": share},
         )
@@ -98,11 +101,12 @@ def _never_called(run: Run) -> tuple[str, ...]:
 
 
 def _experts(run: Run, idle: tuple[str, ...]) -> bool:
-    """Whether every idle module has a sister of its own class, in the same container, that was called."""
+    """Whether every idle module is, or lies in, one of several alike of which another was called: an expert, a branch."""
     kinds, called = outline.classes(run), outline.first_called(run)
 
     def has_sister(name: str) -> bool:
         home = outline.owner(name)
-        return bool(home) and any(outline.owner(o) == home and kinds.get(o) == kinds.get(name) for o in called if o != name)
+        alike = (o for o in called if o != name and outline.owner(o) == home and kinds.get(o) == kinds.get(name))
+        return bool(home) and (next(alike, None) is not None or has_sister(home))
 
     return all(has_sister(name) for name in idle)
