@@ -1,5 +1,7 @@
 """What names of columns mean."""
 
+# ruff: noqa: E501 - a table
+
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,7 @@
 """Printed logs of many scripts."""
 
+# ruff: noqa: E501 - printed lines and tables stand as they are
+
 from __future__ import annotations
 
 from pathlib import Path

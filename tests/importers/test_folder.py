@@ -119,7 +119,8 @@ def test_things_that_are_no_run_are_refused_kindly(thing: object) -> None:
 
 def test_keras_history_objects_and_polars_like_frames_work() -> None:
     class History:
-        history = {"loss": [1.0, 0.5, 0.4], "val_loss": [1.1, 0.6, 0.5]}
+        def __init__(self) -> None:
+            self.history = {"loss": [1.0, 0.5, 0.4], "val_loss": [1.1, 0.6, 0.5]}
 
     [run] = importers.read(History())
     assert len(run["loss/val"]) == 3 and run.fact("step_unit") == "epoch"
