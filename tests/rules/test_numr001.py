@@ -47,9 +47,14 @@ def test_an_unproven_origin_is_only_probable() -> None:
     assert "probably turned" in found.message
 
 
-def test_without_a_replay_it_still_knows_the_step() -> None:
+def test_without_a_replay_it_still_knows_the_step_and_that_nothing_announced_it() -> None:
     [found] = rule.findings(broken())
-    assert found.message == "the loss became nan at step 60"
+    assert found.variant == "sudden" and found.message.startswith("the loss became nan at step 60 without warning")
+
+
+def test_at_the_very_start_it_only_knows_the_step() -> None:
+    [found] = rule.findings(broken(at=2))
+    assert found.message == "the loss became nan at step 2"
 
 
 def test_a_finite_run_is_clear() -> None:
@@ -70,7 +75,7 @@ def test_growth_before_the_break_is_told_and_the_limit_decides() -> None:
     loss = np.r_[np.full(20, 2.0), 2.0 * 3.0 ** np.arange(10), NAN, NAN]
     [found] = rule.findings(a_run(loss__train=loss))
     assert found.variant == "grown" and found.facts["before"] > 1e4
-    assert next(rule.findings(a_run(loss__train=loss), growth=1e9)).variant == ""
+    assert next(rule.findings(a_run(loss__train=loss), growth=1e9)).variant == "sudden"
 
 
 def test_a_batch_without_valid_targets() -> None:

@@ -48,6 +48,7 @@ from traindx.run import Run
     says={
         "": "the loss became {value} at step {first}",
         "origin": "the loss became {value} at step {first}: {op} at {where} {doubt}turned finite numbers into non-finite ones",
+        "sudden": "the loss became {value} at step {first} without warning: {before:.3g} shortly before, {best:.3g} at best",
         "batch": "the loss became {value} at step {first}: its batch already held non-finite numbers",
         "grown": "the loss became {value} at step {first} after growing: {before:.3g} shortly before, {best:.3g} at best",
         "empty": "the loss was {value} at step {first}: no target of that batch was valid",
@@ -57,6 +58,7 @@ from traindx.run import Run
         "": "Replay the step (`traindx run` does it on the spot) to learn which operation it was; resume from before "
         "step {first}.",
         "batch": "Find and drop the samples of that batch; resume from before step {first}.",
+        "sudden": "A single operation or sample is to blame, not a slow growth: replay step {first} to name it.",
         "grown": "Lower the learning rate, warm up or clip; resume from well before step {first}.",
         "empty": "Skip batches without valid targets, or truncate the prompt instead of the answer.",
         "passing": "Find out what that batch held; guard the operation before it hits the weights.",
@@ -76,7 +78,7 @@ def first_nonfinite_forward(run: Run, *, growth: float = 5.0) -> Iterator[Eviden
     origin = breakdown.origin(run, "forward")
     shown: dict[str, Any] = {"value": loss.value, **_told(origin)}
     say = _story(run, found, loss, shown, growth)
-    advice = str(origin.get("advice") or "").replace("{", "{{").replace("}", "}}") if say in ("", "origin") else ""
+    advice = str(origin.get("advice") or "").replace("{", "{{").replace("}", "}}") if say in ("", "origin", "sudden") else ""
     survived = breakdown.passed(run, loss.step)
     yield Evidence(
         where=breakdown.place(origin),
@@ -108,7 +110,18 @@ def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: f
     if before - best > growth * max(abs(best), 1e-12) or (blame == "weights" and math.isfinite(before)):
         shown |= {"before": before, "best": best}
         return "grown"
-    return "origin" if "op" in shown else ""
+    if "op" in shown:
+        return "origin"
+    if _long_enough(run, loss.step):
+        shown |= {"before": before, "best": best}
+        return "sudden"
+    return ""
+
+
+def _long_enough(run: Run, step: int, least: int = 10) -> bool:
+    """Whether enough finite losses came before a step to say that nothing announced it, and none came after."""
+    before = run.series("loss/train").finite().between(hi=step - 1)
+    return len(before) >= least and not breakdown.passed(run, step)
 
 
 def _climb(run: Run, step: int) -> tuple[float, float]:
