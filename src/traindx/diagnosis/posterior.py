@@ -64,19 +64,19 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
 def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome]) -> bool:
     if cause.regimes and not any(run.fact(flag) for flag in cause.regimes):
         return False
-    if cause.witness and not any(_found(by_code, key) for key in cause.witness):
+    if cause.witness and not any(f.severity > Severity.INFO for key in cause.witness for f in _found(by_code, key)):
         return False
     # a remark or a hypothesis needs no cause: something worth acting on must be among what it explains
     return any(f.severity > Severity.INFO for key in cause.likely for f in _found(by_code, key))
 
 
 def _found(by_code: Mapping[str, Outcome], key: str) -> list[Finding]:
-    """The findings a `likely` key speaks of: CODE, or CODE:variant."""
-    code, _, variant = key.partition(":")
+    """The findings a `likely` key speaks of: CODE, CODE:variant, or CODE: for the usual sentence alone."""
+    code, colon, variant = key.partition(":")
     outcome = by_code.get(code)
     if outcome is None or outcome.status is not Status.FOUND:
         return []
-    return [f for f in outcome.findings if not variant or f.variant == variant]
+    return [f for f in outcome.findings if not colon or f.variant == variant]
 
 
 def _score(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule]) -> float:

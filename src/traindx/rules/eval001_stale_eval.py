@@ -59,7 +59,7 @@ def stale_eval(
     *,
     repeats: int = 3,  # CATALOGUE EVAL001
     digits: int = 6,
-    still: float = 1e-6,  # lr below this part of its peak moves nothing
+    still: float = 1e-4,  # lr below this part of its peak moves nothing that seven digits show
 ) -> Iterator[Evidence]:
     val = regime.curve(run, "loss/val")
     doubt = False
@@ -98,17 +98,17 @@ def _digits(values: Floats) -> int:
 
 def _training_went_on(run: Run, steps: Ints, still: float) -> tuple[bool, bool]:
     """Whether weights moved between these evaluations, and whether that was seen or only concluded."""
-    moved = run.series("weights_moved").finite()
-    seen = moved.where(np.isin(moved.steps, steps[1:]))
-    if len(seen):
-        return bool(np.all(seen.values > 0)), True
     rate = regime.lr(run).between(int(steps[0]), int(steps[-1])).values
     peak = regime.peak_lr(run)
     if len(rate) and peak > 0 and float(np.max(rate)) <= still * peak:
         return False, False
     ratio = run.series("update_ratio").finite().between(int(steps[0]), int(steps[-1])).values
-    if len(ratio) and float(np.max(ratio)) < 1e-7:
-        return False, False
+    if len(ratio) and float(np.max(ratio)) * int(steps[1] - steps[0]) < 1e-5:
+        return False, False  # weights that move by less than the digits of the loss
+    moved = run.series("weights_moved").finite()
+    seen = moved.where(np.isin(moved.steps, steps[1:]))
+    if len(seen):
+        return bool(np.all(seen.values > 0)), True
     train = regime.curve(run).between(int(steps[0]), int(steps[-1])).values
     return len(np.unique(train)) >= max(3, len(train) // 3), False
 
