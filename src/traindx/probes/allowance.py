@@ -15,7 +15,7 @@ class Allowance:
     Bursts matter: whether a batch equals the one before it is only known when both were looked at.
     """
 
-    def __init__(self, share: float = 0.0015, burst: int = 4) -> None:
+    def __init__(self, share: float = 0.001, burst: int = 4) -> None:
         self.share, self.burst = share, burst
         self.spent_s = 0.0
         self.steps = 0
@@ -31,6 +31,10 @@ class Allowance:
             return False
         self._left = self.burst - 1
         return True
+
+    def step(self, steps: int) -> None:
+        """So many updates were made."""
+        self.steps = steps
 
     def spend(self, seconds: float) -> None:
         self.spent_s += seconds

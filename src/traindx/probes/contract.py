@@ -239,6 +239,8 @@ class Contract(Probe):
         return {}
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        if not (self._terms or self._micro):
+            return None
         terms, self._terms = self._terms, {}
         micro, self._micro = self._micro, {}
         out: dict[str, Any] = {}
@@ -371,7 +373,7 @@ def _label_counts(site: Site, said: Spoken) -> dict[str, Any]:
         site.names = tuple(str(i) for i in range(count))
     flat = some(said.target).long()
     inside = (flat != said.ignore_index) & (flat >= 0) & (flat < count)
-    counts = torch.zeros(count, device=flat.device).index_add_(0, flat.clamp(0, count - 1), inside.float())
+    counts = torch.zeros(count, dtype=torch.float32, device=flat.device).index_add_(0, flat.clamp(0, count - 1), inside.float())
     return {"batch/labels/class": Row(site.names, counts)}
 
 

@@ -242,12 +242,12 @@ class Data(Probe):
         return held
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
-        if optimizer is not scene.optimizer:
+        if not self._size or optimizer is not scene.optimizer:
             return None
-        self._looks.steps += 1
-        self._hashes.steps += 1
+        self._looks.step(scene.step)
+        self._hashes.step(scene.step)
         size, self._size = self._size, 0
-        return {"batch/size": float(size)} if size else None
+        return {"batch/size": float(size)}
 
     def _vote(self, feed: Feed, phase: str) -> None:
         if phase != OTHER:

@@ -14,7 +14,7 @@ from traindx.probes.batches import Batch, host
 
 FIRST_SAMPLES = 2_000  # CATALOGUE DATA001
 FAR = 50.0  # robust deviations, CATALOGUE DATA001
-_COLUMNS = 256  # features looked at
+_COLUMNS = 64  # features looked at
 _LISTED = 20
 
 
@@ -85,11 +85,12 @@ class Extremes:
     def _learn(self) -> NDArray[np.float32]:
         rows = np.concatenate(self._rows)
         self._rows = []
-        good = np.where(np.isfinite(rows), rows, np.nan)
-        with np.errstate(all="ignore"):
-            middle = np.nanmedian(good, 0)
-            spread = 1.4826 * np.nanmedian(np.abs(good - middle), 0)
-        self._middle = np.nan_to_num(middle).astype(np.float32)
+        good = rows[np.isfinite(rows).all(1)]
+        if not len(good):
+            return rows
+        middle = np.median(good, 0)
+        spread = 1.4826 * np.median(np.abs(good - middle), 0)
+        self._middle = middle.astype(np.float32)
         self._reach = np.where(spread > 0, FAR * spread, np.inf).astype(np.float32)
         return rows
 
