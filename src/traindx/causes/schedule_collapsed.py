@@ -12,7 +12,6 @@ schedule_collapsed = Cause(
         "OPTM003": 0.95,
         "LOSS003": 0.5,
         "OPTM001": 0.4,
-        "WIRE010": 0.2,
         "LOSS009": 0.15,
         "LOSS002": 0.1,
         "LOSS004": 0.1,
@@ -21,7 +20,10 @@ schedule_collapsed = Cause(
     verdict="fix-and-resume",
     cure="Lay the schedule out for the real number of updates[[ ({wanted})]] and resume with the rate back at .3 to 1 "
     "times its peak.",
-    refutes=("OPTM002",),
+    refutes=(
+        "WIRE010",
+        "OPTM002",
+    ),
     witness=("OPTM003",),
     settle="fix",
     cost_steps=200,

@@ -100,23 +100,22 @@ def _causes(causes: Sequence[Suspect]) -> list[RenderableType]:
         return []
     parts: list[RenderableType] = [Text("Likely cause" if len(shown) == 1 else "Likely causes", style="bold")]
     for i, c in enumerate(shown):
-        lines = [Text.assemble((f"{safe(c.cause.title)}", "bold"), (f"  {c.words} ({c.probability:.0%})", "dim"))]
-        lines.append(Text.assemble(("for      ", "dim"), ", ".join(c.supports)))
+        head = Text.assemble((f"{safe(c.cause.title)}", "bold"), (f"  {c.words} ({c.probability:.0%})", "dim"))
+        rows = [("for", ", ".join(c.supports))]
         if c.against:
-            lines.append(Text.assemble(("against  ", "dim"), ", ".join(c.against)))
+            rows.append(("against", ", ".join(c.against)))
         if i == 0:
-            lines.append(Text.assemble(("do       ", "dim"), safe(c.prescription)))
-            for warning in c.cause.not_yet:
-                lines.append(Text.assemble(("not yet  ", "dim"), safe(warning)))
+            rows.append(("do", safe(c.prescription)))
+            rows += [("not yet", safe(warning)) for warning in c.cause.not_yet]
         if c.cause.settle and c.probability < 0.95:
-            lines.append(
-                Text.assemble(
-                    ("settle   ", "dim"),
-                    f"traindx trial {c.cause.settle} TARGET",
-                    (f"  (about {c.cause.cost_steps} steps)" if c.cause.cost_steps else "", "dim"),
-                )
-            )
-        parts.append(Padding(Group(*lines), (0, 0, 1, 2)))
+            cost = f"  (about {c.cause.cost_steps} steps)" if c.cause.cost_steps else ""
+            rows.append(("settle", f"traindx trial {c.cause.settle} TARGET{cost}"))
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column()
+        for label, said in rows:
+            grid.add_row(label, Text(said))
+        parts.append(Padding(Group(head, grid), (0, 0, 1, 2)))
     return parts
 
 
