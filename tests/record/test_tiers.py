@@ -137,6 +137,19 @@ def test_rare_signals_are_kept_whole_while_dense_ones_are_thinned(tmp_path: Path
     assert len(run["loss/train"]) < 6_000
 
 
+@pytest.mark.parametrize("sizes", [(1, 1_532, 1_618, 141), (1_700, 37, 1_700, 141, 1), (5_000, 1, 1, 1), (1,) * 9])
+def test_nothing_is_lost_however_unevenly_records_come(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    hand = ByHand(tmp_path / "run", Budget().scaled(1 / 2000))
+    at = 0
+    for size in sizes:
+        hand.write(range(at, at + size), lambda step: {"lr": 0.1, "grad_norm/param": np.full(20, step, np.float32)})
+        hand.turn()
+        at += size
+    hand.turn("closed")
+    hand.worker.shelf.close()
+    assert not any("lost" in note for note in read(tmp_path / "run").notes)
+
+
 def test_a_run_that_fits_is_not_thinned(tmp_path: Path) -> None:
     long_run(tmp_path / "run", 3_000, noisy, budget=Budget().scaled(0.05))
     run = read(tmp_path / "run")

@@ -154,7 +154,7 @@ class Ring:
             parts += [prologue(), frame(Kind.HEADER, self.stream, 0, self._header)]
         taken: list[Item] = []
         size = 0
-        while self.pending and size < _AT_ONCE:
+        while self.pending and size < min(_AT_ONCE, self.roll):
             item = self.pending.popleft()
             taken.append(item)
             known = not item.layout or item.layout in self._defined

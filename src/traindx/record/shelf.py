@@ -38,7 +38,8 @@ class Shelf:
             tape = self.tapes[identity] = Tape(table.layout)
             self._row_bytes[table.stream] += table.layout.row_bytes
         rows = tape.number(table.rows)
-        most = max(1, FRAME_BYTES // table.layout.row_bytes)
+        # Frames are retired whole: one that is large against its ring would take records along that are still needed.
+        most = max(1, min(FRAME_BYTES, self._ring(f"{table.stream}.0").roll // 4) // table.layout.row_bytes)
         for a in range(0, len(rows), most):
             self._put(table.stream, 0, rows.part(a, a + most))
         for level, part in tape.add(rows, self._span(table.stream)):
