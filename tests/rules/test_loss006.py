@@ -35,8 +35,10 @@ def test_three_jumps_close_together_are_a_warning() -> None:
 def test_a_jump_that_stays_is_a_warning() -> None:
     loss = zoo.falling(3000) + noise(3000, 0.03)
     loss[1500:] += 0.8
-    [found] = the(a_run(loss__train=loss))
+    [found] = the(a_run(loss__train=loss, lr=np.full(3000, 0.01)))
     assert (found.variant, found.severity) == ("lasting", Severity.WARNING)
+    [unknown] = the(a_run(loss__train=loss))
+    assert unknown.severity is Severity.INFO, "without the rate it may be a restart"
 
 
 def test_single_extreme_batches_are_another_rule() -> None:

@@ -67,8 +67,8 @@ def noise_of(values: Floats) -> float:
 
 
 def ends(points: int) -> int:
-    """How many records make a fair level at either end: a tenth, at most 10, at least 1."""
-    return max(1, min(10, points // 10))
+    """How many records make a fair level at either end: a thirtieth, at most 10, at least 1 (curves fall fast at first)."""
+    return max(1, min(10, points // 30))
 
 
 def progress(series: Series) -> Progress | None:

@@ -165,9 +165,9 @@ def _course(series: Series) -> _Course:
 def _climb(run: Run, series: Series, what: str, deviations: float, lost: float, ruin: float) -> Evidence | None:
     course = _course(series)
     best = _best_window(run, course)
-    if best is None or regime.is_muted(course.step(len(series)), regime.muted_after_jumps(run, only_up=True)):
+    if regime.is_muted(course.step(len(series)), regime.muted_after_jumps(run, only_up=True)):
         return None
-    risen = _risen(run, course, best, deviations, lost, ruin)
+    risen = _risen(run, course, best, deviations, lost, ruin) if best is not None else None
     found = risen if risen is not None else _excursion(run, course, deviations, ruin)
     if found is None:
         return None
@@ -184,9 +184,9 @@ def _best_window(run: Run, course: _Course) -> int | None:
     allowed = np.ones(upto, dtype=bool)
     if len(rate) and rate.last > 0:
         then = rate.at(course.series.steps[:upto])
-        similar = np.where(np.isfinite(then), then, rate.last) >= 0.7 * rate.last
-        if similar.sum() >= max(3, course.width):
-            allowed = similar
+        allowed = np.where(np.isfinite(then), then, rate.last) >= 0.95 * rate.last
+        if allowed.sum() < max(3, course.width):
+            return None if rate.last > 1.3 * float(np.median(rate.values)) else int(np.argmin(course.levels[:upto]))
     return int(np.argmin(np.where(allowed, course.levels[:upto], np.inf)))
 
 
@@ -208,9 +208,15 @@ def _risen(run: Run, course: _Course, best: int, deviations: float, lost: float,
     if course.now > course.start + 3 * sigma and rise > max(ruin * gained, 3 * deviations * sigma):
         return Evidence(facts, steps=span, say="worse")
     if gained > deviations * sigma:
-        severity = Severity.CRITICAL if rise > ruin * gained else Severity.WARNING
-        return Evidence(facts, steps=span, say="risen", severity=severity)
+        return Evidence(facts, steps=span, say="risen", severity=_severity(run, rise / gained, lost, ruin))
     return None
+
+
+def _severity(run: Run, share: float, lost: float, ruin: float) -> Severity:
+    """Half of the gain lost is critical; a small part is a warning only where a cyclic learning rate is excluded."""
+    if share > ruin:
+        return Severity.CRITICAL
+    return Severity.WARNING if share > lost or len(regime.lr(run)) else Severity.INFO
 
 
 def _undone(series: Series, best: int, level: float) -> float:
@@ -256,8 +262,11 @@ def _excursion(run: Run, course: _Course, deviations: float, ruin: float) -> Evi
     end = (peak + int(over[0]) if len(over) else len(course.levels) - 1) + course.width // 2
     facts = {"best": low, "peak": high, "lost": float(lost[peak]) / before if before > 0 else math.inf}
     span = (course.step(began + course.width // 2), course.step(end))
-    never = course.now > low + max(clear, 0.02 * before) and span[1] - span[0] > 0.1 * (
-        course.step(len(course.series)) - course.step(0)
+    known = len(regime.lr(run)) > 0  # else it may be a cyclic schedule
+    never = (
+        known
+        and course.now > low + max(clear, 0.02 * before)
+        and span[1] - span[0] > 0.1 * (course.step(len(course.series)) - course.step(0))
     )
     return Evidence(facts, steps=span, say="excursion", severity=Severity.WARNING if thrown or half or never else Severity.INFO)
 

@@ -5,8 +5,8 @@
 A record more than six robust deviations above the median of the 200 before it, with three of the next ten still above two and
 a half, and at least a tenth of everything gained so far lost. Coarse logs (fewer than 250 records, and validation losses) are
 judged afterwards, against the median of the neighbours on both sides. One recovered event is a remark; three in 5,000 steps,
-or one that has not recovered after 500, is a warning. Jumps that follow a raised learning rate, a resume or other data are
-expected and not counted.
+or one that has not recovered after 500, is a warning (jumps over within eight records cost nothing). Jumps that follow a
+raised learning rate, a resume or other data are expected and not counted.
 
 ## Why it matters
 
@@ -39,6 +39,7 @@ from traindx.run import Run, Series
 from traindx.stats import Spike
 
 ENOUGH = 250  # records from which the causal test is fair (CATALOGUE part 6)
+SLOW = 8  # records until a jump is over: quicker ones cost nothing and correlated noise makes them
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,11 @@ def _steps(run: Run, series: Series, many: int, patience: int, share: float) -> 
     }
     if lasting:
         numbers = {**numbers, "base": lasting[0].spike.base, "peak": lasting[0].spike.peak}
-        yield Evidence(numbers, steps=(lasting[0].step, int(series.steps[-1])), say="lasting", severity=Severity.WARNING)
+        span = (lasting[0].step, int(series.steps[-1]))
+        yield Evidence(numbers, steps=span, say="lasting", severity=Severity.WARNING if len(regime.lr(run)) else None)
         return
-    often = _crowded([e.step for e in found], many)
-    yield Evidence(numbers, steps=steps, severity=Severity.WARNING if often else None)
+    slow = [e.step for e in found if (e.spike.recovered_after or 0) >= SLOW]
+    yield Evidence(numbers, steps=steps, severity=Severity.WARNING if _crowded(slow, many) else None)
 
 
 def _lasts(event: _Event, series: Series, patience: int) -> bool:

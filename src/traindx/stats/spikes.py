@@ -47,6 +47,7 @@ def spike_events(
     values = as_floats(y)
     z = robust_z(values, past, least)
     hot = np.flatnonzero(z > high)
+    need = max(need, _by_chance(float(np.mean(z > low)), look))
     after = np.concatenate([[0], np.cumsum(z > low)])
     state: list[Spike] = []
     batch: list[Spike] = []
@@ -62,6 +63,12 @@ def spike_events(
         elif z[i] > lone:
             batch.append(_spike(values, z, i, low, patience, past))
     return Spikes(tuple(state), tuple(batch))
+
+
+def _by_chance(share: float, look: int, rare: float = 1e-3) -> int:
+    """How many of the next `look` points must be high before chance is excluded, when `share` of all points are."""
+    tail = [sum(math.comb(look, j) * share**j * (1 - share) ** (look - j) for j in range(k, look + 1)) for k in range(look + 1)]
+    return next((k for k, p in enumerate(tail) if p < rare), look)
 
 
 def _spike(values: Floats, z: Floats, i: int, low: float, patience: int, past: int) -> Spike:
