@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import rich_click as click
 from rich.table import Table
@@ -59,21 +60,21 @@ def command(
     return int(bool(done.failed) and fail_on != "never")
 
 
-def _page(done: object, no_color: bool) -> None:
+def _page(done: Any, no_color: bool) -> None:
     screen = options.console(no_color=no_color)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
-    for i in done.items:  # type: ignore[attr-defined]
+    for i in done.items:
         grid.add_row(
             MARK[i.result],
             f"[bold]{i.item}[/]\n[dim]{_escaped(i.message)}[/]"
             + (f"\n→ {_escaped(i.fix)}" if i.result == "fail" and i.fix else ""),
         )
     screen.print(grid)
-    counts = {k: sum(i.result == k for i in done.items) for k in MARK}  # type: ignore[attr-defined]
+    counts = {k: sum(i.result == k for i in done.items) for k in MARK}
     screen.print(
         f"\n{counts['pass']} pass, {counts['fail']} fail, {counts['cannot-tell']} cannot tell, in {done.seconds:.1f} s"
-    )  # type: ignore[attr-defined]
+    )
 
 
 def _escaped(text: str) -> str:

@@ -13,11 +13,11 @@ Floats = NDArray[np.float64]
 _GELU = np.sqrt(2 / np.pi)
 
 
-def _gelu(x: Floats) -> Floats:
+def _gelu(x: Floats) -> Any:
     return 0.5 * x * (1 + np.tanh(_GELU * (x + 0.044715 * x**3)))
 
 
-def _gelu_slope(x: Floats) -> Floats:
+def _gelu_slope(x: Floats) -> Any:
     t = np.tanh(_GELU * (x + 0.044715 * x**3))
     return 0.5 * (1 + t) + 0.5 * x * (1 - t**2) * _GELU * (1 + 3 * 0.044715 * x**2)
 

@@ -24,8 +24,8 @@ from traindx.dashboard.guard import Guard
 from traindx.dashboard.library import Library
 from traindx.diagnosis.compare import compare
 from traindx.report import json as json_
-from traindx.report.charts import thin
-from traindx.report.explore import _blocks, _numbers
+from traindx.report.charts import blocks, thin
+from traindx.report.explore import numbers
 from traindx.report.words import safe
 from traindx.rule import catalogue
 from traindx.run import Matrix, Series
@@ -176,16 +176,16 @@ async def _signal(request: Request) -> Response:
         signal = run.signals[name].between(lo, hi)
         if isinstance(signal, Series):
             steps, values = thin(signal.steps, signal.values, points)
-            return {"name": safe(name), "kind": "line", "x": steps.tolist(), "y": _numbers(values), "records": len(signal)}
+            return {"name": safe(name), "kind": "line", "x": steps.tolist(), "y": numbers(values), "records": len(signal)}
         if not len(signal):
             return {"name": safe(name), "kind": "heat", "x": [], "y": [], "z": [], "records": 0}
-        names, table, at = _blocks(signal, 80, 300)
+        names, table, at = blocks(signal, 80, 300)
         return {
             "name": safe(name),
             "kind": "heat",
             "x": at.tolist(),
             "y": [safe(n, 120) for n in names],
-            "z": [_numbers(r) for r in table],
+            "z": [numbers(r) for r in table],
             "records": len(signal),
         }
 

@@ -84,7 +84,7 @@ def heat_map(
     """Layers over steps: each cell the (log) median of its block. Grey is "not read", crosses are not finite."""
     if not len(matrix) or not matrix.names:
         return ""
-    names, table, steps = _blocks(matrix, rows, columns)
+    names, table, steps = blocks(matrix, rows, columns)
     with np.errstate(divide="ignore", invalid="ignore"):
         shown = np.log10(np.where(table > 0, table, np.nan)) if log else table
     finite = shown[np.isfinite(shown)]
@@ -280,7 +280,7 @@ def _legend(f: _Frame, traces: Sequence[Trace]) -> list[str]:
     return out
 
 
-def _blocks(matrix: Matrix, rows: int, columns: int) -> tuple[list[str], Floats, Ints]:
+def blocks(matrix: Matrix, rows: int, columns: int) -> tuple[list[str], Floats, Ints]:
     """At most rows x columns cells: layers picked evenly, steps in blocks; a block with a non-finite value keeps it."""
     picked = np.unique(np.linspace(0, len(matrix.names) - 1, min(rows, len(matrix.names))).astype(int))
     groups = np.array_split(np.arange(len(matrix)), min(columns, len(matrix)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from traindx.report.charts import _blocks, thin
+from traindx.report.charts import blocks, thin
 from traindx.report.words import safe
 from traindx.run import Floats, Matrix, Run, Series
 
@@ -26,17 +26,17 @@ def figures(run: Run) -> list[dict[str, Any]]:
 def _figure(name: str, signal: Series | Matrix) -> dict[str, Any]:
     if isinstance(signal, Series):
         steps, values = thin(signal.steps, signal.values, POINTS)
-        return {"name": safe(name, 120), "kind": "line", "x": steps.tolist(), "y": _numbers(values)}
-    names, table, at = _blocks(signal, 60, 200)
+        return {"name": safe(name, 120), "kind": "line", "x": steps.tolist(), "y": numbers(values)}
+    names, table, at = blocks(signal, 60, 200)
     return {
         "name": safe(name, 120),
         "kind": "heat",
         "x": at.tolist(),
         "y": [safe(n, 120) for n in names],
-        "z": [_numbers(row) for row in table],
+        "z": [numbers(row) for row in table],
     }
 
 
-def _numbers(values: Floats) -> list[float | None]:
+def numbers(values: Floats) -> list[float | None]:
     """Six digits are more than a screen shows; JSON has no NaN."""
     return [float(f"{v:.6g}") if np.isfinite(v) else None for v in values.tolist()]

@@ -87,7 +87,7 @@ def _stateless(run: Run) -> Iterator[Evidence]:
 
 def _idle(run: Run, moves: float) -> Iterator[Evidence]:
     table = run.matrix("lr/group")
-    table = table.where(np.isfinite(table.values).all(axis=1))
+    table = table.where(np.asarray(np.isfinite(table.values).all(axis=1)))
     if len(table) < 10 or len(table.names) < 2:
         return
     low, high = table.values.min(axis=0), table.values.max(axis=0)

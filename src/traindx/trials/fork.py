@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,7 +94,8 @@ def _look(
     progress: Progress,
     level: float,
 ) -> Comparison:
-    a, b = [], []
+    a: list[float] = []
+    b: list[float] = []
     for r in range(orders):
         order = torch.randperm(len(pool), generator=torch.Generator().manual_seed(seed + r)).tolist()
         batches = [pool[order[i % len(order)]] for i in range(steps)]
@@ -121,7 +123,7 @@ def _judge(a: np.ndarray, b: np.ndarray, steps: int, level: float) -> Comparison
     from scipy import stats
 
     broke_a, broke_b = int((~np.isfinite(a)).sum()), int((~np.isfinite(b)).sum())
-    common = {
+    common: dict[str, Any] = {
         "steps": steps,
         "pairs": len(a),
         "broke_a": broke_a,

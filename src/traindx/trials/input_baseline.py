@@ -27,7 +27,8 @@ class InputBaseline:
     def run(self, task: Task, progress: Progress = silent) -> Result:
         """Train two twins from the same state; the probe is on real pairs."""
         probe = [to_device(b, task.device) for b in (task.batches(4, "val") or task.batches(4))]
-        real, permuted = [], []
+        real: list[float] = []
+        permuted: list[float] = []
         for r in range(self.orders):
             for shuffle, out in ((False, real), (True, permuted)):
                 out.append(self._arm(task, probe, shuffle, r))

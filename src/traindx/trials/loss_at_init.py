@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -80,8 +81,8 @@ def _expected(twin: Twin, batches: list[Batch]) -> tuple[float | None, str]:
 
 
 def _judged(
-    seen: dict[str, float], expected: float | None, name: str, answer: dict[str, object]
-) -> tuple[str, dict[str, object], str]:
+    seen: dict[str, float], expected: float | None, name: str, answer: dict[str, Any]
+) -> tuple[str, dict[str, Any], str]:
     real = seen["real"]
     if not math.isfinite(real):
         return "fail", answer, "the loss is not finite before any update"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +83,7 @@ def _lost(losses: list[float]) -> bool:
 class Reading:
     """What a sweep says: the answer, or why there is none."""
 
-    answer: dict[str, object]
+    answer: dict[str, Any]
     refused: str = ""
 
 
@@ -97,7 +98,7 @@ def read(rates: Floats, losses: Floats) -> Reading:
     low = int(np.argmin(y))
     fall = float(np.median(y[: max(3, len(y) // 10)]) - y[low])
     snr = fall / noise
-    answer: dict[str, object] = {"snr": snr, "min_lr": float(rates[low])}
+    answer: dict[str, Any] = {"snr": snr, "min_lr": float(rates[low])}
     if snr < LEAST_SNR:
         return Reading(
             answer, f"the loss falls by {snr:.1f} times its noise only (needs {LEAST_SNR:g}): no learning signal to read"

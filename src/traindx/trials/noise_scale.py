@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,12 +53,16 @@ class NoiseScale:
         steps = 2 * n
         if signal.mean() - 2 * error <= 0:
             bound = noise.mean() / (signal.mean() + 2 * error) if signal.mean() + 2 * error > 0 else math.inf
-            answer = {"lower_bound": float(bound), "batch": sizes[1]}
-            return Result("noise-scale", "undecided", answer, f"the signal drowns: B_noise is above {bound:.0f}", run, steps)
+            bounded = {"lower_bound": float(bound), "batch": sizes[1]}
+            return Result("noise-scale", "undecided", bounded, f"the signal drowns: B_noise is above {bound:.0f}", run, steps)
         value = float(noise.mean() / signal.mean())
         leave = [(noise.sum() - noise[i]) / (signal.sum() - signal[i]) for i in range(n)]
         spread = math.sqrt((n - 1) / n * float(np.sum((np.array(leave) - np.mean(leave)) ** 2)))
-        answer = {"noise_scale": value, "interval": [max(0.0, value - 2 * spread), value + 2 * spread], "batch": sizes[1]}
+        answer: dict[str, Any] = {
+            "noise_scale": value,
+            "interval": [max(0.0, value - 2 * spread), value + 2 * spread],
+            "batch": sizes[1],
+        }
         advice = (
             "a larger batch would nearly pay for itself"
             if sizes[1] < value / 2

@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 
-from traindx.probes.watch import Watch
+from traindx.errors import UsageError
+from traindx.probes.attach import attach, detach
+from traindx.probes.recorder import Recorder
 from traindx.run import Run
 from traindx.trial import Progress, silent
-from traindx.trials.task import Task, evaluating, to_device
+from traindx.trials.task import Task, evaluating
 
 
-def rehearse(task: Task, steps: int = 30, progress: Progress = silent) -> Run:
-    """The record of `steps` updates and one pass over a few validation batches, on a twin."""
+def rehearse(task: Task, steps: int = 60, progress: Progress = silent) -> Run:
+    """The record of `steps` updates and one look at the validation data, on a twin, kept in memory."""
     with task.twin() as twin:
         if twin.optimizer is None:
             twin.use(torch.optim.Adam([p for p in twin.model.parameters() if p.requires_grad], lr=1e-3))
         assert twin.optimizer is not None
-        watch = Watch(twin.model, twin.optimizer, budget=None)
+        recorder = Recorder(budget=None)
+        observer = attach(recorder, models=[twin.model], optimizers=[twin.optimizer])
         try:
             twin.model.train()
-            for i, batch in enumerate(watch.batches(list(task.cycle(steps)))):
+            for i, batch in enumerate(_endless(task.train, steps)):
                 twin.optimizer.zero_grad(set_to_none=True)
                 loss = twin.loss(batch)
                 loss.backward()
                 twin.optimizer.step()
                 progress(i + 1, steps, "rehearsing the loop")
-            val = task.batches(8, "val")
-            if val:
-                with watch.validation(), evaluating(twin.model):
-                    for batch in watch.batches(val):
-                        twin.loss(to_device(batch, task.device))
+            if task.val is not None:
+                with evaluating(twin.model):
+                    for batch in itertools.islice(iter(task.val), 20):
+                        twin.loss(batch)
         finally:
-            watch.close()
-        return watch.run()
+            detach(observer)
+            recorder.close("closed")
+        return recorder.sink.run()
+
+
+def _endless(source: Any, count: int) -> Iterator[Any]:
+    """`count` batches from fresh passes over the user's own loader: how it is iterated is part of what is looked at."""
+    if source is None:
+        raise UsageError("the task has no train data")
+    given = 0
+    while given < count:
+        before = given
+        for batch in itertools.islice(iter(source), count - given):
+            given += 1
+            yield batch
+        if given == before:
+            raise UsageError("the task's train data is empty")

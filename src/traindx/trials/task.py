@@ -69,7 +69,7 @@ class Task:
             own = getattr(output, "loss", None) if not isinstance(output, Mapping) else output.get("loss")
             if own is None:
                 raise UsageError("the task has no loss: give loss_fn(output, target) or loss(model, batch)")
-            return own  # type: ignore[no-any-return]
+            return own
         return self.loss_fn(_main(output), target)
 
     def output_of(self, model: nn.Module, batch: Batch) -> Any:
@@ -143,7 +143,8 @@ def apply(f: Callable[[Tensor], Tensor], batch: Any) -> Any:
         return f(batch)
     if isinstance(batch, Mapping):
         made = {k: apply(f, v) for k, v in batch.items()}
-        return type(batch)(made) if type(batch) is not dict else made
+        make: Any = type(batch)
+        return make(made) if make is not dict else made
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(apply(f, v) for v in batch))
     if isinstance(batch, list | tuple):
