@@ -1,7 +1,5 @@
 """From columns to signals: choices, sums, forms, notes."""
 
-
-
 from __future__ import annotations
 
 import math

@@ -205,3 +205,11 @@ def test_no_line_takes_long(evil: str) -> None:
     for _ in range(20):
         phrases.take(evil, phrases.State())
     assert time.process_time() - begun < 2.0
+
+
+def test_printed_lines_with_pipes_are_not_taken_for_a_table(tmp_path: Path) -> None:
+    train = "".join(f'2021 | INFO | train | {{"epoch": 1, "loss": "{5 - i / 10}", "num_updates": "{i}"}}\n' for i in range(20))
+    valid = '2021 | INFO | valid | {"epoch": 1, "valid_loss": "4.5", "valid_num_updates": "9"}\n'
+    lines = train.splitlines(keepends=True)
+    run = printed(tmp_path, "".join([*lines[:10], valid, *lines[10:]]))
+    assert len(run["loss/train"]) == 20 and run["loss/val"].steps.tolist() == [9]

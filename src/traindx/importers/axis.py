@@ -90,6 +90,8 @@ def choose(columns: Columns, count: int, notes: list[str]) -> _Axis:
         return _Axis("", "record", np.arange(count, dtype=np.float64))
     _, name, m = min(found)
     at, values = columns[name]
+    if m.role == "step":
+        at, values = _with_evaluations(at, values, columns)
     x = _filled(at, values, count)
     if m.role == "step":
         x = _across_epochs(x, columns, count, notes, name)
@@ -130,6 +132,17 @@ def _data_rows(columns: Columns, count: int) -> Ints:
             if meaning(name).role in _DATA:
                 hit[at] = True
     return np.flatnonzero(hit)
+
+
+def _with_evaluations(at: Ints, values: Floats, columns: Columns) -> tuple[Ints, Floats]:
+    """The counter, completed on evaluation records by the evaluation's own counter (fairseq's valid_num_updates)."""
+    for other, (rows, steps) in columns.items():
+        told = meaning(other)
+        if told.role == "step" and told.split in ("val", "test") and np.all(np.isfinite(steps)):
+            fresh = ~np.isin(rows, at)
+            order = np.argsort(np.concatenate([at, rows[fresh]]), kind="stable")
+            at, values = np.concatenate([at, rows[fresh]])[order], np.concatenate([values, steps[fresh]])[order]
+    return at, values
 
 
 def _filled(at: Ints, values: Floats, count: int) -> Floats:

@@ -20,6 +20,7 @@ from traindx.importers.table import Log, Options, Rows, clean_name, number
 
 BLOCK = 4096  # rows converted at a time
 MAX_CELL = 200_000  # characters of one quoted cell
+_SAYS = re.compile(r"[:=]\s*[-+]?[\d.]")  # "loss: 0.5", which a header does not say
 DELIMITERS = (",", "\t", ";", "|")
 
 
@@ -164,6 +165,8 @@ def _headed(sample: list[str], delimiter: str) -> Shape | None:
     first = [c.strip() for c in _cut(sample[0], delimiter)]
     named = sum(number(c) is None and bool(c) for c in first) >= max(1, 0.5 * len(first))
     header = first if named else [f"column_{i + 1}" for i in range(len(first))]
+    if sum(bool(_SAYS.search(c)) for c in first) >= 2 or any("{" in c for c in first):
+        return None  # a printed line or JSON that happens to hold the delimiter, not a header
     if delimiter not in (",", "") and named and not any(_worded(c) for c in header):
         return None
     commas = [c for line in sample[1:] for c in _cut(line, delimiter) if re.fullmatch(r"\s*-?\d+,\d+\s*", c)]
