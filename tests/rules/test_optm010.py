@@ -8,6 +8,7 @@ import zoo
 from runs import a_run, noise
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.optm010_group_or_state_fault import group_or_state_fault
+from traindx.run import Event
 
 SEEN = {"optimizer.name": "AdamW", "optimizer.duplicates": [], "optimizer.empty_groups": []}
 
@@ -31,8 +32,11 @@ def test_a_resume_without_state_counts_by_what_it_did_to_the_loss() -> None:
     hurt = loss.copy()
     hurt[500:520] += 0.8
     facts = {**SEEN, "optimizer.fresh_at_step": 500}
-    [found] = the(a_run(loss__train=hurt, facts=facts))
+    [found] = the(a_run(loss__train=hurt, facts=facts, events=[Event(500, "resume")]))
     assert (found.variant, found.severity, found.steps) == ("stateless", Severity.WARNING, (500, 500))
+    saved = [Event(499, "checkpoint", {"keys": ["model"]})]
+    assert the(a_run(loss__train=hurt, facts=facts, events=saved))[0].severity is Severity.WARNING
+    assert the(a_run(loss__train=hurt, facts=facts))[0].severity is Severity.INFO, "a new phase of the script"
     [found] = the(a_run(loss__train=loss, facts=facts))
     assert (found.variant, found.severity) == ("reset", Severity.INFO)
 

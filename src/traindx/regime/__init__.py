@@ -246,6 +246,8 @@ def chance_level(run: Run) -> float | None:
     """The loss of a model that knows nothing: ln C for cross-entropy, ln 2 for binary; None when the kind is unknown."""
     kind = run.fact("loss.kind")
     classes = run.fact("loss.classes")
+    if run.fact("loss.reduction") not in (None, "mean") or run.fact("loss.weighted"):
+        return None
     if kind in ("ce", "nll") and isinstance(classes, int | float) and classes >= 2:
         return math.log(classes)
     return math.log(2) if kind in ("bce", "bce_logits") else None
@@ -254,7 +256,7 @@ def chance_level(run: Run) -> float | None:
 def floors(run: Run) -> dict[str, float]:
     """The levels with a meaning for this run's loss, from its facts (CATALOGUE 2.9); empty when the loss is unknown."""
     kind = run.fact("loss.kind")
-    if run.fact("loss.reduction") == "sum" or run.fact("loss.weighted"):
+    if run.fact("loss.reduction") not in (None, "mean") or run.fact("loss.weighted"):
         return {}
     if kind in ("ce", "nll"):
         classes = run.fact("loss.classes")
@@ -302,15 +304,20 @@ BATCH_FEATURES = ("batch/input_mean", "batch/input_std", "batch/length", "batch/
 
 def data_changed(run: Run, lo: int, hi: int, window: int = 50, limit: float = 4.0) -> bool:
     """Whether the batches looked different after step `hi` than before step `lo`: a harder source, longer sequences."""
-    for name in BATCH_FEATURES:
-        series = run.series(name).finite()
+    for series in (_targets(run), *(run.series(name).finite() for name in BATCH_FEATURES)):
         before, after = series.between(hi=lo).values[-window:], series.between(lo=hi).values[:window]
-        if len(before) < 10 or len(after) < 10:
+        if len(before) < 5 or len(after) < 5:
             continue
         gap = abs(float(np.median(after) - np.median(before)))
         if gap > limit * max(stats.mad(before), stats.mad(after), 1e-6 * abs(float(np.median(before)))):
             return True
     return False
+
+
+def _targets(run: Run) -> Series:
+    """Targets per batch: grows with the sequences where each position has one."""
+    table = run.matrix("batch/labels/class")
+    return Series(table.steps, np.nansum(table.values, axis=1)) if len(table) else run.series("batch/labels/class")
 
 
 def planned_steps(run: Run) -> int | None:

@@ -103,6 +103,7 @@ def _evidence(
 ) -> Evidence:
     sizes = {n: params.numel(run, n) or 1 for n in names}
     share = sum(sizes[n] for n in found) / max(1, sum(sizes.values()))
-    matters = share >= small or (say == "zero" and bool(params.weights(run, found)))
+    phases = len(run.fact("optimizer.steps") or ()) > 1  # several optimizers: what one leaves alone another may train
+    matters = (share >= small and not (say == "none" and phases)) or (say == "zero" and bool(params.weights(run, found)))
     ordered = tuple(sorted(found, key=lambda n: -sizes[n]))
     return Evidence({"records": records, "share": share}, ordered, span, say, None if matters else Severity.INFO)

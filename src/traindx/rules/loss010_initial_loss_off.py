@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -72,6 +73,8 @@ def initial_loss_off(
     if kind == "mse":
         yield from _regression(run, series, first)
         return
+    if run.fact("loss.reduction") == "none":
+        raise Muted("the script reduces the loss by itself")
     expected = _expected(run)
     if expected is None:
         raise Blind("the kind of loss has no known start", "loss.classes")
@@ -107,10 +110,8 @@ def _first(run: Run, series: Series) -> float:
 
 
 def _expected(run: Run) -> float | None:
-    chance = regime.chance_level(run)
-    classes = run.fact("loss.classes")
-    smoothing = float(run.fact("loss.smoothing") or 0.0)
-    return chance if not smoothing or isinstance(classes, int) else None
+    """ln C or ln 2, of a mean: a sum is told by being a multiple of it."""
+    return regime.chance_level(replace(run, facts={**run.facts, "loss.reduction": "mean"}))
 
 
 def _is_sum(run: Run, ratio: float) -> bool:

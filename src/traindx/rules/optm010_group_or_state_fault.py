@@ -81,8 +81,19 @@ def _stateless(run: Run) -> Iterator[Evidence]:
         return
     low, high = float(np.median(before)), float(np.max(after))
     hurt = float(np.median(np.sort(after)[-5:])) > low + 4 * noise_of(before)
-    severity = None if hurt else Severity.INFO
+    again = _resumed(run, step)
+    severity = None if hurt and again else Severity.INFO
     yield Evidence({"before": low, "after": high}, steps=(step, step), say="stateless" if hurt else "reset", severity=severity)
+
+
+def _resumed(run: Run, step: int) -> bool:
+    """The same training went on from a checkpoint: a seam, or a saved file and the same learning rate; else a new phase."""
+    if any(abs(s - step) <= 1 for s in regime.seams(run.with_(facts={"optimizer.fresh_at_step": None}))):
+        return True
+    saved = any(e.step <= step for e in run.events_of("checkpoint"))
+    rate = regime.lr(run)
+    then, now = (float(v) for v in rate.at([step - 1, step])) if len(rate) else (1.0, 1.0)
+    return saved and abs(now - then) <= 0.05 * abs(then)
 
 
 def _idle(run: Run, moves: float) -> Iterator[Evidence]:
