@@ -24,7 +24,7 @@ POINTS = 700  # records kept of a series
 SICK = (
     "zero_grad_missing_mlp", "head_replaced_after_optimizer", "left_in_eval_mode", "softmax_before_cross_entropy", "adam_lr_half",
     "learning_rate_in_the_mud", "step_lr_every_batch", "sigmoid_tower", "overfit_small_sample", "sorted_by_class", "shuffled_apart",
-    "nan_in_the_sensor_file", "log_of_softmax_by_hand", "validates_a_frozen_copy", "bn_momentum_of_a_thousandth", "dead_on_arrival",
+    "nan_in_the_sensor_file", "log_of_zero_by_hand", "validates_a_frozen_copy", "bn_momentum_of_a_thousandth", "dead_on_arrival",
     "init_eight_times_too_large", "weight_decay_of_sixty", "sgd_bounces", "corrupt_rows_every_epoch", "mse_broadcast", "same_batch_for_ever",
 )  # fmt: skip
 HEALED = SICK[:12]
