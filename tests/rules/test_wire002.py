@@ -5,7 +5,7 @@ from __future__ import annotations
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.wire002_frozen_unexpected import frozen_unexpected as rule
-from traindx.run import Run
+from traindx.run import Event, Run
 
 SHAPES = {f"body.{i}.{part}": size for i in range(4) for part, size in (("weight", [8, 8]), ("bias", [8]))}
 OWNERS = dict.fromkeys(SHAPES, "Linear")
@@ -85,3 +85,11 @@ def test_frozen_after_training_began_is_a_warning_from_that_step_on() -> None:
     )
     [found] = rule.findings(run)
     assert found.variant == "later" and found.severity is Severity.WARNING and found.steps == (14, 39)
+
+
+def test_a_freeze_at_the_start_of_a_new_phase_is_intent() -> None:
+    facts = {"model.frozen": [], "model.frozen_later": {"body.0.weight": 14}}
+    loaded = a_run(loss__train=[1.0] * 40, facts=facts, events=[Event(14, "load", {"what": "model"})])
+    assert next(rule.findings(loaded)).severity is Severity.INFO
+    renewed = a_run(loss__train=[1.0] * 40, facts={**facts, "optimizer.fresh_at_step": 14})
+    assert next(rule.findings(renewed)).severity is Severity.INFO

@@ -67,9 +67,10 @@ def frozen_unexpected(run: Run, *, common: float = 0.5) -> Iterator[Evidence]:
     # [def] `common`: when more than half of the layers are frozen in part, it is a way of training (biases only), not a slip.
     later = {str(n): int(facts.number(s, 0)) for n, s in facts.table(run, "model.frozen_later").items()}
     if later:
-        end = run.steps[1] if run.steps else max(later.values())
+        first, end = min(later.values()), run.steps[1] if run.steps else max(later.values())
+        level = Severity.INFO if _new_phase(run, first) else Severity.WARNING
         seen = {"count": len(later), "share": outline.share(run, later)}
-        yield Evidence(where=tuple(later), steps=(min(later.values()), end), say="later", facts=seen)
+        yield Evidence(where=tuple(later), steps=(first, max(first, end)), say="later", severity=level, facts=seen)
     frozen = facts.strings(run, "model.frozen")
     if not frozen:
         return
@@ -90,6 +91,13 @@ def frozen_unexpected(run: Run, *, common: float = 0.5) -> Iterator[Evidence]:
         moving = _live_statistics(run, modules)
         if moving:
             yield Evidence(where=moving, steps=run.steps, say="statistics", severity=Severity.INFO)
+
+
+def _new_phase(run: Run, step: int, near: int = 2) -> bool:
+    """Whether training began anew about that step: other weights were loaded, or an optimizer without history took over."""
+    marks = [e.step for e in run.events_of("load", "retrained")]
+    fresh = facts.number(run.fact("optimizer.fresh_at_step"))
+    return any(abs(m - step) <= near for m in marks) or abs(fresh - step) <= near
 
 
 def _half_frozen(run: Run, frozen: set[str], common: float) -> tuple[str, ...]:
