@@ -319,9 +319,7 @@ def of_training(feed: Feed) -> dict[str, Any]:
     if done is not None:
         found["data.steps_per_epoch"], found["data.samples_per_epoch"] = done.steps, done.samples
     if feed.bounded and (first := contents.first_pass(feed)):
-        found["data.unique_share"] = first["unique"]
-        if feed.single_labels:
-            found["data.duplicate_share"] = first["duplicate"]
+        found["data.unique_share"], found["data.duplicate_share"] = first["unique"], first["duplicate"]
     if feed.store.size:
         found["data.seen"] = {"train": contents.distinct(feed), "val": 0}
         if feed.single_labels:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -358,11 +359,12 @@ class Outline(Probe):
         return found | self._masks.facts([p for t, m in self._pads if (p := padding(t, m, pad)) is not None])
 
     def _linear_pairs(self) -> list[list[str]]:
-        """Names of the layers; a narrow middle (LoRA, bottleneck, factorised layer) is there on purpose."""
+        """Names of the layers; a narrow middle (LoRA, bottleneck) or several readers (q, k, v) are there on purpose."""
         known = self._named_weights
+        readers = Counter(a for a, _ in self._pairs)
         found = []
         for a, b in self._pairs:
-            if a in known and b in known and a != b:
+            if a in known and b in known and a != b and readers[a] == 1:
                 (first, p), (second, q) = known[a], known[b]
                 if p[0] > 1 and p[0] >= min(math.prod(p[1:]), q[0]):
                     found.append([first, second])
