@@ -38,3 +38,7 @@ def test_the_limits() -> None:
     half = features(np.geomspace(60, 25, 30), np.full(30, 0.9))
     assert not list(rule.findings(half))
     assert list(rule.findings(half, rank=0.6, cosine=0.8))
+
+
+def test_a_layer_of_few_outputs_has_nothing_to_lose() -> None:
+    assert not list(rule.findings(features(np.geomspace(3, 1, 30), ALIKE)))

@@ -47,6 +47,7 @@ def representation_collapse(
     *,
     rank: float = 0.35,  # CATALOGUE says .2 with a cosine of .95; the first collapse seen had .16-.33 with .997
     cosine: float = 0.98,
+    least: float = 5.0,  # [def] a layer that never had five directions has none to lose
 ) -> Iterator[Evidence]:
     if run.fact("loss.kind") in SUPERVISED and not run.fact("ssl"):
         raise Muted("supervised features may end in as few directions as there are answers")
@@ -58,7 +59,7 @@ def representation_collapse(
         known = np.isfinite(values) & np.isfinite(near)
         ranks, cosines = values[known], near[known]
         base = finite_median(ranks[:3])
-        if len(ranks) >= 10 and k_of_m((ranks < rank * base) & (cosines > cosine)):
+        if len(ranks) >= 10 and base >= least and k_of_m((ranks < rank * base) & (cosines > cosine)):
             steps = width.steps[known]
             seen = {"rank": float(ranks[-1]), "before": base, "cosine": float(cosines[-1])}
             yield Evidence(where=(name,), steps=(int(steps[0]), int(steps[-1])), facts=seen)

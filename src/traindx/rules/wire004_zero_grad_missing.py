@@ -48,7 +48,21 @@ from traindx.stats.persistence import finite_median
     fix="Call optimizer.zero_grad() once per update, before the backward; restart from weights older than step {first}.",
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
-    explains=("GRAD002", "GRAD003", "GRAD007", "OPTM002", "OPTM006", "LOSS001", "LOSS005", "LOSS006", "NUMR001", "NUMR003"),
+    explains=(
+        "GRAD002",
+        "GRAD003",
+        "GRAD007",
+        "OPTM002",
+        "OPTM006",
+        "LOSS001",
+        "LOSS005",
+        "LOSS006",
+        "NUMR001",
+        "NUMR003",
+        "ACTV005",
+        "ACTV007",
+        "WGHT001",
+    ),
 )
 def zero_grad_missing(
     run: Run,

@@ -51,7 +51,7 @@ from traindx.run import Run
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
-    explains=("LOSS009", "EVAL007", "LOSS003"),
+    explains=("ACTV005", "GRAD004", "LOSS009", "EVAL007", "LOSS003"),
 )
 def padding_or_mask_off(
     run: Run,
