@@ -41,9 +41,15 @@ def worst_first(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
     return sorted(diagnoses, key=key)
 
 
-def watch(*models_and_optimizers: Any, **options: Any) -> Any:
-    """Observe a training loop; see `traindx.probes.recorder.watch`. Loaded by name because it needs torch."""
-    return importlib.import_module("traindx.probes.watch").watch(*models_and_optimizers, **options)
+def watch(*models_and_optimizers: Any, replay: bool = True, **options: Any) -> Any:
+    """Observe a training loop; see `traindx.probes.watch`. Loaded by name because it needs torch.
+
+    `replay`: make the first step that goes non-finite again, once, to name the operation behind it.
+    """
+    dx = importlib.import_module("traindx.probes.watch").watch(*models_and_optimizers, **options)
+    if replay and dx._recorder is not None:
+        importlib.import_module("traindx.forensics.arm").arm(dx._recorder)
+    return dx
 
 
 def check(task: Any, **options: Any) -> Any:

@@ -119,6 +119,7 @@ class Scene:
         self.loader: Any = None  # the loader that gave the latest batch
         self.ended = False  # the run is over: `facts` may do what is too dear before
         self.compiled = False  # torch.compile was seen: modules are left alone
+        self.autocast: tuple[str, Any] | None = None  # device and dtype of the script's autocast at this moment
         self.facts: dict[str, Any] = {}  # facts so far
         self._event: Callable[[str, dict[str, Any]], None] = lambda kind, data: None
         self._nonfinite: Callable[..., None] = lambda what, names, value, when, step=None: None

@@ -19,6 +19,11 @@ class Advice:
     write: str
 
 
+GROWN = 1e12  # [def] far beyond any activation or weight of a healthy network, far below the end of float32
+_GROWING = (
+    "mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "dot", "convolution", "_convolution", "mul", "add", "sub", "sum",
+    "square", "pow", "prod", "cumsum", "cumprod", "mse_loss", "norm", "linalg_vector_norm",
+)  # fmt: skip
 _LOG = "give the loss logits (`F.cross_entropy`, `F.logsigmoid`, `log_softmax`), or `clamp(min=1e-6)` before the log"
 _FAMILIES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("log", "log2", "log10", "log1p", "xlogy", "special_entr"), "a logarithm of {low:.3g}", _LOG),
@@ -63,24 +68,7 @@ _FAMILIES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "skip batches without a valid target, or divide by `count.clamp(min=1)`",
     ),
     (
-        (
-            "mm",
-            "bmm",
-            "addmm",
-            "matmul",
-            "baddbmm",
-            "convolution",
-            "_convolution",
-            "linear",
-            "dot",
-            "mul",
-            "add",
-            "sum",
-            "square",
-            "cumsum",
-            "prod",
-            "sub",
-        ),
+        _GROWING,
         "values that outgrew {dtype} (operands up to {high:.3g})",
         "find what grew: lower the learning rate, normalise, clip gradients; in half precision keep this in fp32",
     ),
@@ -101,6 +89,8 @@ def advise(origin: Origin, *, bad_batch: bool = False, bad_weights: bool = False
     if finite_in_fp32 or (finite_in_fp32 is None and _outgrew_half(origin)):
         limit = HALF.get(origin.dtype, float("nan"))
         return Advice("precision", f"{why}; {origin.dtype} ends at {limit:.3g}", "use bf16, or run this operation in fp32")
+    if _outgrew_single(origin):
+        return Advice("weights", why, "find what grew: lower the learning rate, warm up, normalise or clip gradients")
     return Advice("operation", why, write)
 
 
@@ -124,21 +114,15 @@ def _family(op: str, numbers: dict[str, object]) -> tuple[str, str]:
     return f"`{op}` on operands up to {numbers['high']:.3g}", "keep its inputs inside the operation's domain"
 
 
+def _outgrew_single(o: Origin) -> bool:
+    """An infinity of a sum or product of numbers that no healthy network holds: something had been growing for a while."""
+    return o.phase == "forward" and o.value != "nan" and o.op.rstrip("_") in _GROWING and _top(o) > GROWN
+
+
+def _top(o: Origin) -> float:
+    return max((abs(v) for x in o.operands for v in (x.low, x.high) if math.isfinite(v)), default=0.0)
+
+
 def _outgrew_half(o: Origin) -> bool:
     """A half-precision infinity from operands that fp32 would have carried with ease."""
-    if o.dtype not in HALF or o.value == "nan":
-        return False
-    return any(max(abs(x.low), abs(x.high)) > 0 for x in o.operands) and o.op in (
-        "mm",
-        "bmm",
-        "addmm",
-        "mul",
-        "add",
-        "convolution",
-        "exp",
-        "sum",
-        "square",
-        "pow",
-        "_to_copy",
-        "baddbmm",
-    )
+    return o.dtype in HALF and o.value != "nan" and _top(o) > 0 and o.op.rstrip("_") in (*_GROWING, "exp", "_to_copy")

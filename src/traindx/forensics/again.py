@@ -6,22 +6,27 @@ and is killed when it passes.
 
 from __future__ import annotations
 
+import ast
+import gc
 import json
 import os
 import select
 import signal
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
+from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from traindx.forensics.advice import advise
-from traindx.forensics.trace import Origin, Trace, _finite, explain, ours
-from traindx.forensics.witness import Called, Moment, Taped, _tensors
+from traindx.forensics.places import ours
+from traindx.forensics.tensors import finite, has_nan, tensors_in
+from traindx.forensics.trace import Origin, Trace, explain
+from traindx.forensics.witness import Called, Moment, Taped
 
 SECONDS = 10.0
 
@@ -33,9 +38,9 @@ class CannotReplay(Exception):
 def investigate(moment: Moment, params: Sequence[Tensor], names: Sequence[str], seconds: float = SECONDS) -> dict[str, Any]:
     """The facts of the breakdown: `origin`, `origins`, `unstable_forms`, or `replay.failed` with the reason."""
     try:
-        calls = [c for c in moment.happened if isinstance(c, Called)]
+        calls = _calls(moment)
         _replayable(moment, calls)
-        if any(t.device.type != "cpu" for c in calls for t in _tensors((c.args, c.kwargs))):
+        if any(t.device.type != "cpu" for c in calls for t in tensors_in((c.args, c.kwargs))):
             raise CannotReplay("the step ran on an accelerator, and a replay in this process could touch the run")
         return _in_child(moment, params, names, seconds)
     except CannotReplay as why:
@@ -48,9 +53,13 @@ def _replayable(moment: Moment, calls: Sequence[Called]) -> None:
     if moment.overflow:
         raise CannotReplay("there were too many torch calls between the model and backward() to keep")
     for call in calls:
-        now = tuple(t._version for t in _tensors((call.args, call.kwargs)) if not t.is_inference())
+        now = tuple(t._version for t in tensors_in((call.args, call.kwargs)) if not t.is_inference())
         if now != call.versions:
             raise CannotReplay("an input of the model was changed in place after it was used")
+
+
+def _calls(moment: Moment) -> list[Called]:
+    return [c for c in moment.happened if isinstance(c, Called) and c.output is not None]
 
 
 def _in_child(moment: Moment, params: Sequence[Tensor], names: Sequence[str], seconds: float) -> dict[str, Any]:
@@ -60,6 +69,8 @@ def _in_child(moment: Moment, params: Sequence[Tensor], names: Sequence[str], se
         os.close(read)
         try:
             answer = json.dumps(_work(moment, params, names, seconds * 0.9))
+        except CannotReplay as why:
+            answer = json.dumps({"replay.failed": str(why)})
         except BaseException as error:  # the child has nobody to raise to; its parent reads the reason
             answer = json.dumps({"replay.failed": f"{type(error).__name__}: {error}"[:500]})
         try:
@@ -67,7 +78,8 @@ def _in_child(moment: Moment, params: Sequence[Tensor], names: Sequence[str], se
         finally:
             os._exit(0)
     os.close(write)
-    return _answer(read, child, seconds)
+    found = _answer(read, child, seconds)
+    return found if "origin" in found else {**_first_module(moment), **found}
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -89,10 +101,8 @@ def _answer(read: int, child: int, seconds: float) -> dict[str, Any]:
             data += chunk
     finally:
         os.close(read)
-        try:
+        with suppress(ProcessLookupError):  # it has ended by itself
             os.kill(child, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it has ended by itself
         os.waitpid(child, 0)
     try:
         found: dict[str, Any] = json.loads(data)
@@ -106,70 +116,109 @@ def _answer(read: int, child: int, seconds: float) -> dict[str, Any]:
 
 def _work(moment: Moment, params: Sequence[Tensor], names: Sequence[str], seconds: float) -> dict[str, Any]:
     torch.set_num_threads(1)  # the parent's worker threads did not come along
-    calls = [c for c in moment.happened if isinstance(c, Called)]
-    bad_batch = not all(_finite(t) for c in calls for t in _tensors((c.args, c.kwargs)))
-    bad_weights = [n for n, p in zip(names, params, strict=False) if not _finite(p)]
-    sites: dict[int, tuple[str, int]] = {}
-    step = _step(moment, list(params), sites)
-    model = calls[0].model
-    trace = explain(step, model, seconds=seconds)
+    gc.disable()
+    ends = time.monotonic() + seconds
+    calls = _calls(moment)
+    models = list({id(c.model): c.model for c in calls}.values())
+    trace = explain(_step(moment, params), models, seconds=seconds)
     if trace.finite and not trace.origins:
-        return {
-            "replay.failed": "the step came out finite when it was made again: it depends on random numbers or state we do not hold"
-        }
-    return _facts(trace, model, calls, bad_batch, bad_weights, step, seconds)
+        raise CannotReplay(
+            "the step came out finite when it was made again: it rests on random numbers or state we do not hold"
+        )
+    bad = [n for n, p in zip(names, params, strict=False) if not finite(p)]
+    whole: bool | None = None
+    if any(thing.autocast is not None for thing in moment.happened) and time.monotonic() < ends:
+        whole = _comes_out_finite(_step(moment, params, whole=True))
+    batch = _bad_input(calls)
+    clean = batch is not None and time.monotonic() < ends and _comes_out_finite(_step(_cleaned(moment), params))
+    return _facts(trace, calls, bad, whole, batch if clean else None)
 
 
-def _step(moment: Moment, params: list[Tensor], sites: dict[int, tuple[str, int]]) -> Any:
+def _comes_out_finite(step: Callable[[], list[Tensor]]) -> bool | None:
+    """Whether a variant of the step is finite; None when it fails, as with dtypes that only autocast had reconciled."""
+    try:
+        return all(finite(t) for t in step())
+    except (RuntimeError, ValueError):
+        return None
+
+
+def _bad_input(calls: Sequence[Called]) -> Tensor | None:
+    """The first input with NaN or +inf (minus infinity is what masks are made of)."""
+    inputs = [t for c in calls for t in tensors_in((c.args, c.kwargs)) if t.grad_fn is None and not finite(t)]
+    return next((t for t in inputs if has_nan(t) or bool((t == float("inf")).any())), None)
+
+
+def _cleaned(moment: Moment) -> Moment:
+    """The same moment with zeros for what is not finite in the inputs."""
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value if finite(value) or value.grad_fn is not None else value.nan_to_num(0.0, 0.0, 0.0)
+        if type(value) in (list, tuple):
+            return type(value)(clean(v) for v in value)
+        return {k: clean(v) for k, v in value.items()} if type(value) is dict else value
+
+    happened = [replace(c, args=clean(c.args), kwargs=clean(c.kwargs)) if isinstance(c, Called) else c for c in moment.happened]
+    return replace(moment, happened=happened)
+
+
+def _step(moment: Moment, params: Sequence[Tensor], whole: bool = False) -> Callable[[], list[Tensor]]:
     """The step as a function: forwards from their inputs, the loss from the tape, then backward."""
-    root = _root(moment)
+    root = moment.root
+    if root is None:
+        raise CannotReplay("no loss was seen")
 
     def run() -> list[Tensor]:
         made: dict[int, Tensor] = {}
         for p in params:
             p.grad = None
+        for thing in moment.happened:
+            if thing.output is not None:
+                _again(thing, made, whole)
+        loss = made.get(id(root))
+        if loss is None:
+            raise CannotReplay(moment.untaped or "the loss was not made from the model's output by calls we saw")
         with torch.enable_grad():
-            for thing in moment.happened:
-                if isinstance(thing, Called):
-                    torch.set_rng_state(thing.random)
-                    thing.model.train(thing.training)
-                    cast = torch.autocast(thing.autocast[0], dtype=thing.autocast[1]) if thing.autocast else nullcontext()
-                    with cast:
-                        _map(thing.output, thing.model(*thing.args, **thing.kwargs), made)
-                else:
-                    _map(thing.output, _call(thing, made), made)
-            loss = made.get(id(root))
-            if loss is None:
-                raise CannotReplay("the loss was not made from the model's output by calls we saw")
             loss.backward(torch.ones_like(loss))
         return [loss, *[p.grad for p in params if p.grad is not None]]
 
     return run
 
 
-def _call(thing: Taped, made: dict[int, Tensor]) -> Any:
-    args, kwargs = _replaced(thing.args, made), _replaced(thing.kwargs, made)
-    # compiled with the user's file and line, so that every stack (ours, and autograd's own record) points there
-    code = compile("\n" * (thing.line - 1) + "result = func(*args, **kwargs)", thing.file, "exec")
-    scope: dict[str, Any] = {"func": thing.func, "args": args, "kwargs": kwargs}
+def _again(thing: Called | Taped, made: dict[int, Tensor], whole: bool) -> None:
+    """Make one forward or one call of the loss again, in the state of then, and note what stands for what."""
+    cast: Any = nullcontext()
+    if thing.autocast and not whole:
+        cast = torch.autocast(thing.autocast[0], dtype=thing.autocast[1])
+    func: Any = thing.model if isinstance(thing, Called) else thing.func
+    if isinstance(thing, Called):
+        torch.set_rng_state(thing.random)
+        if thing.model.training is not thing.training:
+            thing.model.train(thing.training)
+    with cast, torch.set_grad_enabled(isinstance(thing, Called) or thing.grad):
+        new = _placed(func, _replaced(thing.args, made), _replaced(thing.kwargs, made), thing.file, thing.line)
+        _map(thing.output, new, made)
+
+
+def _placed(func: Any, args: Any, kwargs: Any, file: str, line: int) -> Any:
+    """Call it from a line of code that has the user's file and number, so that every stack of the call points there."""
+    code = _code(file or "<unknown>", line)
+    scope: dict[str, Any] = {"func": func, "args": args, "kwargs": kwargs}
     _run(code, scope)
     return scope["result"]
+
+
+@cache
+def _code(file: str, line: int) -> Any:
+    tree = ast.parse("result = func(*args, **kwargs)")
+    ast.increment_lineno(tree, max(line - 1, 0))
+    return compile(tree, file, "exec")
 
 
 def _run(code: Any, scope: dict[str, Any]) -> None:
     import builtins
 
-    getattr(builtins, "exec")(code, scope)  # noqa: B009 our own two words of code, placed on the user's line
-
-
-def _root(moment: Moment) -> Tensor:
-    if moment.root is not None:
-        return moment.root
-    for thing in reversed(moment.happened):
-        for t in reversed(_tensors(thing.output if not hasattr(thing.output, "loss") else [thing.output.loss])):
-            if t.numel() == 1 and t.requires_grad:
-                return t
-    raise CannotReplay("no loss was seen")
+    getattr(builtins, "exec")(code, scope)  # noqa: B009 our own few words of code, placed on the user's line
 
 
 def _map(old: Any, new: Any, made: dict[int, Tensor]) -> None:
@@ -190,74 +239,58 @@ def _map(old: Any, new: Any, made: dict[int, Tensor]) -> None:
 def _replaced(value: Any, made: dict[int, Tensor]) -> Any:
     if isinstance(value, Tensor):
         return made.get(id(value), value)
-    if isinstance(value, dict):
+    if type(value) is dict:
         return {k: _replaced(v, made) for k, v in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_replaced(v, made) for v in value))
-    if isinstance(value, list | tuple):
+    if type(value) in (list, tuple):
         return type(value)(_replaced(v, made) for v in value)
     return value
 
 
+# -- what is told
+
+
 def _facts(
-    trace: Trace,
-    model: nn.Module,
-    calls: Sequence[Called],
-    bad_batch: bool,
-    bad_weights: Sequence[str],
-    step: Any,
-    seconds: float,
+    trace: Trace, calls: Sequence[Called], bad_weights: Sequence[str], whole: bool | None, bad: Tensor | None
 ) -> dict[str, Any]:
-    first = next((o for o in trace.origins if o.proven), None) or (trace.origins[0] if trace.origins else None)
-    if first is None:
-        if bad_batch:
-            return {"origin": _input_origin("batch", "the batch holds NaN or infinity", "drop or clean those samples")}
-        if bad_weights:
-            return {"origin": _input_origin("weights", f"{bad_weights[0]} is not finite", "go back to a finite checkpoint")}
-        return {"replay.failed": trace.error or "no operation with finite inputs and a non-finite result was found"}
-    size = next((t.shape[0] for c in calls for t in _tensors((c.args, c.kwargs)) if t.ndim), None)
-    told = _told(first, size, bad_batch, bool(bad_weights))
-    return {
-        "origin": told,
-        "origins": [_told(o, size, bad_batch, bool(bad_weights)) for o in trace.origins[:20]],
-        "replay.seconds": round(trace.seconds, 3),
-    }
+    inputs = [t for c in calls for t in tensors_in((c.args, c.kwargs)) if t.grad_fn is None]
+    said: dict[str, Any] = {"bad_batch": bad is not None, "bad_weights": bool(bad_weights), "finite_in_fp32": whole}
+    rows = next((t.shape[0] for t in inputs if t.ndim), None)
+    told = [_told(o, rows, said) for o in trace.origins[:20]]
+    more = {"origins": told, "replay.seconds": round(trace.seconds, 3), "unstable_forms": trace.forms}
+    if bad is not None:
+        return {"origin": _input_origin(calls[0], bad), **more}
+    if bad_weights:
+        advice = "go back to a checkpoint whose weights are finite"
+        return {"origin": _plain("", "weights", f"{bad_weights[0]} was not finite before the step", advice), **more}
+    first = next((i for i, o in enumerate(trace.origins[:20]) if o.proven), 0)
+    if not told:
+        raise CannotReplay(trace.error or "no operation with finite inputs and a non-finite result was found")
+    return {"origin": told[first], **more}
 
 
-def _input_origin(blame: str, why: str, advice: str) -> dict[str, Any]:
-    return {
-        "op": "",
-        "phase": "forward",
-        "module": "",
-        "file": "",
-        "line": 0,
-        "blame": blame,
-        "why": why,
-        "advice": advice,
-        "proven": True,
-    }
+def _input_origin(call: Called, bad: Tensor) -> dict[str, Any]:
+    at = (~torch.isfinite(bad)).nonzero()[0].tolist()
+    out = _plain("input", "batch", "the batch holds NaN or infinity", "drop or clean those samples before they reach the model")
+    return {**out, "file": call.file, "line": call.line, "index": at, "sample": at[0] if at else None}
 
 
-def _told(o: Origin, batch: int | None, bad_batch: bool, bad_weights: bool) -> dict[str, Any]:
-    said = advise(o, bad_batch=bad_batch, bad_weights=bad_weights)
-    sample = (
-        o.index[0]
-        if o.index and batch is not None and o.operands and any(x.shape[:1] == (batch,) for x in o.operands)
-        else None
-    )
+def _plain(op: str, blame: str, why: str, advice: str, *, proven: bool = True) -> dict[str, Any]:
+    at = {"op": op, "phase": "forward", "module": "", "file": "", "line": 0}
+    return {**at, "blame": blame, "why": why, "advice": advice, "proven": proven}
+
+
+def _told(o: Origin, batch: int | None, said: Mapping[str, Any]) -> dict[str, Any]:
+    own = advise(o, **said)
+    per_sample = o.index and batch is not None and any(x.shape[:1] == (batch,) for x in o.operands)
     plain = asdict(replace(o, operands=()))
+    del plain["operands"]
     plain["inputs"] = [{**asdict(x), "shape": list(x.shape)} for x in o.operands]
-    plain |= {
-        "index": list(o.index),
-        "scalars": list(o.scalars),
-        "sample": sample,
-        "blame": said.blame,
-        "why": said.why,
-        "advice": said.write,
-    }
+    plain |= {"sample": o.index[0] if per_sample else None, "blame": own.blame, "why": own.why, "advice": own.write}
     if o.file and ours(o.file):
         plain["library"] = True
-    return {k: _json(v) for k, v in plain.items() if k not in ("operands",)}
+    return {k: _json(v) for k, v in plain.items()}
 
 
 def _json(value: Any) -> Any:
@@ -276,32 +309,10 @@ def _json(value: Any) -> Any:
 def _first_module(moment: Moment) -> dict[str, Any]:
     """What is known without a replay: the first call of the tape or the model whose output is not finite."""
     for thing in moment.happened:
-        if thing.output is not None and not all(_finite(t) for t in _tensors(thing.output)):
-            if isinstance(thing, Taped):
-                return {
-                    "origin": {
-                        "op": getattr(thing.func, "__name__", ""),
-                        "phase": "forward",
-                        "module": "",
-                        "file": thing.file,
-                        "line": thing.line,
-                        "blame": "operation",
-                        "why": "",
-                        "advice": "",
-                        "proven": False,
-                    }
-                }
-            return {
-                "origin": {
-                    "op": "",
-                    "phase": "forward",
-                    "module": type(thing.model).__name__,
-                    "file": "",
-                    "line": 0,
-                    "blame": "operation",
-                    "why": "",
-                    "advice": "",
-                    "proven": False,
-                }
-            }
+        if thing.output is not None and not all(finite(t) for t in tensors_in(thing.output)):
+            op = getattr(thing.func, "__name__", "") if isinstance(thing, Taped) else "forward"
+            module = "" if isinstance(thing, Taped) else type(thing.model).__name__
+            why = "the first result that was not finite"
+            out = _plain(op, "", why, "", proven=False)
+            return {"origin": {**out, "module": module, "file": thing.file, "line": thing.line}}
     return {}

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from traindx.forensics.again import investigate
+from traindx.forensics.again import SECONDS, investigate
 from traindx.forensics.witness import Witness
 from traindx.probe import Scene
 
 
-def arm(recorder: Any, *, seconds: float = 10.0) -> Witness:
-    """Let this recorder investigate the first breakdown, once."""
-    witness = Witness()
+def arm(recorder: Any, *, seconds: float = SECONDS) -> Witness:
+    """Let this recorder investigate the first breakdown, once; from then on nothing is kept any more."""
+    witness = Witness(busy=lambda: bool(recorder.busy))
     recorder.add(witness)
 
     def broken(scene: Scene, what: str) -> None:
-        for key, value in investigate(witness.moment, scene.params, scene.names, seconds).items():
+        witness._stop()
+        try:
+            found = investigate(witness.moment, scene.params, scene.names, seconds)
+        finally:
+            witness.off()
+        for key, value in found.items():
             scene.fact(key, value)
 
     recorder.on_nonfinite.append(broken)

@@ -6,25 +6,31 @@ backward node keeps the Python stack of the forward call that made it: that is h
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import time
+import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from traindx.forensics.places import line_in, source, user_line
+from traindx.forensics.tensors import finite, has_nan, health, kind, scalars_in, tensors_in, unravel
+
 Step = Callable[[], Sequence[Tensor]]
 """One step: runs forward, loss and backward, and gives what must be finite (the loss and the gradients)."""
 
 MOST_ORIGINS = 64
+ROUNDS = 5  # of repairing what breaks behind a repaired call
+REPAIR = 1e3  # an infinity is repaired by a number of its sign: zero would make a 0 / 0 of many a sum
+_INNER = {"aten::_softmax": "softmax", "aten::sigmoid": "sigmoid", "aten::exp": "exp"}
+_next_number = torch._C._autograd._get_sequence_nr
 # Operations whose output is memory nobody wrote, or the same storage seen differently: never an origin.
 _NOT_ARITHMETIC = re.compile(
     r"aten::(empty|new_empty|resize_|set_|view|_unsafe_view|reshape|t$|transpose|permute|expand|alias|detach|lift|slice|select|as_strided|squeeze|unsqueeze|split|chunk|unbind|is_|_local_scalar|item)"
@@ -46,7 +52,8 @@ class Operand:
 class Origin:
     """An operation whose inputs were finite and whose output was not."""
 
-    op: str
+    op: str  # in backward: the forward operation whose derivative it is
+    aten: str  # the operation that ran
     phase: str  # forward or backward
     module: str
     file: str
@@ -70,10 +77,12 @@ class Trace:
 
     origins: list[Origin] = field(default_factory=list)
     finite: bool = True  # loss and gradients
+    loss_finite: bool = True
     bad_inputs: bool = False  # something was non-finite before the first operation
     calls: int = 0
     seconds: float = 0.0
     error: str = ""
+    forms: list[dict[str, Any]] = field(default_factory=list)  # formulations that are known to break
     complete: bool = True  # False: the time was up before the step ended
 
 
@@ -88,9 +97,14 @@ class Tracer(TorchDispatchMode):
         super().__init__()
         self.names = names  # id of a module → its path
         self.stack: list[str] = []
+        self.numbers: list[int] = []  # autograd numbers at which the running module changed …
+        self.running: list[str] = []  # … and to which
         self.patched = patched
+        self.repaired: set[int] = set()  # autograd numbers of patched forward calls
         self.deadline = deadline
         self.origins: list[Origin] = []
+        self.inner: dict[int, tuple[str, weakref.ref[Tensor]]] = {}
+        self.forms: list[dict[str, Any]] = []
         self.calls = 0
         self.saw_bad_input = False
 
@@ -102,50 +116,86 @@ class Tracer(TorchDispatchMode):
             raise TimeIsUp
         name = func._schema.name
         in_place = func._schema.is_mutable
-        before = _health((args, kwargs)) if in_place else None  # in place: the inputs are gone afterwards
+        before = health((args, kwargs)) if in_place else None  # in place: the inputs are gone afterwards
         out = func(*args, **kwargs)
         if _NOT_ARITHMETIC.match(name):
             return out
-        bad = [t for t in _tensors(out) if not _finite(t)]
+        self._form(name, args, out)
+        bad = [t for t in tensors_in(out) if not finite(t)]
         if not bad:
             return out
-        was = before if before is not None else _health((args, kwargs))
+        was = before if before is not None else health((args, kwargs))
         # an infinity is born of finite inputs, a NaN of inputs without NaN: softmax over an all -inf row, inf - inf, 0 · inf
-        if was == "finite" or (was == "infinite" and any(_has_nan(t) for t in bad)):
-            if len(self.origins) < MOST_ORIGINS:
-                self.origins.append(self._origin(name, args, kwargs, bad[0], call, in_place))
+        born = was == "finite" or (was == "infinite" and any(has_nan(t) for t in bad))
+        if born and len(self.origins) < MOST_ORIGINS:
+            self.origins.append(self._origin(name, args, kwargs, bad[0], call, in_place))
         elif was == "nan":
             self.saw_bad_input = True
-        if call in self.patched:
-            for t in bad:
-                t.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        self._repair(born and call in self.patched, bad)
         return out
 
+    def _repair(self, patched: bool, bad: list[Tensor]) -> None:
+        """Make the result of a patched call finite; with a forward call, its own derivative is repaired too.
+
+        What came in broken goes out broken: otherwise a repair further down would hide what is above it.
+        """
+        node = torch._C._current_autograd_node() if torch._C._current_graph_task_id() != -1 else None
+        if node is None and patched:
+            self.repaired.add(_next_number() - 1)  # the node of this operation has just been numbered
+            for t in bad:
+                t.nan_to_num_(nan=1.0, posinf=REPAIR, neginf=-REPAIR)
+        elif node is not None and (patched or int(node._sequence_nr()) in self.repaired):
+            for t in bad:
+                t.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+
+    def _form(self, name: str, args: Any, out: Any) -> None:
+        """Note a logarithm of what a softmax, a sigmoid or an exponential just gave: fused forms exist for all of them."""
+        if name in _INNER and isinstance(out, Tensor):
+            self.inner[out.data_ptr()] = (name, weakref.ref(out))
+        elif name == "aten::log" and isinstance(args[0], Tensor) and args[0].data_ptr() in self.inner:
+            inner, alive = self.inner[args[0].data_ptr()]
+            if alive() is not None and len(self.forms) < MOST_ORIGINS:
+                file, line, _ = user_line(sys._getframe(2))
+                self.forms.append({"form": f"log of {_INNER[inner]}", "file": file, "line": line})
+
     def _origin(self, name: str, args: Any, kwargs: Any, out: Tensor, call: int, in_place: bool) -> Origin:
-        backward = torch._C._current_graph_task_id() != -1
-        file, line, function = _forward_line() if backward else _user_line(sys._getframe(2))
+        node = torch._C._current_autograd_node() if torch._C._current_graph_task_id() != -1 else None
+        op, module = name.removeprefix("aten::"), self.stack[-1] if self.stack else ""
+        if node is None:
+            file, line, function = user_line(sys._getframe(2))
+        else:
+            file, line, function = line_in(node.metadata.get("traceback_", []))
+            op, module = _forward_name(node), self._module_of(node)
         flat = out.detach().reshape(-1)
         wrong = ~torch.isfinite(flat)
         first = int(wrong.to(torch.uint8).argmax())
-        index = _unravel(first, tuple(out.shape))
-        operands = () if in_place else tuple(_operand(t) for t in _tensors((args, kwargs))[:4])
         return Origin(
-            op=name.removeprefix("aten::"),
-            phase="backward" if backward else "forward",
-            module="" if backward else (self.stack[-1] if self.stack else ""),
+            op=op,
+            aten=name.removeprefix("aten::"),
+            phase="forward" if node is None else "backward",
+            module=module,
             file=file,
             line=line,
             function=function,
-            text=_source(file, line),
-            operands=operands,
-            scalars=tuple(_scalars((args, kwargs)))[:4],
-            value=_kind(float(flat[first])),
-            index=index,
+            text=source(file, line),
+            operands=() if in_place else tuple(_operand(t) for t in tensors_in((args, kwargs))[:4]),
+            scalars=tuple(scalars_in((args, kwargs)))[:4],
+            value=kind(float(flat[first])),
+            index=unravel(first, tuple(out.shape)),
             count=int(wrong.sum()),
             size=flat.numel(),
             call=call,
             dtype=str(out.dtype).removeprefix("torch."),
         )
+
+    def _module_of(self, node: Any) -> str:
+        """The module whose forward made this node: the one that was running when the node got its number."""
+        at = bisect_right(self.numbers, int(node._sequence_nr())) - 1
+        return self.running[at] if at >= 0 else ""
+
+    def _mark(self) -> None:
+        self.numbers.append(_next_number())
+        self.running.append(self.stack[-1] if self.stack else "")
 
     @contextmanager
     def modules(self) -> Iterator[None]:
@@ -153,10 +203,12 @@ class Tracer(TorchDispatchMode):
 
         def enter(module: nn.Module, args: Any) -> None:
             self.stack.append(self.names.get(id(module), type(module).__name__))
+            self._mark()
 
         def leave(module: nn.Module, args: Any, output: Any) -> None:
             if self.stack:
                 self.stack.pop()
+            self._mark()
 
         handles = [
             nn.modules.module.register_module_forward_pre_hook(enter),
@@ -169,114 +221,94 @@ class Tracer(TorchDispatchMode):
                 handle.remove()
 
 
-def trace(step: Step, model: nn.Module | None = None, *, patched: frozenset[int] = frozenset(), seconds: float = 10.0) -> Trace:
+def paths(models: Sequence[nn.Module]) -> dict[int, str]:
+    """Modules by id with their paths; those of a second model are preceded by its class."""
+    out: dict[int, str] = {}
+    for i, model in enumerate(models):
+        own = type(model).__name__
+        for name, module in model.named_modules():
+            out.setdefault(id(module), (f"{own}.{name}" if i else name) if name else own)
+    return out
+
+
+def trace(
+    step: Step, models: Sequence[nn.Module] = (), *, patched: frozenset[int] = frozenset(), seconds: float = 10.0
+) -> Trace:
     """Run the step once under the tracer."""
-    names = {id(m): name or type(m).__name__ for name, m in model.named_modules()} if model is not None else {}
+    names = paths(models)
     began = time.monotonic()
     tracer = Tracer(names, patched, began + seconds)
     result = Trace()
     try:
         with torch.autograd.set_detect_anomaly(True, check_nan=False), tracer.modules(), tracer:
             ends = step()
-        result.finite = all(_finite(t) for t in ends)
+        result.loss_finite = finite(ends[0])
+        result.finite = all(finite(t) for t in ends)
     except TimeIsUp:
-        result.complete, result.finite = False, False
+        result.complete, result.finite, result.loss_finite = False, False, False
     except (
         Exception
     ) as error:  # the step may fail in its own way (e.g. a BCE input that is NaN); what was seen until then counts
-        result.error, result.finite = f"{type(error).__name__}: {error}", False
-    result.origins = tracer.origins
+        result.error = f"{type(error).__name__}: {error}"
+        result.finite = result.loss_finite = False
+    result.origins, result.forms = tracer.origins, tracer.forms
     result.calls, result.bad_inputs = tracer.calls, tracer.saw_bad_input
     result.seconds = time.monotonic() - began
     return result
 
 
-def explain(step: Step, model: nn.Module | None = None, *, seconds: float = 10.0) -> Trace:
+def explain(step: Step, models: Sequence[nn.Module] = (), *, seconds: float = 10.0) -> Trace:
     """Trace the step, then prove which origins matter: those whose repair makes loss and gradients finite.
 
     An infinity that was meant (a mask, a log-probability of zero) is an origin too, but repairing it changes nothing.
     """
     began = time.monotonic()
-    seen = trace(step, model, seconds=seconds)
+    seen = trace(step, models, seconds=seconds)
     if seen.finite or not seen.origins:
         return seen
-    proven: set[int] = set()
-    for calls in _attempts(seen.origins):
-        left = seconds - (time.monotonic() - began)
-        if left <= 0:
-            break
-        again = trace(step, model, patched=calls, seconds=left)
-        if again.finite:
-            proven = set(calls)
-            break
-    if len(proven) > 1:
-        proven = _least(step, model, proven, began + seconds)
+
+    def again(calls: frozenset[int]) -> Trace | None:
+        left = began + seconds - time.monotonic()
+        return trace(step, models, patched=calls, seconds=left) if left > 0 else None
+
+    def heals(calls: frozenset[int]) -> bool:
+        made = again(calls)
+        return made is not None and made.finite
+
+    # with a finite loss it is the backward that broke: an infinity of the forward has been masked, rightly or not
+    order = sorted(seen.origins, key=lambda o: o.phase == "forward") if seen.loss_finite else seen.origins
+    proven = _least(heals, _enough(again, order))
     seen.origins = [replace(o, proven=o.call in proven) for o in seen.origins]
     seen.seconds = time.monotonic() - began
     return seen
 
 
-def _attempts(origins: Sequence[Origin]) -> Iterator[frozenset[int]]:
-    """Each origin alone, first to last; then the first two, three … together."""
-    for o in origins[:8]:
-        yield frozenset({o.call})
-    for n in range(2, len(origins) + 1):
-        yield frozenset(o.call for o in origins[:n])
+def _enough(again: Callable[[frozenset[int]], Trace | None], origins: Sequence[Origin]) -> frozenset[int]:
+    """Calls whose repair heals the step, from the first origins on; empty when none does.
+
+    Behind a repaired call the next one may break in its turn (a number that is merely huge): it is repaired as well.
+    """
+    for start in [[o.call] for o in origins[:3]] + [[o.call for o in origins]]:
+        calls = frozenset(start)
+        for _ in range(ROUNDS):
+            made = again(calls)
+            if made is None:
+                return frozenset()
+            if made.finite:
+                return calls
+            new = frozenset(o.call for o in made.origins) - calls
+            if not new:
+                break
+            calls |= new
+    return frozenset()
 
 
-def _least(step: Step, model: nn.Module | None, proven: set[int], deadline: float) -> set[int]:
-    """Drop from the repaired calls those that need no repair."""
-    for call in sorted(proven):
-        left = deadline - time.monotonic()
-        if left <= 0 or len(proven) == 1:
-            break
-        if trace(step, model, patched=frozenset(proven - {call}), seconds=left).finite:
+def _least(heals: Callable[[frozenset[int]], bool], proven: frozenset[int], most: int = 12) -> frozenset[int]:
+    """Drop from the repaired calls those that need no repair, benign ones first of all."""
+    for call in sorted(proven)[:most]:
+        if len(proven) > 1 and heals(proven - {call}):
             proven = proven - {call}
     return proven
-
-
-def _finite(t: Tensor) -> bool:
-    # The product with zero is NaN exactly where the value is not finite, and a sum is far cheaper than isfinite().all()
-    if not (t.is_floating_point() or t.is_complex()) or t.numel() == 0 or t.is_meta:
-        return True
-    if t.is_sparse or t.layout is not torch.strided:
-        t = t.coalesce().values() if t.layout is torch.sparse_coo else t.values()
-    total = (t.detach() * 0).sum()
-    return bool(total == 0)
-
-
-def _has_nan(t: Tensor) -> bool:
-    return (t.is_floating_point() or t.is_complex()) and bool(torch.isnan(t.detach()).any())
-
-
-def _health(value: Any) -> str:
-    """The worst thing among the tensors and numbers of a call: finite, infinite or nan."""
-    tensors, scalars = _tensors(value), _scalars(value)
-    if all(_finite(t) for t in tensors) and all(abs(s) < float("inf") for s in scalars):
-        return "finite"
-    return "nan" if any(s != s for s in scalars) or any(_has_nan(t) for t in tensors) else "infinite"
-
-
-def _tensors(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, dict):
-        return [t for v in value.values() for t in _tensors(v)]
-    if isinstance(value, list | tuple):
-        return [t for v in value for t in _tensors(v)]
-    return []
-
-
-def _scalars(value: Any) -> list[float]:
-    if isinstance(value, bool):
-        return []
-    if isinstance(value, int | float):
-        return [float(value)]
-    if isinstance(value, dict):
-        return [s for v in value.values() for s in _scalars(v)]
-    if isinstance(value, list | tuple):
-        return [s for v in value for s in _scalars(v)]
-    return []
 
 
 def _operand(t: Tensor) -> Operand:
@@ -287,59 +319,9 @@ def _operand(t: Tensor) -> Operand:
     return Operand(tuple(t.shape), str(t.dtype).removeprefix("torch."), float(low), float(high), float(x.abs().min()))
 
 
-def _kind(value: float) -> str:
-    return "nan" if value != value else ("inf" if value > 0 else "-inf")
-
-
-def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    out = []
-    for size in reversed(shape):
-        flat, rest = divmod(flat, max(size, 1))
-        out.append(rest)
-    return tuple(reversed(out))
-
-
-_LIBRARIES = tuple(
-    f"{folder}{os.sep}" for folder in (Path(torch.__file__).resolve().parent, Path(__file__).resolve().parents[1])
-)
-_STANDARD = f"{Path(os.__file__).resolve().parent}{os.sep}"
-
-
-def ours(file: str) -> bool:
-    """Whether a file belongs to torch, traindx, the standard library or an installed package, and not to the user."""
-    if file.startswith("<"):
-        return not file.startswith(("<ipython", "<stdin"))
-    real = os.path.realpath(file)
-    return real.startswith(_LIBRARIES) or "site-packages" in real or real.startswith(_STANDARD)
-
-
-def _user_line(frame: FrameType | None) -> tuple[str, int, str]:
-    """The innermost line of the user's own code; the innermost line at all when there is none."""
-    first: tuple[str, int, str] | None = None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not ours(file):
-            return file, frame.f_lineno, frame.f_code.co_name
-        if first is None and not file.startswith(_LIBRARIES):
-            first = file, frame.f_lineno, frame.f_code.co_name
-        frame = frame.f_back
-    return first or ("", 0, "")
-
-
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-
-
-def _forward_line() -> tuple[str, int, str]:
-    """The user's line that created the backward node which is running now."""
-    node = torch._C._current_autograd_node()
-    stack = node.metadata.get("traceback_", []) if node is not None else []
-    frames = [m for entry in stack for m in _FRAME.finditer(entry)]
-    users = [m for m in frames if not ours(m["file"])]
-    best = users[-1] if users else (frames[-1] if frames else None)
-    return (best["file"], int(best["line"]), best["function"]) if best else ("", 0, "")
-
-
-def _source(file: str, line: int) -> str:
-    import linecache
-
-    return linecache.getline(file, line).strip()[:200] if file else ""
+def _forward_name(node: Any) -> str:
+    """The forward operation a backward node belongs to: `SqrtBackward0` is sqrt, a custom `CubeBackward` is Cube."""
+    name = re.sub(r"Backward\d*$", "", str(node.name()).rpartition("::")[2])
+    if isinstance(node, torch.autograd.function.BackwardCFunction) or not re.search(r"Backward\d+$", node.name()):
+        return name
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

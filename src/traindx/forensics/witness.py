@@ -7,7 +7,10 @@ autocast, and a tape of the few torch calls between the model's exit and `backwa
 
 from __future__ import annotations
 
+import math
+import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +18,14 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 
-from traindx.probe import Forward, Probe, Reading, Scene
+from traindx.forensics.places import user_line
+from traindx.forensics.tensors import tensors_in
+from traindx.probe import VAL, Forward, Probe, Reading, Scene
 
-MOST_FORWARDS, MOST_CALLS = 16, 2000
+MOST_FORWARDS, MOST_CALLS = 256, 2000
+GATE_SIZE = 1 << 16  # entries of a gradient that may be summed at every step
+_BESIDE = f"{os.sep}torch{os.sep}optim{os.sep}"
+Autocast = tuple[str, torch.dtype] | None
 
 
 @dataclass
@@ -29,8 +37,10 @@ class Called:
     kwargs: dict[str, Any]
     versions: tuple[int, ...]
     random: Tensor
-    autocast: tuple[str, torch.dtype] | None
+    autocast: Autocast
     training: bool
+    file: str
+    line: int
     output: Any = None
 
 
@@ -42,6 +52,8 @@ class Taped:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     output: Any
+    autocast: Autocast
+    grad: bool
     file: str
     line: int
 
@@ -57,50 +69,82 @@ class Moment:
 
 
 class Tape(TorchFunctionMode):
-    """Writes down every torch call and lets it pass."""
+    """Writes down every torch call of the user's and lets it pass."""
 
-    def __init__(self, moment: Moment) -> None:
+    def __init__(self, moment: Moment, busy: Callable[[], bool]) -> None:
         super().__init__()
-        self.moment = moment
+        self.moment: Moment | None = moment  # None: closed, lets everything pass
+        self.busy = busy  # whether it is traindx itself that calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+        try:
+            out = func(*args, **(kwargs or {}))
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # the user's traceback is the user's
+            raise
         moment = self.moment
+        if moment is None or not isinstance(out, Tensor | tuple | list) or self.busy():
+            return out
+        caller = sys._getframe(1)
+        if _BESIDE in caller.f_code.co_filename or getattr(func, "__self__", None) is Tensor.grad:
+            return out  # clearing gradients is no part of the loss, and old gradients must go when they are cleared
         if len(moment.happened) >= MOST_CALLS:
             moment.overflow = True
-        elif isinstance(out, Tensor | tuple | list):
-            frame = sys._getframe(1)
-            moment.happened.append(Taped(func, args, kwargs or {}, out, frame.f_code.co_filename, frame.f_lineno))
+        else:
+            file, line, _ = user_line(caller)
+            moment.happened.append(Taped(func, args, kwargs or {}, out, _autocast(), torch.is_grad_enabled(), file, line))
         return out
 
 
 class Witness(Probe):
     """Keeps the moment; forgets it when the update is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, busy: Callable[[], bool] = lambda: False) -> None:
         self.moment = Moment()
+        self.on = True
+        self._busy = busy
         self._tape: Tape | None = None
         self._forwards = 0
+        self._gate: tuple[int, list[int]] = (-1, [])
 
     def before_forward(self, scene: Scene, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._stop()
-        if scene.compiled or self._forwards >= MOST_FORWARDS or not model.training:
+        if not self.on or scene.compiled:
+            return
+        if self.moment.root is not None:
+            self.forget()  # a backward has been made since: another micro-batch, another loss
+        if self._forwards >= MOST_FORWARDS:
+            self.moment.overflow = True
             return
         self._forwards += 1
-        versions = tuple(t._version for t in _tensors((args, kwargs)) if not t.is_inference())
-        called = Called(model, args, kwargs, versions, torch.get_rng_state(), _autocast(), model.training)
+        versions = tuple(t._version for t in tensors_in((args, kwargs)) if not t.is_inference())
+        file, line, _ = user_line(sys._getframe(1))
+        called = Called(model, args, kwargs, versions, torch.get_rng_state(), scene.autocast, model.training, file, line)
         self.moment.happened.append(called)
 
     def on_forward(self, scene: Scene, forward: Forward) -> Reading | None:
-        last = next((c for c in reversed(self.moment.happened) if isinstance(c, Called)), None)
-        if last is not None and last.model is forward.model and last.output is None and forward.grad:
-            last.output = forward.output
-            self._start()
+        happened = self.moment.happened
+        last = happened[-1] if happened else None
+        if not isinstance(last, Called) or last.model is not forward.model or last.output is not None:
+            return None
+        if not forward.grad or forward.phase == VAL:
+            happened.pop()  # a validation, or a target nobody goes back through: a number like any other
+            if any(isinstance(thing, Called) for thing in happened):
+                self._start()
+            return None
+        last.output = forward.output
+        self._start()
         return None
 
     def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
         self._stop()
         self.moment.root = loss
+        return None
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        self._stop()
+        if self.on and not scene.full:
+            self._look(scene)
         return None
 
     def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
@@ -113,30 +157,62 @@ class Witness(Probe):
         return None
 
     def last(self, scene: Scene) -> Reading | None:
+        self.off()
+        return None
+
+    def off(self) -> None:
+        """Be a witness no more: nothing is kept and no mode is on."""
+        self.on = False
         self._stop()
         self.forget()
-        return None
 
     def forget(self) -> None:
         """Let go of every reference."""
         self.moment = Moment()
         self._forwards = 0
 
+    # -- the gate between full looks: the input-most gradients, where whatever broke on the way back arrives
+
+    def _look(self, scene: Scene) -> None:
+        if self._gate[0] != scene.version:
+            params = scene.params
+            fit = [i for i, p in enumerate(params) if p.requires_grad and p.numel() <= GATE_SIZE and p.device.type == "cpu"]
+            self._gate = (scene.version, fit[:2])
+        if not self._gate[1] or len(scene._params) != len(scene.names):
+            return
+        for i in self._gate[1]:
+            p = scene._params[i]()
+            grad = p.grad if p is not None else None
+            if grad is None or grad.layout is not torch.strided:
+                continue
+            value = float(grad.sum())
+            if not math.isfinite(value) and not bool(torch.isfinite(grad).all()):
+                scene.nonfinite("grad", [scene.names[i]], value, "before")
+                return
+
+    # -- the tape
+
     def _start(self) -> None:
         if torch._C._len_torch_function_stack():
             self.moment.untaped = "another torch function mode was active around the loss"
             return
-        self._tape = Tape(self.moment)
+        self._tape = Tape(self.moment, self._busy)
         _push_mode(self._tape)
 
     def _stop(self) -> None:
-        """Take our mode off, wherever it is: the user may have entered one above it."""
-        tape, self._tape = self._tape, None
+        """Close the tape and take our mode off, wherever it is: the user may have entered one above it.
+
+        Inside a call that the tape itself let pass (`Tensor.backward`) torch has put it aside and will put it back, so that
+        it can only be closed; the next moment takes it off.
+        """
+        tape = self._tape
         if tape is None:
             return
+        tape.moment = None
         stack = _get_current_function_mode_stack()
         if not any(mode is tape for mode in stack):
             return
+        self._tape = None
         above = []
         while (top := _pop_mode()) is not tape:
             above.append(top)
@@ -144,18 +220,10 @@ class Witness(Probe):
             _push_mode(mode)
 
 
-def _autocast() -> tuple[str, torch.dtype] | None:
+def _autocast() -> Autocast:
+    if not torch._C._is_any_autocast_enabled():
+        return None
     for device in ("cpu", "cuda"):
         if torch.is_autocast_enabled(device):
             return device, torch.get_autocast_dtype(device)
     return None
-
-
-def _tensors(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, dict):
-        return [t for v in value.values() for t in _tensors(v)]
-    if isinstance(value, list | tuple):
-        return [t for v in value for t in _tensors(v)]
-    return []

@@ -100,9 +100,11 @@ class Recorder:
         torch._C._set_grad_enabled(False)
         try:
             if torch._C._is_any_autocast_enabled():
+                self.scene.autocast = _autocast()
                 with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
                     self._ask(moment, listeners, args)
             else:
+                self.scene.autocast = None
                 self._ask(moment, listeners, args)
         finally:
             torch._C._set_grad_enabled(grad)
@@ -299,6 +301,13 @@ class Recorder:
         self.flush()
         self._count_events()
         self.sink.close(ended)
+
+
+def _autocast() -> tuple[str, torch.dtype] | None:
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            return device, torch.get_autocast_dtype(device)
+    return None
 
 
 def say(line: str) -> None:

@@ -55,11 +55,14 @@ class Updates:
         self._loop._backward_begins()
         self._stage.step.backwards += 1
         self._backwards_inside += self._inside is not None
-        self._take_loss(root, site, nearest)
+        broken = self._take_loss(root, site, nearest)
         self._manual.backward()
         self._recorder.tell("on_backward", root)
+        if broken is not None:  # after the probes have seen the root: forensics makes the step again from what they keep
+            self._recorder.nonfinite("loss", ["loss"], broken, "before")
 
-    def _take_loss(self, root: Tensor, site: str, nearest: Any) -> None:
+    def _take_loss(self, root: Tensor, site: str, nearest: Any) -> float | None:
+        """Note the loss behind this backward; gives it back when it is not finite."""
         loss, parts = self._loop._unscaled_loss(root), 1.0
         if loss is None:
             loss = root
@@ -67,15 +70,16 @@ class Updates:
             parts = divisor(loss)
         value = scalar(loss)
         if value is None:
-            return
+            return None
         self._scene.loss = loss.detach()
         whole = value * parts if parts != 1.0 else value
         alone = nearest is not None and nearest.value == whole and self._inside is None
         self._stage.step.losses.append(Micro(site, whole, parts, nearest.site if alone else ""))
         if isinstance(value, float) and not math.isfinite(value):
-            self._recorder.nonfinite("loss", ["loss"], value, "before")
-        elif isinstance(whole, float):
+            return value
+        if isinstance(whole, float):
             self._judge(whole)
+        return None
 
     def _judge(self, loss: float) -> None:
         self._phases._evaluations.trained(loss)
@@ -99,18 +103,19 @@ class Updates:
             self._before(self._inside)
         elif self._manual.on:
             if not self._recorder.started:
+                self._loop._starts()
                 self._recorder.start()
             self._manual.graded()
             self._before(None)
 
     def grad_begins(self, outputs: Any, site: str) -> None:
         """torch.autograd.grad in a loop without optimizers: the script's own way to get gradients for its update."""
-        if self._manual.on:
+        if self._manual.possible:
             self.backward_begins(outputs, site)
 
     def grad_ends(self) -> None:
         """Its end."""
-        if self._manual.on:
+        if self._manual.possible:
             self.backward_ends()
 
     # -- the update
@@ -131,6 +136,7 @@ class Updates:
             if self._others > max(IDLE, 4 * self._gap):
                 stage.promote(optimizer)
         if not self._recorder.started:
+            self._loop._starts()
             self._recorder.start()
         self._loop._step_begins(optimizer, closure)
         if not closure:

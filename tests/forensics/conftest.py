@@ -1,0 +1,44 @@
+"""Runs a program as it is under a recorder with forensics armed."""
+
+from __future__ import annotations
+
+import runpy
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from traindx.forensics.arm import arm
+from traindx.probe import Probe
+from traindx.probes.attach import attach, detach
+from traindx.probes.gradients import GradNorms
+from traindx.probes.recorder import Recorder
+
+Program = Callable[..., Recorder]
+
+
+@pytest.fixture
+def observed(tmp_path: Path) -> Program:
+    """Run the text of a program; gives the closed recorder."""
+
+    def run(text: str, probes: list[Probe] | None = None, **globals_: Any) -> Recorder:
+        file = tmp_path / "program.py"
+        file.write_text(text)
+        recorder = Recorder(probes=[GradNorms()] if probes is None else probes)
+        arm(recorder)
+        observer = attach(recorder)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                runpy.run_path(str(file), init_globals=globals_)
+        finally:
+            detach(observer)
+            recorder.close()
+        assert not recorder.failures
+        assert torch._C._len_torch_function_stack() == 0
+        return recorder
+
+    return run

@@ -1,0 +1,30 @@
+"""Planted faults are named: operation, phase, module, line and who is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.forensics.faults import FAULTS, Fault
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "-").replace(",", ""))
+def test_the_operation_the_module_and_the_line_are_named(fault: Fault, observed: Callable[..., Any], tmp_path: Path) -> None:
+    run = observed(fault.text).sink.run()
+    assert run.fact("replay.failed") is None
+    origin = run.fact("origin")
+    assert origin is not None
+    assert origin["op"] in fault.ops
+    assert (origin["phase"], origin["module"]) == (fault.phase, fault.module)
+    assert (Path(origin["file"]).name, origin["line"]) == ("program.py", fault.line)
+    assert origin["proven"]
+    assert origin["blame"] == fault.blame
+    if fault.sample is not None:
+        assert origin["sample"] == fault.sample
+
+
+def test_there_are_at_least_forty_of_them() -> None:
+    assert len(FAULTS) >= 40
+    assert sum(f.phase == "backward" for f in FAULTS) >= 8
