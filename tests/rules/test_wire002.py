@@ -93,3 +93,12 @@ def test_a_freeze_at_the_start_of_a_new_phase_is_intent() -> None:
     assert next(rule.findings(loaded)).severity is Severity.INFO
     renewed = a_run(loss__train=[1.0] * 40, facts={**facts, "optimizer.fresh_at_step": 14})
     assert next(rule.findings(renewed)).severity is Severity.INFO
+
+
+def test_parameters_that_never_had_a_gradient_were_not_frozen_later() -> None:
+    facts = {"model.frozen": [], "model.frozen_later": {"new.weight": 30}}
+    nan = float("nan")
+    second = a_run({"grad_norm/param": {"old.weight": [1.0] * 40, "new.weight": [nan] * 40}}, facts=facts)
+    assert next(rule.findings(second)).severity is Severity.INFO
+    learned = a_run({"grad_norm/param": {"old.weight": [1.0] * 40, "new.weight": [1.0] * 30 + [nan] * 10}}, facts=facts)
+    assert next(rule.findings(learned)).severity is Severity.WARNING

@@ -68,7 +68,7 @@ def frozen_unexpected(run: Run, *, common: float = 0.5) -> Iterator[Evidence]:
     later = {str(n): int(facts.number(s, 0)) for n, s in facts.table(run, "model.frozen_later").items()}
     if later:
         first, end = min(later.values()), run.steps[1] if run.steps else max(later.values())
-        level = Severity.INFO if _new_phase(run, first) else Severity.WARNING
+        level = Severity.WARNING if _had_learned(run, later) and not _new_phase(run, first) else Severity.INFO
         seen = {"count": len(later), "share": outline.share(run, later)}
         yield Evidence(where=tuple(later), steps=(first, max(first, end)), say="later", severity=level, facts=seen)
     frozen = facts.strings(run, "model.frozen")
@@ -91,6 +91,12 @@ def frozen_unexpected(run: Run, *, common: float = 0.5) -> Iterator[Evidence]:
         moving = _live_statistics(run, modules)
         if moving:
             yield Evidence(where=moving, steps=run.steps, say="statistics", severity=Severity.INFO)
+
+
+def _had_learned(run: Run, later: dict[str, int]) -> bool:
+    """Whether one of them had a gradient before it was frozen; believed where gradients were not recorded."""
+    before = run.between(hi=max(later.values()) - 1)
+    return not outline.gradients_seen(run) or bool(outline.with_gradient(before) & set(later))
 
 
 def _new_phase(run: Run, step: int, near: int = 2) -> bool:
