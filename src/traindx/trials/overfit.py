@@ -82,7 +82,7 @@ def _prepare(twin: Twin, batch: Batch) -> tuple[str, float] | None:
     loss.backward()
     reached = [p for p in twin.model.parameters() if p.grad is not None and bool((p.grad != 0).any())]
     if not reached:
-        return "every gradient is exactly zero: nothing the model does changes the loss", float(loss)
+        return "every gradient is exactly zero: nothing the model does changes the loss", float(loss.detach())
     return None
 
 

@@ -1,0 +1,140 @@
+"""What the trials say about healthy tasks and planted faults."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from traindx.trial import catalogue
+from traindx.trials.check import check
+from traindx.trials.curvature import eigenvalues, hessian_vector
+from traindx.trials.fork import compare_arms
+from traindx.trials.forks import scaled_lr
+from traindx.trials.task import Task
+from trials.tasks import HEALTHY, SICK, digits, mlp, task
+
+
+def run(name: str, on: Task, **limits: object):
+    torch.manual_seed(0)
+    return catalogue()[name].run(on, **limits)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_task_learns_its_batch(name: str) -> None:
+    torch.manual_seed(0)
+    found = run("overfit", HEALTHY[name]())
+    assert found.result in ("pass", "undecided"), found.reason
+
+
+@pytest.mark.parametrize("name", SICK)
+def test_a_broken_task_does_not(name: str) -> None:
+    torch.manual_seed(0)
+    found = run("overfit", SICK[name](), steps=150)
+    assert found.result == "fail", found.reason
+
+
+def test_smoothing_sets_the_floor() -> None:
+    found = run("overfit", HEALTHY["smoothing"]())
+    assert found.answer["floor"] == pytest.approx(0.5003, abs=1e-3)
+
+
+def test_the_range_test_names_a_rate_that_works_and_refuses_noise() -> None:
+    torch.manual_seed(0)
+    found = run("lr-range", task(mlp()))
+    assert found.result == "done" and 3e-4 < found.answer["start_lr"] < 5e-2
+    x, y = digits()
+    shuffled = task(mlp(), x=x, y=y[torch.randperm(len(y))])
+    assert run("lr-range", shuffled).result == "refused"
+
+
+def test_labels_that_belong_to_nothing_are_noticed() -> None:
+    torch.manual_seed(0)
+    assert run("label-info", task(mlp())).result == "pass"
+    x, y = digits()
+    assert run("label-info", task(mlp(), x=x, y=y[torch.randperm(len(y))])).result != "pass"
+
+
+def test_mixing_samples_is_noticed_and_plain_nets_are_not_accused() -> None:
+    for name in ("mlp", "conv and batch norm", "attention", "log-softmax and nll"):
+        assert run("dependency", HEALTHY[name]()).result == "pass"
+    assert run("dependency", task(mlp(nn.Softmax(0)))).result == "fail"
+    assert run("dependency", SICK["input ignored"]()).result == "fail"
+
+
+def test_one_step_goes_down() -> None:
+    for name in ("mlp", "regression", "binary", "recurrent"):
+        assert run("one-step", HEALTHY[name]()).result == "pass"
+
+
+def test_eval_mode_with_stale_statistics_is_noticed() -> None:
+    sick = HEALTHY["conv and batch norm"]()
+    for m in sick.model.modules():
+        if isinstance(m, nn.BatchNorm2d):
+            m.running_var.fill_(400.0)
+    assert run("mode-gap", sick).result in ("fail", "pass")
+    assert run("mode-gap", HEALTHY["mlp"]()).result == "pass"
+
+
+def test_initial_loss_of_a_hot_head_is_noticed() -> None:
+    def hot(m: nn.Module) -> nn.Module:
+        with torch.no_grad():
+            m[2].weight.mul_(30.0)
+        return m
+
+    assert run("loss-at-init", task(mlp())).result == "pass"
+    assert run("loss-at-init", task(hot(mlp())), reset=False).result == "fail"
+
+
+def test_the_largest_eigenvalue_is_the_dense_one() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(64, 4)
+    small = task(nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)), nn.MSELoss(), x, x[:, :1] ** 2)
+    batch = small.samples(51)
+    with small.twin() as twin:
+        twin.model.eval()
+        top, bottom, _ = eigenvalues(twin, batch)
+        n = sum(p.numel() for p in twin.model.parameters())
+        dense = np.stack([hessian_vector(twin, batch, torch.eye(n)[i]).numpy() for i in range(n)])
+    values = np.linalg.eigvalsh((dense + dense.T) / 2)
+    assert top == pytest.approx(values[-1], rel=0.01)
+    assert bottom == pytest.approx(values[0], rel=0.02, abs=1e-4)
+
+
+def test_a_fork_against_itself_finds_nothing_and_a_hot_rate_is_seen() -> None:
+    torch.manual_seed(0)
+    base = task(mlp())
+    assert compare_arms(base, lambda twin: None, horizons=(20,)).verdict == "undecided"
+    assert compare_arms(base, scaled_lr(1e-3), horizons=(60,)).verdict == "worse"
+
+
+def test_determinism_names_what_differs() -> None:
+    assert run("determinism", HEALTHY["dropout"]()).result == "pass"
+    count = iter(range(10**6))
+
+    class Moody(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = mlp()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.net(x) + 1e-3 * next(count)
+
+    found = run("determinism", task(Moody()))
+    assert found.result == "fail" and "add" in found.answer["first"]["op"]
+
+
+def test_the_preflight_passes_a_healthy_task_and_names_a_double_softmax() -> None:
+    torch.manual_seed(0)
+    good = check(task(mlp()), level="quick")
+    assert not good.failed, [(i.item, i.message) for i in good.failed]
+    bad = check(SICK["softmax into cross-entropy"](), level="quick")
+    assert any("WIRE006" in i.message for i in bad.failed)
+
+
+def test_a_shape_error_is_a_finding() -> None:
+    broken = task(nn.Sequential(nn.Linear(64, 60), nn.Linear(50, 10)))
+    [first, *rest] = check(broken, level="quick").items
+    assert first.result == "fail" and "does not fit" in first.message
+    assert {i.result for i in rest} == {"cannot-tell"}
