@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from traindx.probes.attach import PATCHES, attach, detach
+from traindx.probes.attach import PATCHES, UNSEEN, attach, detach
 from traindx.probes.recorder import Recorder
 from traindx.run import Run
 
@@ -51,10 +53,26 @@ def observe() -> Callable[..., Any]:
     return observing
 
 
+def patched_names() -> list[str]:
+    """Everything of torch that is a wrapper of ours at the moment."""
+    utils, data = torch.nn.utils, torch.utils.data
+    owners = [torch, torch.Tensor, torch.nn.functional, torch.nn.Module, torch.nn.Sequential, torch.nn.Linear, torch.autograd]
+    owners += [
+        torch.optim.Optimizer,
+        torch.optim.lr_scheduler.LRScheduler,
+        utils,
+        utils.clip_grad,
+        torch.jit,
+        torch.amp.GradScaler,
+    ]
+    owners += [data.DataLoader, data.dataloader._BaseDataLoaderIter, random]
+    found = [(o.__name__, k, v) for o in owners for k, v in list(vars(o).items()) if type(v) is types.FunctionType]
+    return [f"{o}.{k}" for o, k, v in found if v.__code__.co_filename == UNSEEN]
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
-    call = torch.nn.Module.__call__
     yield
-    assert torch.nn.Module.__call__ is call
+    assert patched_names() == []
     assert PATCHES.observers == ()
     assert PATCHES._patches == []

@@ -95,9 +95,8 @@ def test_gradient_norms_and_moments(pair):
     close(run["grad_std/param"].values, [[g.std() for g in s] for s in flat], rtol=1e-3)
     close(run["grad_maxabs/param"].values, [[g.abs().max() for g in s] for s in flat])
     close(run["grad_zero/param"].values, [[(g == 0).double().mean() for g in s] for s in flat])
-    close(
-        run["grad_q50/param"].values, [[g.quantile(0.5, interpolation="nearest") for g in s] for s in flat], rtol=0.6, atol=0.01
-    )
+    close(run["grad_q50/param"].values, [[g.quantile(0.5) for g in s] for s in flat], atol=1e-6)
+    close(run["grad_q95/param"].values, [[g.quantile(0.95) for g in s] for s in flat], atol=1e-6)
     assert not run["grad_none/param"].values.any() and not run["grad_nonfinite/param"].values.any()
 
 
@@ -141,7 +140,7 @@ def test_second_moments_of_adam(pair):
         wanted.append([(g * g / h.clamp_min(1e-16)).mean().sqrt() for g, h in zip(grads, hats)])
     rms = run["adam_rms/param"]
     close(rms.values, np.asarray(wanted)[rms.steps], rtol=1e-3)
-    assert ((0 <= run["adam_small_v/param"].values) & (run["adam_small_v/param"].values <= 1)).all()
+    assert ((run["adam_small_v/param"].values >= 0) & (run["adam_small_v/param"].values <= 1)).all()
 
 
 def test_activations(pair):

@@ -40,7 +40,7 @@ class Observer:
     def told(self, what: str, *args: Any) -> None:
         """Hear of something; never raises, never re-enters, counts its own time."""
         recorder = self.recorder
-        if recorder.busy or recorder.off or _forked[0]:
+        if recorder.busy or recorder.off or _forked[0] or _transformed():
             return
         if self.thread != _thread() and self.thread is not None:
             return
@@ -60,6 +60,15 @@ class Observer:
 
 
 _thread = threading.get_ident
+_tracing = torch._C._get_tracing_state
+_interpreters = torch._C._functorch.peek_interpreter_stack
+
+
+def _transformed() -> bool:
+    """Whether calls are being traced or transformed: what passes then are no numbers, and what we did would be recorded."""
+    return _tracing() is not None or _interpreters() is not None
+
+
 _forked = [False]  # set in forked children: there we only pass calls through
 os.register_at_fork(after_in_child=lambda: _forked.__setitem__(0, True))
 

@@ -25,6 +25,7 @@ WATCHED = (
 )  # fmt: skip
 
 
+_UNSEEDED = 67280421310721  # torch's generator before anybody seeds it
 _autocasting = torch._C._is_any_autocast_enabled
 
 
@@ -275,6 +276,11 @@ class Loop:
         what = "optimizer" if isinstance(thing, Optimizer) else "model"
         self._recorder.event("load", {"what": what, "missing": missing[:20], "unexpected": unexpected[:20]})
         self._recorder.tell("on_load", thing, keys, missing, unexpected)
+
+    def _starts(self) -> None:
+        """The first update is about to be made: was torch seeded before?"""
+        if torch.initial_seed() != _UNSEEDED:
+            self._recorder.tell("on_seed", "torch", torch.initial_seed())
 
     def seeded(self, what: str, value: Any) -> None:
         """A seed was set."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from traindx.probes.stage import Stage
 NODES = 20_000  # of the graph, at most
 HEAD = 64  # bytes of each parameter that are compared
 SKETCH = 4096  # entries of the largest parameter the learning rate is inferred from
+Leaf = tuple["weakref.ref[Tensor]", torch.Size, int, bytes]  # who, its shape, its version and its first bytes
 
 
 class Manual:
@@ -21,69 +23,82 @@ class Manual:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._leaves: list[Tensor] = []
-        self._seen: list[tuple[int, bytes]] = []
+        self._leaves: list[Leaf] = []  # as they were at the last backward
+        self._fresh: list[weakref.ref[Tensor]] = []  # leaves of the backward that is about to run
         self._old: Tensor | None = None  # sketch of the largest parameter before the update
         self._grad: Tensor | None = None  # and of its gradient
         self._largest = 0
-        self._rebinds = False
+        self._rebinds = self._proven = False
+
+    @property
+    def possible(self) -> bool:
+        """Whether updates may be made by hand: no optimizer has ever stepped."""
+        stage = self._stage
+        return not (stage._optimizers or stage.given_optimizers)
 
     @property
     def on(self) -> bool:
-        """Whether updates may be made by hand: nobody has built an optimizer."""
-        stage = self._stage
-        return not (stage._optimizers or stage.optimizers_built or stage.given_optimizers)
+        """Whether they are: no optimizer exists, or the weights were seen to change without one."""
+        return self.possible and (self._proven or not self._stage.optimizers_built)
 
     def changed(self, root: Tensor | None) -> bool:
         """Whether the weights changed since the last backward: in place, or by new leaves of the same shapes."""
-        if not self.on:
+        if not self.possible:
             return False
-        old, self._fresh = self._leaves, _leaves(root) if root is not None else self._leaves
-        if not self._seen:
+        if root is not None:
+            self._fresh = [weakref.ref(p) for p in _leaves(root)]
+        if not self._leaves:
             return False
-        if [_state(p) for p in old] != self._seen:
+        old = [ref() for ref, _, _, _ in self._leaves]
+        if any(p is not None and _state(p) != (version, head) for p, (_, _, version, head) in zip(old, self._leaves)):
+            self._proven = True
             return True
-        new = self._fresh
         if root is None:
             return self._rebinds  # the last update of a functional loop leaves no later backward to tell
-        rebound = any(a is not b for a, b in zip(old, new)) and [p.shape for p in old] == [p.shape for p in new]
+        new = self._now()
+        shapes = [shape for _, shape, _, _ in self._leaves] == [p.shape for p in new]
+        rebound = shapes and any(a is not b for a, b in zip(old, new))
         self._rebinds = self._rebinds or rebound
+        self._proven = self._proven or rebound
         return rebound
 
     def backward(self) -> None:
         """A backward is about to run: remember the leaves it will fill and what they hold."""
-        if not self.on:
+        if not self.possible:
             return
-        if [id(p) for p in self._fresh] != [id(p) for p in self._leaves]:
-            self._leaves = self._fresh
-            self._stage.by_hand(self._leaves)
-        self._seen = [_state(p) for p in self._leaves]
+        leaves = self._now()
+        if not self._stage.optimizers_built or self._proven:
+            self._stage.by_hand(leaves)
+        self._leaves = [(weakref.ref(p), p.shape, *_state(p)) for p in leaves]
 
     def graded(self) -> None:
         """The gradients are there: keep a sketch of the largest parameter and its gradient."""
         self._old = self._grad = None
-        if not self._leaves:
+        leaves = self._now()
+        if not leaves:
             return
-        self._largest = max(range(len(self._leaves)), key=lambda i: self._leaves[i].numel())
-        param = self._leaves[self._largest]
+        self._largest = max(range(len(leaves)), key=lambda i: leaves[i].numel())
+        param = leaves[self._largest]
         if param.grad is not None and param.device.type == "cpu" and param.layout is torch.strided:
             self._old, self._grad = _head(param).clone(), _head(param.grad).clone()
 
     def rate(self) -> float | None:
         """The learning rate that explains the change: -Δw·g / |g|²; None where it cannot be inferred."""
-        if self._old is None or self._grad is None or self._largest >= len(self._fresh):
+        new = self._now()
+        if self._old is None or self._grad is None or self._largest >= len(new):
             return None
-        new = self._fresh[self._largest]
-        if new.numel() < self._old.numel():
+        now = _head(new[self._largest])
+        if now.shape != self._old.shape:
             return None
-        moved = _head(new) - self._old
-        return peek(-torch.dot(moved.float(), self._grad.float()) / torch.dot(self._grad.float(), self._grad.float()))
+        moved, grad = (now - self._old).float(), self._grad.float()
+        return peek(-torch.dot(moved, grad) / torch.dot(grad, grad))
 
     def closed(self) -> None:
         """The update was recorded."""
-        self._seen = []
+        self._leaves = []
 
-    _fresh: list[Tensor] = []  # noqa: RUF012  leaves of the backward that is about to run
+    def _now(self) -> list[Tensor]:
+        return [p for ref in self._fresh if (p := ref()) is not None]
 
 
 def _head(tensor: Tensor) -> Tensor:

@@ -5,12 +5,10 @@ Every wrapper is one frame, and takes that frame out of a traceback that passes 
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,8 +31,7 @@ LOSSES = (
 )  # fmt: skip
 
 Function = Callable[..., Any]
-# nn.ReLU is seen as a module, F.relu at its own entry
-_SEEN_OTHERWISE = (str(Path("nn", "modules", "activation.py")), str(Path("nn", "functional.py")))
+_ACTIVATIONS = "torch.nn.modules.activation"
 _compiling = torch.compiler.is_compiling
 _graph_task = torch._C._current_graph_task_id  # -1 outside a backward; checkpointing runs forwards inside one
 
@@ -46,6 +43,7 @@ def install(patches: Patches) -> None:
     _losses(patches, state)
     patches.modules = Modules(patches, state)
     _attention(patches)
+    _activations(patches, state)
     _loaders(patches)
     _optimizers(patches)
 
@@ -57,6 +55,7 @@ class _State:
         self.losses = 0  # loss functions under way
         self.loss_module: Any = None  # the loss module under way
         self.loss_calls = 0
+        self.activations = 0  # non-linearities under way in a deep forward
 
 
 def around(
@@ -193,9 +192,13 @@ class Modules:
             outermost = False
             try:
                 if self.depth:
+                    if not patches.deep or self.thread != threading.get_ident():
+                        return original(*args, **kwargs)
+                    activation = type(args[0]).__module__ == _ACTIVATIONS
+                    state.activations += activation
                     out = original(*args, **kwargs)
-                    if patches.deep and self.thread == threading.get_ident():
-                        patches.report("module_called", args[0], args[1:], out)
+                    state.activations -= activation
+                    patches.report("module_called", args[0], args[1:], out)
                     return out
                 if _compiling() or state.losses or _graph_task() != -1:
                     return original(*args, **kwargs)
@@ -216,7 +219,7 @@ class Modules:
                 return out
             except BaseException as error:
                 if outermost:
-                    self.depth = 0
+                    self.depth = state.activations = 0
                     patches.report("forward_failed", args[0], error)
                 if state.loss_module is args[0]:
                     state.loss_module = None
@@ -248,12 +251,24 @@ def _attention(patches: Patches) -> None:
     for owner in (functional, torch, Tensor):
         patches.replace(owner, "softmax", partial(around, after=softmax), traced=True)
 
+
+def _activations(patches: Patches, state: _State) -> None:
+    """Functional non-linearities: F.relu ends in torch.relu, and nn.ReLU in both; only the outermost is told."""
+
+    def begins(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        state.activations += patches.deep
+
+    def fails(error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        state.activations -= patches.deep
+
     def maker(kind: str) -> Callable[[Function], Function]:
         def after(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if patches.deep and args and not sys._getframe(2).f_code.co_filename.endswith(_SEEN_OTHERWISE):
-                patches.report("activation_called", kind, args[0], out)
+            if patches.deep:
+                state.activations -= 1
+                if not state.activations and args:
+                    patches.report("activation_called", kind, args[0], out)
 
-        return partial(around, after=after)
+        return partial(around, before=begins, after=after, failed=fails)
 
     for kind in ("relu", "tanh", "sigmoid"):
         for owner in (functional, torch, Tensor):

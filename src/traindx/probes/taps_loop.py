@@ -178,7 +178,8 @@ def _seeds(patches: Patches) -> None:
     def teller(what: str) -> Function:
         return lambda args, kwargs: patches.report("seeded", what, args[0] if args else next(iter(kwargs.values()), None))
 
-    points = [(torch, "manual_seed", "torch"), (torch.cuda, "manual_seed_all", "cuda"), (random, "seed", "python")]
+    # torch.manual_seed itself is left alone: torch compares and wraps it at its own imports; its seed is read at the start
+    points: list[tuple[Any, str, str]] = [(random, "seed", "python")]
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         points.append((numpy.random, "seed", "numpy"))
@@ -208,7 +209,8 @@ def _compilers(patches: Patches) -> None:
 
         return script
 
-    patches.replace(torch.jit, "script", make)
+    for name in ("script", "trace", "trace_module"):
+        patches.replace(torch.jit, name, make, traced=True)
 
 
 def _scalars(patches: Patches) -> None:
