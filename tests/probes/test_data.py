@@ -171,6 +171,7 @@ def test_random_validation_content_is_told_apart_from_shuffled_validation():
             return X[400 + i] + 0.1 * torch.randn(8), Y[400 + i]
 
     assert fed(loader(), DataLoader(Augmented(), 32)).fact("data.val_random") is True
+    assert fed(loader(), DataLoader(Augmented(), 112)).fact("data.val_random") is True
     assert fed(loader(), loader(X[400:], Y[400:])).fact("data.val_random") is False
     assert fed(loader(), loader(X[400:], Y[400:], shuffle=True)).fact("data.val_random") is False
 
@@ -386,6 +387,24 @@ def test_samples_drawn_at_random_have_no_epoch():
     assert "data.steps_per_epoch" not in run.facts
     assert "data.duplicate_share" not in run.facts
     assert run.fact("data.conflicts") == 0
+
+
+def test_scoring_the_training_tensor_beside_the_validation_tensor_is_no_overlap():
+    def loop(*parts: slice) -> Any:
+        def inner() -> None:
+            model = net()
+            for _ in range(3):
+                fit(model, lambda o, y: F.cross_entropy(o, y), X[:400], Y[:400], steps=25, batch=16)
+                with torch.no_grad():
+                    for part in parts:
+                        F.cross_entropy(model(X[part]), Y[part])
+
+        return inner
+
+    clean = watched(loop(slice(0, 400), slice(400, 512)), Data())
+    assert (clean.fact("data.shared"), clean.fact("data.seen")["val"]) == (0, 112)
+    leak = watched(loop(slice(380, 512)), Data())
+    assert leak.fact("data.shared") == 20
 
 
 def test_one_full_batch_is_one_step_an_epoch():

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traindx.probes.batches import Hashes
 from traindx.probes.feeds import Feed, Rows, Turn
 
 _REPEATED = 3  # batches that must come in the same order before we speak of one
@@ -20,9 +21,24 @@ def distinct(feed: Feed) -> int:
     return len(np.unique(feed.store.table()[0]))
 
 
-def shared(train: Feed, val: Feed) -> int:
-    """Distinct validation samples that were also trained on."""
-    return len(np.intersect1d(train.store.table()[0], val.store.table()[0]))
+def validated(train: Feed, val: Feed) -> Hashes:
+    """Distinct contents that were validated on.
+
+    Without a loader, a script's evaluations of its training data and of its validation data look alike: batches that
+    were wholly trained on are left out where there are others.
+    """
+    known = np.unique(train.store.table()[0])
+    every, _, _ = val.store.table()
+    if val.about or not len(every):
+        return np.unique(every)
+    fresh = [part for part in val.store.contents if np.isin(part, known).mean() < 0.99]
+    return np.unique(np.concatenate(fresh)) if fresh else np.unique(every)
+
+
+def shared(train: Feed, val: Feed) -> tuple[int, int]:
+    """(distinct validation samples that were also trained on, distinct validation samples)."""
+    seen = validated(train, val)
+    return len(np.intersect1d(train.store.table()[0], seen)), len(seen)
 
 
 def conflicts(feed: Feed) -> int:
@@ -84,7 +100,8 @@ def random_contents(feed: Feed) -> bool | None:
     if one and two and len(one & two) > 0.5 * min(len(one), len(two)):
         return False  # the same samples in another order
     m, alike = _agree(first.labels, second.labels)
-    return True if m == n == alike and len(set(first.labels.values())) > 1 else None
+    varied = len(set(first.labels.values())) > 1 or len(feed.classes) > 1  # constant labels say nothing about the order
+    return True if m == n == alike and varied else None
 
 
 def repeats(feed: Feed) -> dict[str, int]:

@@ -277,8 +277,8 @@ class Data(Probe):
         if val is not None:
             found |= of_validation(val)
         if train is not None and val is not None and (train.store.size and val.store.size):
-            found["data.seen"] = {"train": contents.distinct(train), "val": contents.distinct(val)}
-            found["data.shared"] = contents.shared(train, val)
+            found["data.shared"], count = contents.shared(train, val)
+            found["data.seen"] = {"train": contents.distinct(train), "val": count}
         if self.extremes.listed:
             found["data.bad_samples"] = self.extremes.listed
         return with_withdrawals(found, self._said)
@@ -322,7 +322,7 @@ def of_training(feed: Feed) -> dict[str, Any]:
         found["data.unique_share"], found["data.duplicate_share"] = first["unique"], first["duplicate"]
     if feed.store.size:
         found["data.seen"] = {"train": contents.distinct(feed), "val": 0}
-        if feed.single_labels:
+        if feed.single_labels and not feed.tokens:
             found["data.conflicts"] = contents.conflicts(feed)
     if (same := contents.order_repeats(feed)) is not None:
         found["data.order_repeats"] = same

@@ -99,6 +99,7 @@ class Feed:
         self.row_labels: list[NDArray[Any]] = []
         self.kept_rows = 0
         self.worker_twins = 0
+        self.tokens = False  # inputs are sequences of ids: the same context may well be followed by another word
         self.table = False  # inputs are rows of at most 64 numbers
         self.float_labels = False
         self.single_labels = False  # one label a sample, or one number: not sequences of tokens
@@ -134,6 +135,7 @@ class Feed:
     def count(self, batch: Batch) -> None:
         self.passed(batch.samples)
         main = batch.main
+        self.tokens = main is not None and main.ndim == 2 and not main.is_floating_point()
         self.table = main is not None and main.ndim == 2 and main.is_floating_point() and main.shape[1] <= MOST_FEATURES
 
     def passed(self, samples: int) -> None:
