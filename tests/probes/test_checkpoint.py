@@ -105,6 +105,10 @@ def test_seeds_are_noticed():
     def loop() -> None:
         torch.manual_seed(1)
         random.seed(1)
+        model = nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        F.cross_entropy(model(X), Y).backward()
+        optimizer.step()
 
     seeds = watched(loop, Checkpoints()).fact("seeds")
     assert (seeds["torch"], seeds["python"], seeds["numpy"]) == (True, True, False)
