@@ -337,7 +337,7 @@ FACTS: dict[str, str] = {
     "data.worker_duplicates": "augmented samples that two workers both produced",
     "data.aug_repeats": "randomly augmented samples that came with the very same content in the second epoch: "
     "{repeats, checked}; absent when nothing shows that samples are augmented at random",
-    "data.token": "{vocab, max_id, pad_id, eos_id, unk_share, double_bos} of token inputs",
+    "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, unk_share, double_bos} of token inputs",
     "data.eos_share": "sequences whose last valid label is the end token",
     "data.pad_label_share": "share of targets equal to the padding id and not ignored",
     "data.brought_by": "how batches were seen: loader, batches(), loss call",
@@ -411,6 +411,8 @@ FACTS: dict[str, str] = {
     "origin": "forensics: first non-finite operation {op, phase, module, file, line, inputs, index, sample, blame, advice, "
     "proven}",
     "origins": "forensics: every origin, same shape",
+    "capsule.failed": "forensics: why no capsule was saved",
+    "replay.seconds": "forensics: how long the replay took",
     "replay.failed": "forensics: why the step could not be replayed",
     "unstable_forms": "forensics: unstable formulations seen in the traced step",
 }

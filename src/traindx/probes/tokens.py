@@ -48,6 +48,7 @@ def token_facts(batches: Sequence[TokenBatch], stated: Stated) -> dict[str, Any]
         "vocab": stated.vocab,
         "max_id": int(max(b.tokens.max() for b in batches)),
         "pad_id": pad,
+        "pad_stated": stated.pad is not None,
         "eos_id": eos,
         "unk_share": _share([b.tokens == stated.unk for b in batches]) if stated.unk is not None else None,
         "double_bos": _double_bos(batches, stated.bos),

@@ -68,7 +68,9 @@ def not_shuffled(
     z: float = 5.0,
 ) -> Iterator[Evidence]:
     seen = facts.number(run.fact("data.label_dispersion"))
-    by_class = seen > dispersion and facts.number(run.fact("data.label_dispersion_p"), 1.0) < p
+    by_class = (
+        seen > dispersion and facts.number(run.fact("data.label_dispersion_p"), 1.0) < p and _in_every_part(run, dispersion)
+    )
     if by_class and run.fact("loss.kind") not in ("contrastive", "margin"):
         yield _by_class(run, seen)
         return
@@ -88,9 +90,34 @@ def _by_class(run: Run, dispersion: float) -> Evidence:
     sampler = str(facts.table(run, "data.loader").get("sampler") or "")
     own_sampler = sampler not in ("", "None", "SequentialSampler", "RandomSampler", "DistributedSampler", "BatchSampler")
     alike = _neighbours_alike(run)
-    severity = Severity.INFO if own_sampler else Severity.CRITICAL if alike and _pure(run, dispersion) else Severity.WARNING
+    severity = (
+        Severity.INFO
+        if own_sampler or sampler == "RandomSampler"
+        else Severity.CRITICAL
+        if alike and _pure(run, dispersion)
+        else Severity.WARNING
+    )
     values = {"dispersion": dispersion, "p": facts.number(run.fact("data.label_dispersion_p"), 0.0)}
     return Evidence(values, _loader(run), None, "sorted" if alike else "grouped", severity)
+
+
+def _in_every_part(run: Run, dispersion: float, parts: int = 3, least: int = 8) -> bool:
+    """Whether each third of the run is sorted in itself: a run in two stages has two class mixes, each perhaps shuffled."""
+    table = run.matrix("batch/labels/class")
+    counts = np.nan_to_num(table.values, nan=0.0, posinf=0.0, neginf=0.0)
+    counts = counts[counts.sum(axis=1) > 0] if len(counts) else counts
+    if len(counts) < parts * least:
+        return True
+    return all(_dispersion(part) > dispersion for part in np.array_split(counts, parts))
+
+
+def _dispersion(counts: Floats) -> float:
+    """χ²/dof of class counts over batches."""
+    counts = counts[:, counts.sum(axis=0) > 0]
+    if counts.shape[1] < 2:
+        return math.inf  # one class only: as sorted as it gets
+    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
+    return float(((counts - expected) ** 2 / expected).sum() / ((len(counts) - 1) * (counts.shape[1] - 1)))
 
 
 def _pure(run: Run, dispersion: float, share: float = 0.5) -> bool:

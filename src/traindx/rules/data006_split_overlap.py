@@ -25,6 +25,7 @@ far cannot be used to choose a model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from traindx import facts
@@ -57,6 +58,7 @@ def split_overlap(
     share: float = 0.001,
     grave: float = 0.01,  # above it the validation figure is wrong, not merely touched up
     by_chance: float = 3.0,  # times the rate at which training repeats itself
+    tokens: float = 0.3,  # short windows of text repeat by nature (indentation, set phrases): below this a remark
 ) -> Iterator[Evidence]:
     if run.fact("data.same_set"):
         yield Evidence(say="same", severity=Severity.WARNING)
@@ -65,12 +67,23 @@ def split_overlap(
     val = facts.number(facts.table(run, "data.seen").get("val"), 0.0)
     if "data.shared" in run.facts and val <= 0:
         raise Blind("no validation sample was hashed", "data.seen")
+    if not _evaluates(run):
+        raise Blind("no evaluation with a loss of its own was seen", "loss/val")
     part = shared / val if val > 0 else 0.0
     if shared < least or part < share:
         return
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
     values = {"shared": shared, "val": val, "share": part, "repeats": repeats}
-    if part <= by_chance * repeats:
+    texts = bool(facts.table(run, "data.token")) and part < tokens
+    if texts or shared <= by_chance * (
+        repeats * val + math.sqrt(repeats * val)
+    ):  # inputs of few possible values meet by chance
         yield Evidence(values, say="chance", severity=Severity.INFO)
     else:
         yield Evidence(values, severity=Severity.CRITICAL if part >= grave else Severity.WARNING)
+
+
+def _evaluates(run: Run) -> bool:
+    """Whether validation is a pass of its own: passes between all updates are teachers, targets or a policy that acts."""
+    val, train = len(run.series("loss/val")), len(run.series("loss/train"))
+    return train == 0 or 0 < val <= 0.3 * train

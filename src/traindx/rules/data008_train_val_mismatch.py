@@ -145,7 +145,9 @@ def _features(run: Run, shift: float, grave: float, least: int) -> Iterator[Evid
     order = away[np.argsort(-moved[away])]
     worst = float(moved[order[0]])
     # One feature of many drifts in honest data; a preprocessing fault moves several, or one beyond everything seen.
-    severity = Severity.WARNING if len(away) >= max(2, 0.1 * len(moved)) or worst > grave * 2 else Severity.INFO
+    several = len(away) >= max(2, 0.1 * len(moved)) or worst > grave * 2
+    staged = bool(run.fact("finetune")) or facts.number(run.fact("optimizer.count"), 1.0) > 1  # other data came before
+    severity = Severity.WARNING if several and not staged else Severity.INFO
     where = tuple(f"feature {i}" for i in order)
     yield Evidence({"shift": worst, "count": len(away), "features": len(moved)}, where, None, "feature", severity)
 

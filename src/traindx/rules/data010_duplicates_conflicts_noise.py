@@ -62,12 +62,13 @@ def duplicates_conflicts_noise(
     least_noise: int = 2000,
     duplicates: float = 0.1,
     discrete: float = 0.5,  # repeats above this mean that inputs have few possible values
+    another: float = 0.5,  # conflicts above this are a second task on the same inputs, not noise
 ) -> Iterator[Evidence]:
     seen = facts.number(facts.table(run, "data.seen").get("train"), 0.0)
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
     clash = facts.number(run.fact("data.conflicts"), 0.0)
     if seen > 0 and clash >= least and clash / seen > conflicts:
-        severity = Severity.INFO if repeats > discrete else Severity.WARNING
+        severity = Severity.INFO if repeats > discrete or clash / seen > another else Severity.WARNING
         yield Evidence({"conflicts": clash, "share": min(clash / seen, 1.0)}, say="conflicts", severity=severity)
     sampler = str(facts.table(run, "data.loader").get("sampler") or "")
     if repeats > duplicates and "Weighted" not in sampler and not facts.table(run, "data.loader").get("replacement"):

@@ -68,7 +68,7 @@ def pipeline_stuck(
 ) -> Iterator[Evidence]:
     yield from _repeats(run, least, grave)
     spread = run.series("batch/input_std").finite()
-    if len(spread) >= 5 and np.all(spread.values == 0):
+    if len(spread) >= 5 and np.all(spread.values == 0) and _one_plain_forward(run):
         yield Evidence({"count": len(spread)}, (), (int(spread.steps[0]), int(spread.steps[-1])), "constant", Severity.CRITICAL)
     share = facts.number(run.fact("data.unique_share"), 1.0)
     loader = facts.table(run, "data.loader")
@@ -81,6 +81,12 @@ def pipeline_stuck(
         count = int(facts.number(event.data.get("count"), 1.0))
         yield Evidence({"count": count}, (), (event.step, event.step), "single")
         break
+
+
+def _one_plain_forward(run: Run) -> bool:
+    """Whether a step is one forward of several samples: one on a fixed point is constant by nature."""
+    forwards, size = run.series("loop/forwards").finite().values, run.series("batch/size").finite().values
+    return (not len(forwards) or float(np.median(forwards)) <= 1) and (not len(size) or float(np.median(size)) > 1)
 
 
 def _repeats(run: Run, least: int, grave: int) -> Iterator[Evidence]:

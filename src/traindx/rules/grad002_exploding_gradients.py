@@ -41,7 +41,7 @@ from traindx.run import Run, Series
 
 @rule(
     "GRAD002",
-    needs={"grad_norm": 20},
+    needs={"grad_norm": 10},
     says={
         "": "the gradient norm grew {growth:.0f}× over its level while the loss was first falling ({base:.3g} → {now:.3g}) "
         "and {rising}",
@@ -66,7 +66,7 @@ def exploding_gradients(
     if burst is not None:
         yield burst
         return
-    if len(norm) < 50:
+    if len(norm) < 20 or norm.steps[-1] - norm.steps[0] < 50:
         raise Unsure("too few finite gradient norms", needs_steps=50)
     base = _baseline(run, norm)
     if base is None:
@@ -76,9 +76,9 @@ def exploding_gradients(
         return
     level, since = base
     later = norm.between(lo=since)
-    if len(later) < 100:
+    if len(later) < 20 or later.steps[-1] - since < 100:
         raise Unsure("too few steps since the loss began to fall", needs_steps=100)
-    now = float(np.median(later.values[-50:]))
+    now = float(np.median(later.values[-min(50, len(later) // 4) :]))
     slope = stats.block_theil(np.log10(later.values[-window:]), alpha=0.02)
     rising = slope.lo > 0
     if now > limit * level and (rising or now > flat_limit * level):
@@ -106,11 +106,10 @@ def _baseline(run: Run, norm: Series) -> tuple[float, int] | None:
         return None
     fell = int(loss.steps[int(np.argmax(smooth < start - 0.2 * (start - best)))])
     since = max(fell, regime.start(run))
-    part = norm.between(lo=since).values[:100]
-    if len(part) < 20:
+    part = norm.between(lo=since, hi=since + max(100, (int(norm.steps[-1]) - since) // 10))
+    if len(part) < 5:
         return None
-    after = norm.between(lo=since).steps[min(len(part), 100) - 1]
-    return float(np.median(part)), int(after)
+    return float(np.median(part.values)), int(part.steps[-1])
 
 
 def _early(run: Run, norm: Series, limit: float) -> Evidence | None:

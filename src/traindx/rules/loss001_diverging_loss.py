@@ -36,12 +36,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traindx import regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime.curves import ends, level_of, noise_of
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
+
+Bools = NDArray[np.bool_]
 
 
 @rule(
@@ -186,8 +189,17 @@ def _best_window(run: Run, course: _Course) -> int | None:
         then = rate.at(course.series.steps[:upto])
         allowed = np.where(np.isfinite(then), then, rate.last) >= 0.95 * rate.last
         if allowed.sum() < max(3, course.width):
-            return None if rate.last > 1.3 * float(np.median(rate.values)) else int(np.argmin(course.levels[:upto]))
+            allowed = _before_raise(run, course, upto)
+    if not allowed.any():
+        return None
     return int(np.argmin(np.where(allowed, course.levels[:upto], np.inf)))
+
+
+def _before_raise(run: Run, course: _Course, upto: int) -> Bools:
+    """The rate was never as high before. If it was raised at once and long ago, the level before that is the measure."""
+    first, last = course.step(0), course.step(len(course.series))
+    raised = [j.step for j in regime.lr_jumps(run) if j.ratio > 2 and last - j.step > 0.2 * (last - first)]
+    return np.asarray(course.series.steps[:upto] < (raised[-1] if raised else first), dtype=bool)
 
 
 def _risen(run: Run, course: _Course, best: int, deviations: float, lost: float, ruin: float) -> Evidence | None:
@@ -235,11 +247,13 @@ def _onset(course: _Course, after: int, low: float) -> int:
 
 
 def _returning(after: Floats, low: float, rise: float) -> bool:
-    """On its way back: the last third falls and lies well below the peak."""
+    """On its way back: well below the peak, and the last third falls fast enough to matter."""
     third = max(4, len(after) // 3)
     peak = float(np.max(stats.running_median(after, 5)))
-    falls = stats.block_theil(after[-third:], alpha=0.05).hi < 0 if len(after) >= 12 else False
-    return falls and rise < 0.5 * (peak - low)
+    if len(after) < 12 or rise >= 0.5 * (peak - low):
+        return False
+    slope = stats.block_theil(after[-third:], alpha=0.05)
+    return slope.hi < 0 and -slope.value * third > 0.25 * rise
 
 
 def _excursion(run: Run, course: _Course, deviations: float, ruin: float) -> Evidence | None:

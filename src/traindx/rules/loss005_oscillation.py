@@ -37,6 +37,7 @@ import numpy as np
 
 from traindx import regime, stats
 from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
+from traindx.regime.curves import sampling_noise
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
 from traindx.stats import Direction
@@ -97,21 +98,14 @@ def _size(series: Series, window: int) -> int:
 
 def _excess(run: Run, series: Series, window: int) -> Floats:
     """EVR in consecutive windows after warm-up, newest last; empty when the spread of the samples was not recorded."""
-    spread = run.series("loss/sample_var").finite()
-    size = run.series("batch/size").finite()
-    if len(spread) < 100 or not len(size):
-        return np.empty(0)
-    both = series.between(lo=regime.start(run))
     muted = regime.muted_after_jumps(run)
-    keep = np.isin(both.steps, spread.steps) & np.array([not regime.is_muted(int(s), muted) for s in both.steps], dtype=bool)
-    both = both.where(keep)
-    step = _size(both, window)
-    out = []
-    for end in range(len(both), step - 1, -step):
-        part = slice(end - step, end)
-        at = both.steps[part]
-        out.append(stats.evr(both.values[part], spread.at(at), np.maximum(size.at(at), 1.0)))
-    return np.array([v for v in out[::-1] if math.isfinite(v)])
+    calm = series.steps >= regime.start(run)
+    for lo, hi in muted:
+        calm &= (series.steps < lo) | (series.steps > hi)
+    kept = series.where(calm)
+    if len(kept) < 100:
+        return np.empty(0)
+    return stats.evr_windows(kept.values, sampling_noise(run, kept), _size(kept, window))
 
 
 def _by_eye(run: Run, series: Series, wider: float) -> Iterator[Evidence]:
@@ -154,12 +148,13 @@ def _together(run: Run) -> Iterator[Evidence]:
         return
     rho = float(np.corrcoef(a, b)[0, 1])
     moves = np.diff(val.values)
-    gained = float(np.max(val.values) - np.median(val.values[-3:]))
+    half = val.values[len(val) // 2 :]
+    gained = float(val.values[0] - np.median(half))
     up = float(np.sum(moves[moves > 0]))
     turns = float(np.mean(np.diff(np.sign(moves)) != 0))
     sure = math.atanh(min(rho, 0.999)) * math.sqrt(max(1, len(a) - 3)) if rho > 0 else 0.0
-    if sure < 2.3 or rho < 0.5 or up < 0.5 * max(gained, 0.0) or turns < 0.4:
-        return
+    if sure < 2.3 or rho < 0.5 or turns < 0.4 or up < 0.5 * gained or gained < 2 * stats.noise_sigma(half):
+        return  # without a gain there is nothing that the swing throws back
     rate = regime.lr(run).values
     steady = len(rate) > 2 and float(np.min(rate)) > 0.6 * float(np.max(rate))
     strong = steady and len(val) >= 20 and stats.trend_verdict(val.values).direction is not Direction.FALLING

@@ -4,8 +4,9 @@
 
 A record more than twelve robust deviations above the median of the 200 before it, of at least a quarter of everything gained
 so far, after which the loss is ordinary at once. A few are a remark. It is a warning when they come back at the same place of
-every epoch, or with the same batch fingerprint: then certain samples are wrong. Where such records are common (more than one
-in fifty) the losses are heavy-tailed by nature and nothing is said.
+every epoch, as often in every epoch, or with the same batch fingerprint: then certain samples are wrong. Where such records
+are common (more than one in fifty) they must be a class of their own, with a gap to all others; else the losses are
+heavy-tailed by nature and nothing is said.
 
 ## Why it matters
 
@@ -41,8 +42,8 @@ from traindx.stats import Spike
     needs={"loss/train": 250},
     says={
         "": "{count} single batch(es) with an extreme loss, worst at step {worst}: {peak:.4g} against the usual {base:.4g}",
-        "repeating": "{count} batches with an extreme loss come back with the epoch (steps {events}): the same samples each "
-        "time",
+        "repeating": "{count} batches with an extreme loss come back with every epoch, worst at step {worst}: {peak:.4g} against "
+        "the usual {base:.4g}",
     },
     fix="Look at the samples of step {worst}; drop or mend them, or clip the loss per sample.",
     severity=Severity.INFO,
@@ -64,7 +65,7 @@ def bad_batch(
     best = np.minimum.accumulate(stats.running_median(y, 25))
     start = float(np.median(y[:10]))
     lone = stats.spike_events(y).batch
-    if len(lone) > natural * len(y):
+    if len(lone) > natural * len(y) and not _apart(series, lone):
         return
     found = [s for s in lone if s.peak - s.base > share * max(start - float(best[s.index]), 0.0)]
     if not found:
@@ -79,9 +80,32 @@ def bad_batch(
         "z": worst.z,
         "events": [int(s) for s in steps[:20]],
     }
-    again = _same_place(run, steps, least_repeats) or _same_content(run, series, found, least_repeats)
+    again = (
+        _same_place(run, steps, least_repeats)
+        or _same_content(run, series, found, least_repeats)
+        or _regular(run, series, steps)
+    )
     span = (int(steps[0]), int(steps[-1]))
     yield Evidence(numbers, steps=span, say="repeating" if again else "", severity=Severity.WARNING if again else None)
+
+
+def _apart(series: Series, lone: tuple[Spike, ...]) -> bool:
+    """Whether the extreme batches are a class of their own: nearly all far above the highest of the others."""
+    at = np.array([s.index for s in lone])
+    above = series.values - stats.running_median(series.values, 51)
+    rest = np.delete(above, at)
+    return float(np.quantile(above[at], 0.2)) > 3 * float(np.quantile(rest, 0.995)) and len(at) < 0.2 * len(above)
+
+
+def _regular(run: Run, series: Series, steps: Ints) -> bool:
+    """As many in every epoch: far more even than chance would scatter them, so they are the same samples reshuffled."""
+    per = regime.steps_per_epoch(run)
+    if per is None or per < 10:
+        return False
+    epochs = (int(series.steps[-1]) - int(series.steps[0])) // per
+    counts = np.bincount(np.clip((steps - int(series.steps[0])) // per, 0, None), minlength=epochs)[:epochs]
+    seen = counts[int(np.argmax(counts > 0)) :]
+    return len(seen) >= 6 and float(np.mean(seen)) >= 0.8 and float(np.var(seen)) < 0.4 * float(np.mean(seen))
 
 
 def _same_place(run: Run, steps: Ints, least: int) -> bool:

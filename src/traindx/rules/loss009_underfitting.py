@@ -74,7 +74,7 @@ def underfitting(
     train, val = regime.curve(run), regime.curve(run, regime.VAL)
     if len(train) < 8 or len(val) < 3:
         raise Unsure("needs a training and a validation loss to compare", needs_steps=None)
-    stands = _stands(train)
+    stands = _stands(run, train)
     if stands is None:
         return
     now = float(np.median(val.values[-min(3, len(val)) :]))
@@ -86,9 +86,9 @@ def underfitting(
     yield from _against_reference(run, train, stands, now, gained, span)
 
 
-def _stands(train: Series) -> float | None:
+def _stands(run: Run, train: Series) -> float | None:
     """The level at which training stands still: flat by the equivalence test, or never moved; None while it moves."""
-    flat = plateau(train, eps=0.01 if len(train) >= 24 else 0.03)
+    flat = plateau(train, eps=0.01 if len(train) >= 24 else 0.03, scale=regime.chance_level(run) or 0.0)
     if flat is not None:
         return flat.level
     done = progress(train)

@@ -100,13 +100,13 @@ def initial_loss_off(
 
 
 def _first(run: Run, series: Series) -> float:
-    """The mean of the first five losses while hardly anything was learned; blind when the log begins later or in averages."""
+    """The very first loss: the next ones may already be blown up; blind when the log begins later or in averages."""
     if not len(series):
         raise Blind("no finite loss was recorded", "loss/train")
     begins = run.steps[0] if run.steps else 0
     if series.steps[0] > begins + 1 or series.steps[0] > 5 or regime.interval(run) > 5:
         raise Blind("the first record comes after the first updates", "loss/train")
-    return float(series.values[0]) if len(series) < 5 else float(max(series.values[0], np.median(series.values[:3])))
+    return float(series.values[0])
 
 
 def _expected(run: Run) -> float | None:

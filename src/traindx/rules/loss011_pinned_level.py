@@ -60,7 +60,7 @@ HARMLESS = ("smoothing",)
         "integer": "the {what} sits at {level:.4g} = ln {classes}: the level of a model that knows nothing about {classes} "
         "classes",
         "zero": "the {what} is exactly 0 from step {first} on ({count} records)",
-        "negative": "the {what} of a cross-entropy is negative ({level:.4g}), which cannot be",
+        "negative": "the {what} is negative ({level:.4g}), which a cross-entropy alone cannot be",
         "below": "the {what} is {level:.4g}, below the entropy {floor:.4g} of its smoothed labels, which cannot be",
     },
     fix={
@@ -86,7 +86,7 @@ def pinned_level(
     if impossible is not None:
         yield impossible
         return
-    stands = _stands(series)
+    stands = _stands(run, series)
     if stands is None:
         return
     span = (int(series.steps[stands.start]), int(series.steps[-1]))
@@ -98,12 +98,12 @@ def pinned_level(
         yield found
 
 
-def _stands(series: Series) -> Plateau | None:
+def _stands(run: Run, series: Series) -> Plateau | None:
     """Where the curve stands still: after a drop, or from the start."""
     if len(series) < 4:
         return None
     done = progress(series)
-    flat = plateau(series, eps=0.01 if len(series) >= 24 else 0.03, least=4)
+    flat = plateau(series, eps=0.01 if len(series) >= 24 else 0.03, least=4, scale=regime.chance_level(run) or 0.0)
     if done is not None and abs(done.gain) < 2 and done.trend.direction not in (Direction.RISING, Direction.FALLING):
         se = 1.2533 * stats.mad(series.values) / len(series) ** 0.5
         return Plateau(0, float(np.median(series.values)), se, done.trend, 1.0)
@@ -144,11 +144,12 @@ def _impossible(run: Run, series: Series, what: str) -> Evidence | None:
     if zero is not None:
         facts = {"what": what, "count": len(y) - zero}
         return Evidence(facts, steps=(int(series.steps[zero]), int(series.steps[-1])), say="zero")
-    plain = run.fact("loss.kind") == "ce" and not run.fact("loss.weighted")
+    plain = run.fact("loss.kind") == "ce" and regime.plain_loss(run)
     low = int(np.argmin(y))
     at = (int(series.steps[low]), int(series.steps[low]))
     if plain and y[low] < -1e-6 and np.count_nonzero(y < -1e-6) >= 3:
-        return Evidence({"what": what, "level": float(y[low])}, steps=at, say="negative", confidence=Confidence.EXACT)
+        found = {"what": what, "level": float(y[low])}  # something else may have been added to it, unseen
+        return Evidence(found, steps=at, say="negative", confidence=Confidence.SUGGESTIVE)
     floor = regime.floors(run).get("smoothing") if plain else None
     if floor is not None and what == "training loss" and np.count_nonzero(y < 0.98 * floor) >= 3:
         return Evidence({"what": what, "level": float(y[low]), "floor": floor}, steps=at, say="below")

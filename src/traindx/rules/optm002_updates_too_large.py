@@ -114,20 +114,27 @@ def _harm(run: Run) -> str:
     """What became of the loss, in words that follow "…;"; empty when nothing bad did."""
     raw = run.series(regime.TRAIN)
     if len(raw) and not math.isfinite(raw.last):
-        return "it ended in a non-finite loss"
+        return "it ended in a non-finite loss" if _rose_before(raw.finite()) else ""
     series = regime.curve(run)
     done = progress(series)
     if done is None or done.points < 10:
         return ""
     chance = regime.chance_level(run)
     reached = done.first - done.best
-    if reached < 2 * max(done.sigma, 1e-12) or (chance is not None and done.best > 0.97 * chance):
+    if chance is not None and done.best > 0.97 * chance:
+        return f"it never got below chance ({done.now:.4g})"
+    if reached < 2 * max(done.sigma, 1e-12):
         return f"it never got below its start ({done.first:.4g} → {done.now:.4g})"
     if chance is not None and done.now > 0.97 * chance and done.now > done.best + 3 * done.sigma:
         return f"it fell back to chance ({done.now:.4g})"
     if done.now > done.first + 3 * done.sigma and done.now - done.best > 0.5 * reached:
         return f"the loss rose to {done.now:.4g}"
     return ""
+
+
+def _rose_before(seen: Series) -> bool:
+    """The last finite losses were on their way up, or there were hardly any: it was not one bad operation out of the blue."""
+    return len(seen) < 10 or float(np.max(seen.values[-5:])) > float(np.max(seen.values[:3]))
 
 
 def _by_curve(run: Run) -> Evidence | None:

@@ -74,6 +74,9 @@ def schedule_collapsed(
     peak = float(np.max(rate.values))
     span = (int(rate.steps[0]), int(rate.steps[-1]))
     if peak == 0:
+        groups = run.matrix("lr/group").values
+        if groups.size and np.nanmax(np.where(np.isfinite(groups), groups, 0.0)) > 0:
+            return  # one group among several: OPTM010
         yield Evidence({"records": len(rate)}, steps=span, say="zero", severity=Severity.CRITICAL, confidence=Confidence.EXACT)
         return
     mixed = _unit(run, rate, near)

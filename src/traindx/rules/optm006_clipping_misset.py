@@ -65,7 +65,10 @@ def clipping_misset(
     often: float = 0.5,
     window: int = 500,
 ) -> Iterator[Evidence]:
-    yield from _misplaced(run)
+    wrong = list(_misplaced(run))
+    yield from wrong
+    if any(e.say != "value" for e in wrong):
+        return  # norms met at the wrong place say nothing about the threshold
     norm = run.series("clip/norm").finite()
     limit = run.series("clip/threshold").finite()
     norm = norm.where(norm.steps >= regime.start(run))

@@ -34,7 +34,7 @@ from traindx.run import Floats, Run
 
 @rule(
     "OPTM007",
-    needs={"adam_rms/param": 50, "loss/train": 250},
+    needs={"adam_rms/param": 10, "loss/train": 250},
     says="{times} times a jump of the loss followed within {within} steps on updates of {where} {ratio:.1f} times what its "
     "moments expect",
     fix="Lower β₂ to .95 (or .99), or clip updates; {where} first.",

@@ -2,9 +2,9 @@
 
 ## What it sees
 
-Facts: a parameter held twice; an empty group; a group whose learning rate never moves while the others follow the schedule;
-an optimizer without state at a step above zero (a resume that restored weights only), with the jump of the loss that
-followed.
+Facts: a parameter held twice; an empty group; a group whose learning rate is zero, or never moves while the others follow the
+schedule; an optimizer without state at a step above zero (a resume that restored weights only), with the jump of the loss
+that followed.
 
 ## Why it matters
 
@@ -43,6 +43,7 @@ from traindx.run import Run
         "stateless": "the optimizer had no state at step {first} (resumed without it); the loss went from {before:.4g} to "
         "{after:.4g}",
         "reset": "the optimizer had no state at step {first}; the loss did not suffer",
+        "zero": "the learning rate of group {where} is 0 throughout: it never learns",
         "idle": "the learning rate of group {where} stayed at {lr:.2e} while the others moved",
     },
     fix={
@@ -50,6 +51,7 @@ from traindx.run import Run
         "empty": "Remove the group, or give it its parameters: a filter may have matched nothing.",
         "stateless": "Load the optimizer's state with the weights, or warm up again over 200–1,000 steps.",
         "reset": "Load the optimizer's state with the weights.",
+        "zero": "Give the group a learning rate, or freeze its parameters openly.",
         "idle": "Check that the scheduler's multipliers cover every group.",
     },
     confidence=Confidence.EXACT,
@@ -74,26 +76,16 @@ def _stateless(run: Run) -> Iterator[Evidence]:
     step = run.fact("optimizer.fresh_at_step")
     if not isinstance(step, int) or step <= 0:
         return
-    series = regime.curve(run)
+    series = regime.curve(run, whole=True)
     before, after = series.between(hi=step - 1).values[-20:], series.between(lo=step).values[:20]
     if len(before) < 5 or len(after) < 5:
         yield Evidence({"before": 0.0, "after": 0.0}, steps=(step, step), say="reset", severity=Severity.INFO)
         return
     low, high = float(np.median(before)), float(np.max(after))
     hurt = float(np.median(np.sort(after)[-5:])) > low + 4 * noise_of(before)
-    again = _resumed(run, step)
+    again = regime.resumed_at(run, step)
     severity = None if hurt and again else Severity.INFO
     yield Evidence({"before": low, "after": high}, steps=(step, step), say="stateless" if hurt else "reset", severity=severity)
-
-
-def _resumed(run: Run, step: int) -> bool:
-    """The same training went on from a checkpoint: a seam, or a saved file and the same learning rate; else a new phase."""
-    if any(abs(s - step) <= 1 for s in regime.seams(run.with_(facts={"optimizer.fresh_at_step": None}))):
-        return True
-    saved = any(e.step <= step for e in run.events_of("checkpoint"))
-    rate = regime.lr(run)
-    then, now = (float(v) for v in rate.at([step - 1, step])) if len(rate) else (1.0, 1.0)
-    return saved and abs(now - then) <= 0.05 * abs(then)
 
 
 def _idle(run: Run, moves: float) -> Iterator[Evidence]:
@@ -104,6 +96,10 @@ def _idle(run: Run, moves: float) -> Iterator[Evidence]:
     low, high = table.values.min(axis=0), table.values.max(axis=0)
     moved = (high - low) / np.maximum(high, 1e-300)
     still = (moved < 1e-9) & (high > 0)
+    off = np.flatnonzero(high == 0)
+    if len(off) and len(off) < len(high):
+        span = (int(table.steps[0]), int(table.steps[-1]))
+        yield Evidence({"lr": 0.0}, tuple(table.names[i] for i in off), span, "zero", Severity.WARNING)
     if not still.any() or not np.any(moved > moves):
         return
     names = tuple(table.names[i] for i in np.flatnonzero(still))

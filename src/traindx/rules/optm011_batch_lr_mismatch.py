@@ -48,6 +48,8 @@ def batch_lr_mismatch(
     off: float = 1.7,  # how far the rate may be from the rule of thumb
 ) -> Iterator[Evidence]:
     size = run.series("batch/size").finite()
+    if (phase := regime.phase_start(run)) is not None:
+        size = size.between(lo=phase)
     if len(size) < 40:
         raise Unsure("too few batches", needs_steps=40)
     cuts = stats.change_points(np.log2(np.maximum(size.values, 1.0)), penalty=50.0, least=10)

@@ -23,21 +23,20 @@ Start the decay now.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from traindx import facts, regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
-from traindx.regime.curves import progress
+from traindx.regime.curves import progress, sampling_noise
 from traindx.rule import rule
-from traindx.run import Floats, Run, Series
+from traindx.run import Run, Series
 
 
 @rule(
     "OPTM013",
-    needs={"loss/train": 400, "loss/sample_var": 400, "batch/size": 1},
+    needs={"loss/train": 400, "loss/sample_var": 20, "batch/size": 1},
     says="the loss shakes {now:.1f} times more than drawing batches explains, {growth:.1f} times as much as after it had "
     "settled, at an "
     "undiminished learning rate",
@@ -62,7 +61,8 @@ def late_instability(
     if done.gain < 4:
         return  # it never converged: not *late*
     settled = series.steps >= _settled(series)
-    ratios = _windows(run, series.where(settled))
+    late = series.where(settled)
+    ratios = stats.evr_windows(late.values, sampling_noise(run, late), max(50, min(400, len(late) // 8)))
     if len(ratios) < 4:
         raise Unsure("too few steps since the run settled", needs_steps=400)
     calm, now = float(np.min(ratios[: len(ratios) // 2])), float(np.median(ratios[-2:]))
@@ -88,14 +88,3 @@ def _settled(series: Series) -> int:
     smooth = stats.running_median(series.values, 51)
     goal = smooth[0] - 0.8 * (smooth[0] - float(np.min(smooth)))
     return int(series.steps[int(np.argmax(smooth <= goal))])
-
-
-def _windows(run: Run, series: Series) -> Floats:
-    spread, size = run.series("loss/sample_var").finite(), run.series("batch/size").finite()
-    both = series.where(np.isin(series.steps, spread.steps))
-    step = max(100, min(400, len(both) // 8))
-    out = []
-    for end in range(len(both), step - 1, -step):
-        at = both.steps[end - step : end]
-        out.append(stats.evr(both.values[end - step : end], spread.at(at), np.maximum(size.at(at), 1.0)))
-    return np.array([v for v in out[::-1] if math.isfinite(v)])
