@@ -1,8 +1,14 @@
-"""The cheap look at every loss: is this step unlike the ones before it?"""
+"""The cheap look at every step: is its loss unlike the ones before it, is a gradient not finite?"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import torch
+
+from traindx.measures import peek, readable
+from traindx.probe import Scene
 
 
 class LossGate:
@@ -37,3 +43,25 @@ class LossGate:
         self._level += pace * held
         self._spread += pace * (abs(held) - self._spread)
         return z
+
+
+class GradGate:
+    """One small gradient near the input, where what goes wrong in a backward arrives; read on steps that are not full."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[int, tuple[int, int]] = {}  # optimizer → (version of the scene, place among its parameters)
+
+    def bad(self, scene: Scene, optimizer: Any) -> bool:
+        """Whether that gradient is not finite (known at once on the CPU only)."""
+        version, place = self._chosen.get(id(optimizer), (-1, -1))
+        if version != scene.version:
+            params, _ = scene.owned(optimizer)
+            early = [i for i, p in enumerate(params) if p.grad is not None and p.is_cpu and readable(p.grad)][:4]
+            place = min(early, key=lambda i: params[i].numel(), default=-1)
+            self._chosen[id(optimizer)] = (scene.version, place)
+        param = scene._params[place]() if place >= 0 and len(scene._optimizers) < 2 else None
+        grad = None if param is None else param.grad
+        if grad is None:
+            return False
+        norm = peek(torch.linalg.vector_norm(grad.detach()))
+        return norm is not None and not math.isfinite(norm)

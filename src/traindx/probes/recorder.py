@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import sys
 import threading
@@ -22,7 +23,7 @@ from traindx.probes.sink import MemorySink, Post, Sink
 _EACH_TIME = ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "sensor_off", "spike", "resume")
 MOST_EVENTS = 2000  # of each of these kinds
 SENSOR_ERRORS, ALL_ERRORS = 3, 10  # PROMISES part 1
-DRAIN_STEPS, DRAIN_S, FACTS_S = 32, 0.25, 30.0
+FACTS_S = 30.0
 FAMILIES = (
     "gradients", "weights", "activations", "liveness", "optimizers", "memory",
     "contract", "data", "evaluation", "outline", "checkpoint",
@@ -50,13 +51,14 @@ class Recorder:
         self.scene._event, self.scene._owned, self.scene._nonfinite = self.event, self.owned, self.nonfinite
         self.sink: Sink = sink if sink is not None else MemorySink()
         self.governor = Governor(budget)
-        self.post = Post(self.sink)
+        self.post = Post(self.sink, self._arrived)
         self.off = False
         self.busy = False
         self.spent_s = 0.0  # since the last step was booked
         self.on_step: list[Callable[[int, Mapping[str, Any]], None]] = []  # called with each update's plain numbers
         self.sources: list[Callable[[], Mapping[str, Any]]] = []  # facts of the story
         self.on_nonfinite: list[Callable[[Scene, str], None]] = []  # forensics: called once, at the first bad loss or gradient
+        self.on_inplace: list[Callable[[Scene, str], Mapping[str, Any]]] = []  # forensics: more about a version-counter error
         self._probes, self.failures = every_probe() if probes is None else (list(probes), [])
         self._row: dict[str, Any] = {}
         self._tensors: list[tuple[str, Tensor | Row | Later]] = []
@@ -64,7 +66,7 @@ class Recorder:
         self._each: dict[str, int] = {}
         self._facts_written: dict[str, str] = {}
         self._owned: dict[int, tuple[list[int] | None, tuple[str, ...]]] = {}  # optimizer → places of its parameters
-        self._drained = self._facts_at = time.perf_counter()
+        self._facts_at = time.perf_counter()
         self._errors: dict[str, int] = {}
         self._pid = os.getpid()
         self._closed = False
@@ -175,6 +177,14 @@ class Recorder:
                 except Exception as error:  # as in _ask
                     self.failed("forensics", what, error)
 
+    def _arrived(self, step: int, row: dict[str, Any]) -> None:
+        """Numbers that had to come from a device: look at them late rather than never."""
+        loss, norm = row.get("loss/train"), row.get("grad_norm")
+        if isinstance(loss, float) and not math.isfinite(loss) and ("nonfinite/loss" not in self._first):
+            self.nonfinite("loss", ["loss"], loss, "before", step)
+        if norm == 0.0:
+            row["loop/empty_step"] = 1
+
     def owned(self, optimizer: Any) -> tuple[list[Tensor], tuple[str, ...]]:
         """The parameters this optimizer's step is the moment for; those of no optimizer belong to the primary one."""
         params = self.scene.params
@@ -241,10 +251,7 @@ class Recorder:
         scene.full = self.governor.full(scene.step)
         scene.loss = None
         now = time.perf_counter()
-        waiting = len(self.post._waiting)
-        if waiting >= DRAIN_STEPS or (waiting and now - self._drained > DRAIN_S):
-            self._drained = now
-            self.post.drain()
+        self.post.drain()
         if now - self._facts_at > FACTS_S or scene.step in (1, FIRST):
             self._facts_at = now
             self.write_facts()
@@ -269,13 +276,13 @@ class Recorder:
 
     def write_facts(self) -> None:
         """Ask for facts and write those that changed."""
+        for source in self.sources:
+            self.scene.facts.update(source())
         for probe, method in tuple(self._all["facts"]):
             try:
                 self.scene.facts.update(method(self.scene) or {})
             except Exception as error:  # as in _ask
                 self.failed(type(probe).__name__, "facts", error, probe)
-        for source in self.sources:
-            self.scene.facts.update(source())
         self.scene.facts["cost"] = {**self.governor.cost(), "records": self.post.records}
         for key, value in self.scene.facts.items():
             seen = repr(value)

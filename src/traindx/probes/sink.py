@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -237,8 +237,9 @@ def _opened(signal: str, thing: Any, lists: list[list[float]]) -> list[tuple[str
 class Post:
     """Takes records step by step and hands them to the sink once their numbers are on the host."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, arrived: Callable[[int, dict[str, Any]], None]) -> None:
         self.sink = sink
+        self._arrived = arrived  # told of each record whose numbers had to travel
         self.records = 0
         self.latest: deque[tuple[int, dict[str, Any]]] = deque(maxlen=256)  # what was written, for log lines and early stopping
         self._waiting: list[_Parcel] = []
@@ -269,6 +270,7 @@ class Post:
                     if self._names.get(signal) != own:
                         self.sink.names(signal, own)
                     self._names[signal] = own
+            self._arrived(parcel.step, row)
             self.sink.write(parcel.step, row, parcel.time)
             self.records += 1
             self.latest.append((parcel.step, row))

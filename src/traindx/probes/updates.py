@@ -10,7 +10,7 @@ from torch import Tensor
 
 from traindx.measures import peek
 from traindx.probe import TRAIN, Row
-from traindx.probes.gate import LossGate
+from traindx.probes.gate import GradGate, LossGate
 from traindx.probes.loop import Loop
 from traindx.probes.manual import Manual
 from traindx.probes.passes import divisor, scalar
@@ -28,7 +28,7 @@ class Updates:
     def __init__(self, stage: Stage, phases: Phases, loop: Loop) -> None:
         self._stage, self._phases, self._loop = stage, phases, loop
         self._recorder, self._scene = stage.recorder, stage.scene
-        self._gate = LossGate()
+        self._gate, self._grad_gate = LossGate(), GradGate()
         self._manual = Manual(stage)
         self._inside: Any = None  # the optimizer whose step is under way
         self._closure = False
@@ -93,7 +93,8 @@ class Updates:
         """A backward raised."""
         text = str(error)
         if "modified by an inplace operation" in text:
-            self._recorder.event("inplace_error", {"message": text[:300]})
+            more = self._recorder.on_inplace[0](self._scene, text) if self._recorder.on_inplace else {}
+            self._recorder.event("inplace_error", {"message": text[:300], **more})
 
     def backward_ends(self) -> None:
         """A backward is done: gradients are there."""
@@ -143,6 +144,9 @@ class Updates:
             self._before(optimizer)
 
     def _before(self, optimizer: Any) -> None:
+        if not self._scene.full and self._grad_gate.bad(self._scene, optimizer):
+            self._scene.full = True  # the probes of gradients find out which
+            self._recorder.governor.alarm()
         self._recorder.tell("before_step", optimizer)
 
     def step_ends(self, optimizer: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import os
 import sys
@@ -25,7 +26,7 @@ from traindx.probes.stopping import should_stop
 from traindx.probes.story import clock
 from traindx.run import Run
 
-_open: list[weakref.ref[Watch]] = []
+_open: list[Watch] = []  # a watch that nobody holds any more still watches
 
 
 def watch(
@@ -47,12 +48,17 @@ def watch(
         raise UsageError(f"log_every counts steps and cannot be negative; got {log_every}")
     if budget is not None and not 0 <= budget <= 1:
         raise UsageError(f"budget is a share of step time between 0 and 1, or None; got {budget}")
-    for other in [w for r in _open if (w := r()) is not None]:
-        if other.open and any(m is n for m in models for n in other.models):
+    for other in list(_open):
+        if any(m is n for m in models for n in other.models):
             other.close()
-    dx = Watch(models, optimizers, dir, budget, log_every, name, facts or {})
-    _open[:] = [r for r in _open if (w := r()) is not None and w.open] + [weakref.ref(dx)]
-    return dx
+    return Watch(models, optimizers, dir, budget, log_every, name, facts or {})
+
+
+@atexit.register
+def _leave() -> None:
+    """The program ends with watches open: complete their records."""
+    for dx in list(_open):
+        dx.close("exit")
 
 
 class Watch:
@@ -84,6 +90,7 @@ class Watch:
         if log_every:
             self._recorder.on_step.append(_Lines(log_every))
         self._observer = attach(self._recorder, models=models, optimizers=optimizers)
+        _open.append(self)
 
     @property
     def models(self) -> list[nn.Module]:
@@ -110,6 +117,7 @@ class Watch:
         if not self.open or self._observer is None or self._recorder is None:
             return
         self.open = False
+        _open.remove(self)
         detach(self._observer)
         self._recorder.close(how)
 

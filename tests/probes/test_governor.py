@@ -1,0 +1,63 @@
+"""The budget: first steps in full, then a share of the time, more when something looks wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from traindx.probes.gate import LossGate
+from traindx.probes.governor import FIRST, Governor
+
+
+def drive(governor: Governor, steps: int, step_s: float, lean_s: float, full_s: float) -> list[int]:
+    full = []
+    for step in range(steps):
+        is_full = governor.full(step)
+        own = full_s if is_full else lean_s
+        governor.account(step, step_s + own, own, is_full)
+        if is_full:
+            full.append(step)
+    return full
+
+
+def test_the_first_steps_are_always_full():
+    assert drive(Governor(0.01), 40, 1e-3, 1e-5, 1e-2)[:FIRST] == list(range(FIRST))
+
+
+@pytest.mark.parametrize("step_s", [3e-3, 0.01, 0.3])
+@pytest.mark.parametrize("full_s", [5e-4, 5e-3])
+def test_the_share_stays_within_the_budget(step_s, full_s):
+    governor = Governor(0.01)
+    full = drive(governor, 20_000, step_s, 5e-6, full_s)
+    assert governor.cost()["share"] < 0.0115
+    assert len(full) > 50
+
+
+def test_everything_every_step_without_a_budget():
+    assert len(drive(Governor(None), 300, 1e-3, 1e-5, 1e-2)) == 300
+
+
+def test_a_run_is_never_left_unread_for_long():
+    full = drive(Governor(0.0), 5000, 1e-4, 1e-5, 1.0)
+    gaps = [(b - a) / a for a, b in zip(full[FIRST:], full[FIRST + 1 :])]
+    assert max(gaps) < 0.2
+
+
+def test_an_alarm_makes_the_next_steps_full():
+    governor = Governor(0.0)
+    drive(governor, 100, 1e-3, 1e-5, 1e-2)
+    governor.alarm(3)
+    assert [governor.full(s) for s in (101, 102, 103)] == [True, True, True]
+    assert not all(governor.full(s) for s in (104, 105, 106))
+
+
+def test_short_steps_count_as_three_milliseconds():
+    governor = Governor(0.01)
+    drive(governor, 5000, 2e-4, 1e-6, 3e-4)
+    assert 0.05 < governor.cost()["share"] < 0.16
+
+
+def test_the_gate_sees_leaps_and_forgets_trends():
+    gate = LossGate()
+    falling = [gate.z(2.0 * 0.99**i + 0.02 * ((i * 7919) % 13 - 6) / 6) for i in range(400)]
+    assert max(falling) < LossGate.ABNORMAL
+    assert gate.z(1.0) > LossGate.ABNORMAL
