@@ -41,14 +41,26 @@ def worst_first(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
     return sorted(diagnoses, key=key)
 
 
-def watch(*models_and_optimizers: Any, replay: bool = True, **options: Any) -> Any:
+def watch(
+    *models_and_optimizers: Any,
+    replay: bool = True,
+    skip_nonfinite: bool = False,
+    capture_batch: bool = False,
+    **options: Any,
+) -> Any:
     """Observe a training loop; see `traindx.probes.watch`. Loaded by name because it needs torch.
 
-    `replay`: make the first step that goes non-finite again, once, to name the operation behind it.
+    `replay`: make the first step that goes non-finite again, once, to name the operation behind it, and save a capsule of the
+    state; with `capture_batch` the batch goes into it too. `skip_nonfinite`: do not make updates whose gradients are not
+    finite; the only option that changes what your run computes.
     """
     dx = importlib.import_module("traindx.probes.watch").watch(*models_and_optimizers, **options)
-    if replay and dx._recorder is not None:
-        importlib.import_module("traindx.forensics.arm").arm(dx._recorder)
+    if dx._recorder is not None and (replay or skip_nonfinite):
+        forensics = importlib.import_module("traindx.forensics.arm")
+        if replay:
+            forensics.arm(dx._recorder, capture_batch=capture_batch)
+        if skip_nonfinite:
+            forensics.guard(dx._recorder)
     return dx
 
 

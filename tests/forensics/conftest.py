@@ -24,10 +24,12 @@ Program = Callable[..., Recorder]
 def observed(tmp_path: Path) -> Program:
     """Run the text of a program; gives the closed recorder."""
 
-    def run(text: str, probes: list[Probe] | None = None, **globals_: Any) -> Recorder:
+    def run(text: str, probes: list[Probe] | None = None, recorders: list[Recorder] | None = None, **globals_: Any) -> Recorder:
         file = tmp_path / "program.py"
         file.write_text(text)
         recorder = Recorder(probes=[GradNorms()] if probes is None else probes)
+        if recorders is not None:
+            recorders.append(recorder)  # for programs that raise
         arm(recorder)
         observer = attach(recorder)
         try:
@@ -37,7 +39,7 @@ def observed(tmp_path: Path) -> Program:
         finally:
             detach(observer)
             recorder.close()
-        assert not recorder.failures
+        assert not [f for f in recorder.failures if f.probe in ("Witness", "forensics", "recorder", "GradNorms")]
         assert torch._C._len_torch_function_stack() == 0
         return recorder
 

@@ -42,7 +42,8 @@ def investigate(moment: Moment, params: Sequence[Tensor], names: Sequence[str], 
         _replayable(moment, calls)
         if any(t.device.type != "cpu" for c in calls for t in tensors_in((c.args, c.kwargs))):
             raise CannotReplay("the step ran on an accelerator, and a replay in this process could touch the run")
-        return _in_child(moment, params, names, seconds)
+        found = in_child(lambda: _work(moment, params, names, seconds * 0.9), seconds)
+        return found if "origin" in found else {**_first_module(moment), **found}
     except CannotReplay as why:
         return {"replay.failed": str(why), **_first_module(moment)}
 
@@ -62,13 +63,16 @@ def _calls(moment: Moment) -> list[Called]:
     return [c for c in moment.happened if isinstance(c, Called) and c.output is not None]
 
 
-def _in_child(moment: Moment, params: Sequence[Tensor], names: Sequence[str], seconds: float) -> dict[str, Any]:
+def in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
+    """What `work` gives in a forked child, or `replay.failed` with the reason. Nothing it does reaches this process."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
         try:
-            answer = json.dumps(_work(moment, params, names, seconds * 0.9))
+            torch.set_num_threads(1)  # the parent's worker threads did not come along
+            gc.disable()
+            answer = json.dumps(work())
         except CannotReplay as why:
             answer = json.dumps({"replay.failed": str(why)})
         except BaseException as error:  # the child has nobody to raise to; its parent reads the reason
@@ -78,8 +82,7 @@ def _in_child(moment: Moment, params: Sequence[Tensor], names: Sequence[str], se
         finally:
             os._exit(0)
     os.close(write)
-    found = _answer(read, child, seconds)
-    return found if "origin" in found else {**_first_module(moment), **found}
+    return _answer(read, child, seconds)
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -115,12 +118,10 @@ def _answer(read: int, child: int, seconds: float) -> dict[str, Any]:
 
 
 def _work(moment: Moment, params: Sequence[Tensor], names: Sequence[str], seconds: float) -> dict[str, Any]:
-    torch.set_num_threads(1)  # the parent's worker threads did not come along
-    gc.disable()
     ends = time.monotonic() + seconds
     calls = _calls(moment)
     models = list({id(c.model): c.model for c in calls}.values())
-    trace = explain(_step(moment, params), models, seconds=seconds)
+    trace = explain(step_of(moment, params), models, seconds=seconds)
     if trace.finite and not trace.origins:
         raise CannotReplay(
             "the step came out finite when it was made again: it rests on random numbers or state we do not hold"
@@ -128,9 +129,9 @@ def _work(moment: Moment, params: Sequence[Tensor], names: Sequence[str], second
     bad = [n for n, p in zip(names, params, strict=False) if not finite(p)]
     whole: bool | None = None
     if any(thing.autocast is not None for thing in moment.happened) and time.monotonic() < ends:
-        whole = _comes_out_finite(_step(moment, params, whole=True))
+        whole = _comes_out_finite(step_of(moment, params, whole=True))
     batch = _bad_input(calls)
-    clean = batch is not None and time.monotonic() < ends and _comes_out_finite(_step(_cleaned(moment), params))
+    clean = batch is not None and time.monotonic() < ends and _comes_out_finite(step_of(_cleaned(moment), params))
     return _facts(trace, calls, bad, whole, batch if clean else None)
 
 
@@ -162,7 +163,7 @@ def _cleaned(moment: Moment) -> Moment:
     return replace(moment, happened=happened)
 
 
-def _step(moment: Moment, params: Sequence[Tensor], whole: bool = False) -> Callable[[], list[Tensor]]:
+def step_of(moment: Moment, params: Sequence[Tensor], whole: bool = False) -> Callable[[], list[Tensor]]:
     """The step as a function: forwards from their inputs, the loss from the tape, then backward."""
     root = moment.root
     if root is None:
@@ -257,17 +258,19 @@ def _facts(
     inputs = [t for c in calls for t in tensors_in((c.args, c.kwargs)) if t.grad_fn is None]
     said: dict[str, Any] = {"bad_batch": bad is not None, "bad_weights": bool(bad_weights), "finite_in_fp32": whole}
     rows = next((t.shape[0] for t in inputs if t.ndim), None)
-    told = [_told(o, rows, said) for o in trace.origins[:20]]
-    more = {"origins": told, "replay.seconds": round(trace.seconds, 3), "unstable_forms": trace.forms}
+    rows_told = [told(o, rows, said) for o in trace.origins[:20]]
+    more = {"origins": rows_told, "replay.seconds": round(trace.seconds, 3), "unstable_forms": trace.forms}
+    if trace.error:
+        more["replay.failed"] = trace.error
     if bad is not None:
         return {"origin": _input_origin(calls[0], bad), **more}
     if bad_weights:
         advice = "go back to a checkpoint whose weights are finite"
         return {"origin": _plain("", "weights", f"{bad_weights[0]} was not finite before the step", advice), **more}
     first = next((i for i, o in enumerate(trace.origins[:20]) if o.proven), 0)
-    if not told:
+    if not rows_told:
         raise CannotReplay(trace.error or "no operation with finite inputs and a non-finite result was found")
-    return {"origin": told[first], **more}
+    return {"origin": rows_told[first], **more}
 
 
 def _input_origin(call: Called, bad: Tensor) -> dict[str, Any]:
@@ -281,7 +284,8 @@ def _plain(op: str, blame: str, why: str, advice: str, *, proven: bool = True) -
     return {**at, "blame": blame, "why": why, "advice": advice, "proven": proven}
 
 
-def _told(o: Origin, batch: int | None, said: Mapping[str, Any]) -> dict[str, Any]:
+def told(o: Origin, batch: int | None, said: Mapping[str, Any]) -> dict[str, Any]:
+    """An origin as plain JSON, with its blame and its remedy."""
     own = advise(o, **said)
     per_sample = o.index and batch is not None and any(x.shape[:1] == (batch,) for x in o.operands)
     plain = asdict(replace(o, operands=()))

@@ -7,9 +7,9 @@ autocast, and a tape of the few torch calls between the model's exit and `backwa
 
 from __future__ import annotations
 
-import math
 import os
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,6 @@ from traindx.forensics.tensors import tensors_in
 from traindx.probe import VAL, Forward, Probe, Reading, Scene
 
 MOST_FORWARDS, MOST_CALLS = 256, 2000
-GATE_SIZE = 1 << 16  # entries of a gradient that may be summed at every step
 _BESIDE = f"{os.sep}torch{os.sep}optim{os.sep}"
 Autocast = tuple[str, torch.dtype] | None
 
@@ -83,7 +82,8 @@ class Tape(TorchFunctionMode):
             error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # the user's traceback is the user's
             raise
         moment = self.moment
-        if moment is None or not isinstance(out, Tensor | tuple | list) or self.busy():
+        writes = out is None and getattr(func, "__name__", "") == "__setitem__"
+        if moment is None or not (writes or isinstance(out, Tensor | tuple | list)) or self.busy():
             return out
         caller = sys._getframe(1)
         if _BESIDE in caller.f_code.co_filename or getattr(func, "__self__", None) is Tensor.grad:
@@ -92,20 +92,37 @@ class Tape(TorchFunctionMode):
             moment.overflow = True
         else:
             file, line, _ = user_line(caller)
-            moment.happened.append(Taped(func, args, kwargs or {}, out, _autocast(), torch.is_grad_enabled(), file, line))
+            moment.happened.append(
+                Taped(func, args, kwargs or {}, () if writes else out, _autocast(), torch.is_grad_enabled(), file, line)
+            )
         return out
 
 
 class Witness(Probe):
     """Keeps the moment; forgets it when the update is made."""
 
-    def __init__(self, busy: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, busy: Callable[[], bool] = lambda: False, batches: bool = False) -> None:
         self.moment = Moment()
+        self.batch: Any = None  # the latest of the loader, when it is wanted
+        self._batches = batches
+        self._others: dict[str, list[weakref.ref[Any]]] = {"schedulers": [], "scalers": []}
         self.on = True
         self._busy = busy
         self._tape: Tape | None = None
         self._forwards = 0
-        self._gate: tuple[int, list[int]] = (-1, [])
+
+    def on_batch(self, scene: Scene, batch: Any, phase: str) -> Reading | None:
+        if self._batches and self.on and phase != VAL:
+            self.batch = batch
+        return None
+
+    def on_built(self, scene: Scene, kind: str, thing: Any) -> None:
+        if f"{kind}s" in self._others:
+            self._others[f"{kind}s"].append(weakref.ref(thing))
+
+    def others(self) -> dict[str, list[Any]]:
+        """Schedulers and scalers that are still alive."""
+        return {kind: [t for r in refs if (t := r()) is not None] for kind, refs in self._others.items()}
 
     def before_forward(self, scene: Scene, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._stop()
@@ -143,8 +160,6 @@ class Witness(Probe):
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         self._stop()
-        if self.on and not scene.full:
-            self._look(scene)
         return None
 
     def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
@@ -165,30 +180,12 @@ class Witness(Probe):
         self.on = False
         self._stop()
         self.forget()
+        self.batch = None
 
     def forget(self) -> None:
         """Let go of every reference."""
         self.moment = Moment()
         self._forwards = 0
-
-    # -- the gate between full looks: the input-most gradients, where whatever broke on the way back arrives
-
-    def _look(self, scene: Scene) -> None:
-        if self._gate[0] != scene.version:
-            params = scene.params
-            fit = [i for i, p in enumerate(params) if p.requires_grad and p.numel() <= GATE_SIZE and p.device.type == "cpu"]
-            self._gate = (scene.version, fit[:2])
-        if not self._gate[1] or len(scene._params) != len(scene.names):
-            return
-        for i in self._gate[1]:
-            p = scene._params[i]()
-            grad = p.grad if p is not None else None
-            if grad is None or grad.layout is not torch.strided:
-                continue
-            value = float(grad.sum())
-            if not math.isfinite(value) and not bool(torch.isfinite(grad).all()):
-                scene.nonfinite("grad", [scene.names[i]], value, "before")
-                return
 
     # -- the tape
 
