@@ -11,9 +11,9 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from runs import learning
 
-from traindx.cli import VERBS
+from runs import learning
+from traindx.cli import verbs
 from traindx.report.json import SCHEMA
 
 
@@ -44,7 +44,7 @@ def diverged(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", verbs())
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
     done = traindx(verb, "--help")
     assert done.returncode == 0, done.stderr

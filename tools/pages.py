@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from traindx import cause, rule, signals
-from traindx.cli import VERBS
+from traindx.cli import verbs
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -107,7 +107,7 @@ def _cell(text: str) -> str:
 def cli_page() -> str:
     """Every verb's help, as the program prints it."""
     lines = ["# The command line", ""]
-    for verb in VERBS:
+    for verb in verbs():
         env = {"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")}
         done = subprocess.run(
             [sys.executable, "-m", "traindx", verb, "--help"], capture_output=True, text=True, env=env, check=True

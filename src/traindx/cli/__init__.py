@@ -51,7 +51,7 @@ class Verbs(click.RichGroup):
     """Sub-commands by name; a verb's module is imported when the verb is used, so `--help` stays quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [v for v in VERBS if _exists(v)]
+        return verbs()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS or not _exists(cmd_name):
@@ -71,6 +71,11 @@ class Verbs(click.RichGroup):
             hint = f" Did you mean '{near[0]}'?" if near else ""
             raise click.UsageError(f"There is no verb '{name}'.{hint} `traindx --help` lists them.")
         return super().resolve_command(ctx, args)
+
+
+def verbs() -> list[str]:
+    """The verbs that can be called."""
+    return [v for v in VERBS if _exists(v)]
 
 
 def _exists(verb: str) -> bool:

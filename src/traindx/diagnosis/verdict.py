@@ -66,11 +66,35 @@ def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | 
         return Verdict(
             "wait", text, None, forecast, (), "a forecast that fails its back-test, or a validation loss that turns up"
         )
+    hint = _hint(outcomes)
+    if hint is not None:
+        return Verdict(*hint[:2], None, forecast, hint[2], "what the named test shows")
     clear = sum(o.status is Status.CLEAR for o in outcomes)
     text = f"No sign of trouble in {clear} conditions that could be looked at."
     if unsure:
         text += f" {len(unsure)} could not be decided yet."
     return Verdict("healthy", text, None, forecast, (), "any finding at warning or above")
+
+
+# Remarks that are no alarm and yet no clean bill: code → verdict, and the test that would settle it.
+HINTS: dict[str, tuple[str, str]] = {
+    "LOSS001": ("cannot-tell", "`traindx trial lr-tenth`"),
+    "LOSS002": ("cannot-tell", "`traindx trial overfit`"),
+    "LOSS009": ("cannot-tell", "`traindx trial overfit`"),
+    "LOSS003": ("cannot-tell", "`traindx trial anneal`"),
+}
+
+
+def _hint(outcomes: Sequence[Outcome]) -> tuple[str, str, tuple[str, ...]] | None:
+    """No alarm, but the curve hints at something: say so instead of calling the run healthy."""
+    found = {o.code: o.findings[0] for o in outcomes if o.findings}
+    gap = found.get("LOSS008")
+    if gap is not None and gap.variant == "gap":
+        return "stop-keep-best", f"No alarm; {gap.message}.", ()
+    for code, (name, test) in HINTS.items():
+        if code in found and found[code].confidence is Confidence.SUGGESTIVE:
+            return name, f"No alarm, but a hint: {found[code].message}.", (test,)
+    return None
 
 
 def _still_falling(outcomes: Sequence[Outcome]) -> bool:
