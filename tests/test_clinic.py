@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from clinic import figures, score
+from clinic import figures, score, store
 from clinic.case import HEALTHY, SICK, VERDICTS, Case, heal, written
 from clinic.generate import BASES, SEEDS, generated
 from clinic.judge import judge
@@ -17,6 +17,7 @@ from clinic.operators import OPERATORS
 from clinic.surgery import Inapplicable, after, constant
 
 from traindx import cause as causes_
+from traindx.finding import Status
 from traindx.rule import catalogue
 
 ALL = list(written())
@@ -205,3 +206,19 @@ def test_runs_end_to_end_under_traindx_run(name: str, tmp_path: Path) -> None:
         assert line["hit"], f"expected {case.codes}, found {line['found']}"
     else:
         assert not line["alarms"]["critical"] and not line["alarms"]["warning"], line["alarms"]
+
+
+STORED = sorted((Path(__file__).parent / "data" / "runs").glob("*.npz"))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda p: p.stem)
+def test_stored_run_reads_back_and_no_rule_breaks_on_it(path: Path) -> None:
+    run = store.load(path)
+    assert len(run.series("loss/train")) >= 10
+    assert path.stem.removesuffix("__healed") in by_name
+    broken = [o.code for o in (r.outcome(run) for r in catalogue().values()) if o.status is Status.BROKEN]
+    assert not broken
+
+
+def test_stored_runs_stay_small() -> None:
+    assert STORED and sum(p.stat().st_size for p in STORED) < 900_000
