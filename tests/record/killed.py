@@ -16,7 +16,7 @@ from traindx.record import Budget, Writer
 
 def main() -> None:
     directory, first, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-    writer = Writer(directory, budget=Budget().scaled(1 / 2000))
+    writer = Writer(directory, budget=Budget().scaled(1 / 500))
     writer.fact("script", "killed.py")
     step = first
     while True:

@@ -116,7 +116,8 @@ def test_readers_of_a_live_run_that_is_being_thinned_see_a_growing_prefix(tmp_pa
         write_step(writer, step)
         if step % 50 == 0:
             time.sleep(0.002)
-    writer.close()
+    writer.close(wait=60)
+    assert writer.state == "closed"
     thread_go.clear()
     for thread in threads:
         thread.join(30)

@@ -137,8 +137,15 @@ def test_rare_signals_are_kept_whole_while_dense_ones_are_thinned(tmp_path: Path
     assert len(run["loss/train"]) < 6_000
 
 
-@pytest.mark.parametrize("sizes", [(1, 1_532, 1_618, 141), (1_700, 37, 1_700, 141, 1), (5_000, 1, 1, 1), (1,) * 9])
-def test_nothing_is_lost_however_unevenly_records_come(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1_532, 1_618, 141), (1_700, 37, 1_700, 141, 1), (5_000, 1, 1, 1), (1,) * 9, (1, 2) * 1_000, (1,) * 1_000 + (3_000,)],
+    ids=lambda sizes: f"{len(sizes)} batches of {sizes[0]}",
+)
+def test_nothing_is_lost_however_unevenly_records_come(
+    tmp_path: Path, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # nobody pulls the plug here, and thousands take long
     hand = ByHand(tmp_path / "run", Budget().scaled(1 / 2000))
     at = 0
     for size in sizes:
@@ -218,7 +225,8 @@ def test_dying_before_any_call_to_the_system_loses_and_doubles_nothing(tmp_path:
     assert k > 200
 
 
-def test_memory_is_flat(tmp_path: Path) -> None:
+def test_memory_is_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
     hand = ByHand(tmp_path / "run")
 
     def stretch(a: int, b: int) -> None:

@@ -15,6 +15,7 @@ from traindx.record.segment import Definitions, Segment
 from traindx.run import Event, Run
 
 ALIVE_S = 30.0  # a process that gave no sign of life for six beats is taken for dead
+_PASSES = 50  # a writer that retires files faster than that is not waited for
 _SEGMENT = re.compile(r"(words|(?:narrow|wide)\.\d)-(\d{6})\.tdx")
 
 
@@ -29,29 +30,36 @@ class ProcessReader:
     def poll(self) -> bool:
         """Read what was added; True if there was anything."""
         changed = False
-        for _ in range(10):  # a writer that retires files as fast as that is not waited for
-            again, news = self._pass()
+        for _ in range(_PASSES):
+            steady, news = self._pass()
             changed |= news
-            if not again:
+            if steady:
                 break
         return changed
 
     def _pass(self) -> tuple[bool, bool]:
-        """One look at all files: whether another is needed because files went away meanwhile, and whether there was news."""
-        listed = self._listed()
-        gone = [name for name in self._segments if name not in listed]
-        for name in gone:
-            del self._segments[name]  # retired: what it held is in a coarser level or in a newer segment
-        news, again = bool(gone), False
+        """One look at all files: whether none of them went away meanwhile, and whether there was news.
+
+        Records only move when a file is retired: what is still needed of it is in other files before it goes. So a look during
+        which no file went away has seen everything. It begins with two listings because one alone can miss both a file that
+        goes and the new one that takes over. What was read of files that are gone is kept until there was such a look.
+        """
+        before, listed = self._listed(), self._listed()
+        steady, news = before.keys() <= listed.keys(), False
         for name, ring in listed.items():
             segment = self._segments.setdefault(name, Segment(self.start.path / name, ring, self._known))
             try:
                 news |= segment.read()
             except FileNotFoundError:
-                again = True
+                steady = False
         for segment in self._segments.values():
             segment.solve()
-        return again or listed.keys() != self._listed().keys(), news
+        if not steady or not listed.keys() <= self._listed().keys():
+            return False, news
+        gone = self._segments.keys() - listed.keys()
+        for name in gone:
+            del self._segments[name]
+        return True, news or bool(gone)
 
     def _listed(self) -> dict[str, str]:
         found = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from traindx import __version__
-from traindx.record.format import Kind, Rows, Span, pack_rows, pack_span, to_json
+from traindx.record.format import FRAME_EXTRA, Kind, Rows, Span, pack_rows, pack_span, to_json
 from traindx.record.intake import Table
 from traindx.record.manifest import Start, claim
 from traindx.record.ring import Definitions, Item, Ring
@@ -28,7 +28,7 @@ class Shelf:
         self._header, self._name, self._define = header, name, define
         self._start: Start | None = None
         self._rings: dict[str, Ring] = {}
-        self._row_bytes = dict.fromkeys(STREAMS, 0)
+        self._bytes: dict[str, dict[int, int]] = {stream: {} for stream in STREAMS}  # by layout: level 0, frames and all
 
     def file(self, table: Table) -> None:
         """Number the records, queue them for level 0, and pass on what the coarser levels make of them."""
@@ -36,12 +36,13 @@ class Shelf:
         tape = self.tapes.get(identity)
         if tape is None:
             tape = self.tapes[identity] = Tape(table.layout)
-            self._row_bytes[table.stream] += table.layout.row_bytes
         rows = tape.number(table.rows)
         # Frames are retired whole: one that is large against its ring would take records along that are still needed.
         most = max(1, min(FRAME_BYTES, self._ring(f"{table.stream}.0").roll // 4) // table.layout.row_bytes)
+        sizes = self._bytes[table.stream]
         for a in range(0, len(rows), most):
-            self._put(table.stream, 0, rows.part(a, a + most))
+            size = self._put(table.stream, 0, rows.part(a, a + most))
+            sizes[identity] = sizes.get(identity, 0) + size
         for level, part in tape.add(rows, self._span(table.stream)):
             self._put(table.stream, level, part)
 
@@ -53,22 +54,31 @@ class Shelf:
         ring.put(Item(kind, payload))
         return True
 
-    def commit(self, *, sync: bool) -> None:
-        """Everything queued onto disk; OSError when the disk refuses any of it, and then it stays queued."""
+    def commit(self, *, sync: bool, between: Callable[[], None] = lambda: None) -> None:
+        """Everything queued onto disk; OSError when the disk refuses any of it, and then it stays queued.
+
+        A busy disk may take long over each fsync: `between` is called after each, and may queue more.
+        """
         if self._start is None:
             begun = time.time()
             self._start = claim(self.path, self._header["rank"], name=self._name, version=__version__)
             self._header |= {"traindx": __version__, "start": self._start.number, "created": begun}
-        for ring in self._rings.values():
-            if not ring.housed:
-                ring.settle(self._start.path, to_json({**self._header, "ring": ring.name}))
-        rings = sorted(self._rings.values(), key=lambda r: r.name == "words")  # last: they count what was written
-        for ring in rings:
-            ring.write()
+        self._write()
         if sync or self._full():
-            for ring in rings:
+            for ring in list(self._rings.values()):
                 ring.sync()
+                between()
+                self._write()
+            for ring in self._rings.values():
+                ring.sync()  # usually nothing is left to do; only now every level is known to be on disk
             self._retire()
+
+    def _write(self) -> None:
+        for ring in list(self._rings.values()):
+            if not ring.housed and self._start is not None:
+                ring.settle(self._start.path, to_json({**self._header, "ring": ring.name}))
+        for ring in sorted(self._rings.values(), key=lambda r: r.name == "words"):  # last: they count what was written
+            ring.write()
 
     @property
     def settled(self) -> bool:
@@ -95,12 +105,13 @@ class Shelf:
                 ring.close()
         return lost
 
-    def _put(self, stream: str, level: int, part: Rows | Span) -> None:
+    def _put(self, stream: str, level: int, part: Rows | Span) -> int:
         if isinstance(part, Rows):
             item = Item(Kind.ROWS, pack_rows(part), part.layout, part.last, len(part) if level == 0 else 0)
         else:
             item = Item(Kind.SPAN, pack_span(part), part.layout, part.last)
         self._ring(f"{stream}.{level}").put(item)
+        return len(item.payload) + FRAME_EXTRA
 
     def _ring(self, name: str) -> Ring:
         ring = self._rings.get(name)
@@ -124,19 +135,20 @@ class Shelf:
                 continue
             cap = self._cap(name)
             # Once around, what is still needed moves to the new end. A ring that is too full even then has too many kinds of
-            # records in it: of each, all but the newest go for good, and the reader counts them as lost.
-            for stale, most in ((self._stale(name), cap - ring.roll), (self._stale(name, forced=True), cap)):
+            # records in it: less of each is kept, and at worst old ones go for good; the reader counts those as lost.
+            less, least = self._stale(name, 8), self._stale(name, 8, summed=False)
+            for stale, most in ((self._stale(name), cap - ring.roll), (less, cap), (least, cap)):
                 for _ in range(len(ring.segments)):
                     if ring.total <= most or not ring.retire_oldest(stale):
                         break
                     ring.write()
                     ring.sync()
 
-    def _stale(self, name: str, *, forced: bool = False) -> Callable[[int, int], bool]:
+    def _stale(self, name: str, haste: int = 1, *, summed: bool = True) -> Callable[[int, int], bool]:
         """Whether records up to number `last` of a layout may go: old enough, and summed up by the next level."""
         stream, level = name.split(".")
         depth = int(level)
-        most = self._cap(f"{stream}.{level}") // (2 * max(1, self._row_bytes[stream]))
+        most = int(self._cap(name) / (2 * self._cost(stream))) // haste
         if depth < 2:
             keep = most * (1 if depth == 0 else EVERY)
         else:
@@ -147,13 +159,16 @@ class Shelf:
             tape = self.tapes.get(layout)
             if tape is None:
                 return True
-            if forced:
-                return tape.made - 1 - last >= keep // 8
-            return tape.made - 1 - last >= keep and (above >= LEVELS or last < tape.covered[above])
+            old = tape.made - 1 - last >= keep
+            return old and (not summed or above >= LEVELS or last < tape.covered[above])
 
         return stale
 
     def _span(self, stream: str) -> int:
         """Records to a span: at most half of what level 0 is sure to hold, so that a crash finds all of them there."""
-        keep = self._cap(f"{stream}.0") // (2 * max(1, self._row_bytes[stream]))
-        return int(min(SPAN, max(EVERY, keep // 2 // EVERY * EVERY)))
+        keep = int(self._cap(f"{stream}.0") / (2 * self._cost(stream)))
+        return min(SPAN, max(EVERY, keep // 2 // EVERY * EVERY))
+
+    def _cost(self, stream: str) -> float:
+        """Bytes on disk of one record of each layout together, their share of the frames included."""
+        return sum(size / self.tapes[i].made for i, size in self._bytes[stream].items()) or 1.0

@@ -69,7 +69,7 @@ class Worker:
         self._begun = False
         self._last_step: int | None = None
         self._seen_dropped = self._quiet_turns = self._errors = 0
-        self._next_sync = self._next_beat = self._next_try = 0.0
+        self._next_sync = self._next_beat = self._next_try = self._taken = 0.0
         self._trouble_since: float | None = None
         self.thread = threading.Thread(target=self._live, name="traindx-record", daemon=True)
 
@@ -135,11 +135,17 @@ class Worker:
             if self.shelf.settled:
                 break
 
+    def _take_more(self) -> None:
+        """In the middle of a slow commit: what came meanwhile, if it has waited long."""
+        if self.how is None and time.monotonic() - self._taken > self._flush_s:
+            self._take(self._drained())
+
     def _drained(self) -> list[Any]:
         return [self.queue.popleft() for _ in range(len(self.queue))]
 
     def _take(self, entries: list[Any]) -> None:
         """Sort what came into tables and words, in the order it came."""
+        self._taken = time.monotonic()
         rows: list[Any] = []
         facts: dict[str, Any] = {}
         for entry in entries:
@@ -198,7 +204,7 @@ class Worker:
 
     def _commit(self, now: float, *, sync: bool) -> None:
         try:
-            self.shelf.commit(sync=sync)
+            self.shelf.commit(sync=sync, between=self._take_more)
         except OSError as why:
             self._refused(now, why)
             return
