@@ -106,7 +106,7 @@ class Blocks:
 @pytest.mark.parametrize(
     "value",
     [None, "7", 1j, [1, "x"], {"a": 1}, object(), Blocks(), np.zeros((2, 2)), np.array(["a"]), np.array([None]), [[1, 2], [3]]],
-    ids=repr,
+    ids=["none", "text", "complex", "mixed list", "dict", "object", "blocks", "square", "words", "objects", "ragged"],
 )
 def test_what_is_no_number_is_left_out_and_counted(tmp_path: Path, value: Any) -> None:
     run = written(tmp_path / "run", (0, {"loss/train": 1.0}), (1, {"loss/train": value, "lr": 0.1}), (2, {"loss/train": 2.0}))
