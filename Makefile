@@ -36,7 +36,8 @@ test: $(STAMP) browser  ## every test but the slow ones
 	$(MAKE) --no-print-directory check
 
 test-slow: $(STAMP) browser  ## soak, kill and framework suites
-	$(BIN)/python -m pytest -m "slow or framework"
+	$(BIN)/python -m pytest -m "slow and not framework"
+	$(BIN)/python -m tools.framework_env all
 
 check: $(STAMP)  ## format, lint, types, layers, fresh docs
 	$(BIN)/ruff format --check -q src tests bench

@@ -97,16 +97,23 @@ def scalar(tensor: Any) -> Any:
 
 def divisor(root: Tensor) -> float:
     """The constant a loss was divided by last (`loss / 4`), 1.0 when it was not."""
-    node = root.grad_fn
-    name = type(node).__name__ if node is not None else ""
-    if node is None or name not in ("DivBackward0", "MulBackward0"):
-        return 1.0
+    value = _divided(root.grad_fn)
+    if value == 1.0 and root.grad_fn is not None:  # accelerate divides by its own 1 what transformers has divided already
+        value = _divided(root.grad_fn.next_functions[0][0])
+    return 1.0 if value is None else value
+
+
+def _divided(node: Any) -> float | None:
+    """The constant this node of the graph divides by; None when it does something else."""
+    name = type(node).__name__
+    if name not in ("DivBackward0", "MulBackward0"):
+        return None
     if sum(following is not None for following, _ in node.next_functions) != 1:
-        return 1.0
+        return None
     other = getattr(node, "_saved_other", None)
     value = peek(other) if isinstance(other, Tensor) else other
     if not isinstance(value, float | int) or not value or value != value:
-        return 1.0
+        return None
     return float(value) if name == "DivBackward0" else 1.0 / float(value)
 
 

@@ -1,0 +1,104 @@
+"""A real five-step Lightning fit records what a watch records."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+pytestmark = [pytest.mark.framework, pytest.mark.filterwarnings("default")]
+L: Any = (
+    importlib.import_module(os.environ.get("TRAINDX_LIGHTNING", "lightning.pytorch"))
+    if importlib.util.find_spec("lightning")
+    else None
+)
+
+
+def fit(folder: Path, *callbacks: Any, break_at: int | None = None, lr: float = 0.1) -> Any:
+    """Five steps on a line, evaluated at the end of the epoch."""
+
+    class Line(L.LightningModule):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Linear(3, 1)
+
+        def training_step(self, batch: Any, i: int) -> Any:
+            if i == break_at:
+                raise ZeroDivisionError("in the fourth batch")
+            loss = nn.functional.mse_loss(self.net(batch[0]), batch[1])
+            self.log("seen", float(i))
+            return loss
+
+        def validation_step(self, batch: Any, i: int) -> None:
+            self.log("val_error", nn.functional.mse_loss(self.net(batch[0]), batch[1]))
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=lr)
+
+    torch.manual_seed(0)
+    x = torch.randn(40, 3)
+    data = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True))
+    trainer = L.Trainer(
+        max_epochs=1, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, gradient_clip_val=0.01, default_root_dir=folder, callbacks=list(callbacks),
+    )  # fmt: skip
+    trainer.fit(Line(), torch.utils.data.DataLoader(data, 8), torch.utils.data.DataLoader(data, 20))
+    return trainer
+
+
+def test_five_steps_are_recorded_with_loss_validation_and_unclipped_gradients(tmp_path: Path) -> None:
+    from traindx.integrations.lightning import Traindx
+
+    callback = Traindx(dir=tmp_path / "record", budget=None)
+    trainer = fit(tmp_path, callback)
+    run = callback.run()
+    assert len(run.series("loss/train")) == trainer.global_step == 5
+    assert len(run.series("loss/val")) == 1, "the sanity check is no evaluation"
+    assert run.series("loss/val").values[0] == pytest.approx(float(trainer.callback_metrics["val_error"]), rel=1e-5)
+    assert run.series("metric/val/val_error").values[-1] == pytest.approx(
+        float(trainer.callback_metrics["val_error"]), rel=1e-5
+    )
+    assert run.series("metric/train/seen").values[-1] == 4.0
+    assert run.series("lr").values[-1] == pytest.approx(0.1)
+    assert (run.series("clip/norm").values > 0.1).all(), "before the clipping to 0.01"
+    assert callback.diagnosis.verdict
+
+
+def test_weights_are_the_same_with_and_without_the_callback(tmp_path: Path) -> None:
+    from traindx.integrations.lightning import Traindx
+
+    with_, without = fit(tmp_path, Traindx(dir=tmp_path / "record")), fit(tmp_path)
+    for a, b in zip(with_.model.parameters(), without.model.parameters()):
+        assert torch.equal(a, b)
+
+
+def test_a_fit_that_raises_closes_the_record_and_names_the_error(tmp_path: Path) -> None:
+    from traindx.integrations.lightning import Traindx
+
+    callback = Traindx(dir=tmp_path / "record")
+    with pytest.raises(ZeroDivisionError):
+        fit(tmp_path, callback, break_at=3)
+    assert not callback.dx.open
+    assert callback.run().fact("exception")["type"] == "ZeroDivisionError"
+    assert len(callback.run().series("loss/train")) == 3
+
+
+def test_the_entry_point_attaches_only_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = ("lightning.pytorch.callbacks_factory", "pytorch_lightning.callbacks_factory")
+    for group in groups:
+        (point,) = [p for p in importlib.metadata.entry_points(group=group) if p.name == "traindx"]
+        assert point.load()() == []
+    monkeypatch.setenv("TRAINDX", "1")
+    monkeypatch.setenv("TRAINDX_DIR", str(tmp_path / "runs"))
+    trainer = fit(tmp_path)
+    (callback,) = [c for c in trainer.callbacks if type(c).__module__ == "traindx.integrations.lightning"]
+    assert np.isfinite(callback.run().series("loss/train").values).all()
+    assert len(callback.run().series("loss/train")) == 5
