@@ -17,7 +17,7 @@ pytestmark = pytest.mark.framework
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     losses = np.r_[np.geomspace(2.0, 0.4, 300), np.geomspace(0.4, 80, 200)]
-    for name, values in (("bad.csv", losses), ("good.csv", losses[:300])):
+    for name, values in (("bad.csv", losses), ("good.csv", np.geomspace(2.0, 0.3, 500))):
         (tmp_path / name).write_text("step,loss\n" + "\n".join(f"{i},{v:.5f}" for i, v in enumerate(values)))
     return tmp_path
 
