@@ -227,6 +227,15 @@ class Probe:
     def on_settled(self, scene: Scene, call: LossCall, phase: str) -> Reading | None:
         """The final word on a loss call's phase (its tensors are gone): train when a backward went through it."""
 
+    def before_backward(self, scene: Scene) -> None:
+        """`Tensor.backward` was called; nothing of it has run yet."""
+
+    def before_clear(self, scene: Scene) -> None:
+        """`zero_grad` was called."""
+
+    def after_clear(self, scene: Scene) -> None:
+        """`zero_grad` is done."""
+
     def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
         """A backward is about to begin from `loss`."""
 

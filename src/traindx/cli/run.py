@@ -14,6 +14,7 @@ from traindx import diagnosis as diagnosis_
 from traindx.cli import options
 from traindx.errors import UsageError
 from traindx.probes import launch, session
+from traindx.settings import Settings
 
 _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
@@ -49,7 +50,7 @@ def command(
     chosen = options.settings(config, select, ignore, fail_on, "never")
     if not module and not Path(target).exists():
         raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
-    watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen.disabled, chosen.replay)
+    watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen)
     ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
     watcher.end(ended)
     code = ended.code
@@ -93,14 +94,12 @@ def _budget(given: str | None, default: float | None) -> float | None:
 class Watcher:
     """The observation of one launched program; does nothing until torch is imported."""
 
-    def __init__(
-        self, target: str, args: list[str], folder: Path | None, budget: float | None, disabled: bool, replay: bool = True
-    ) -> None:
+    def __init__(self, target: str, args: list[str], folder: Path | None, budget: float | None, chosen: Settings) -> None:
         self.target, self.args, self.folder, self.budget = target, args, folder, budget
-        self.replay = replay  # make a step that breaks again, to name the operation
+        self.chosen = chosen
         self.recorder: Any = None
         self._observer: Any = None
-        self._off: Callable[[], None] = (lambda: None) if disabled else launch.when_torch_is_there(self._attach)
+        self._off: Callable[[], None] = (lambda: None) if chosen.disabled else launch.when_torch_is_there(self._attach)
 
     def _attach(self) -> None:
         from traindx.probes.attach import attach
@@ -111,10 +110,10 @@ class Watcher:
         sink = DiskSink(session.folder(name, self.folder), name, session.rank())
         self.recorder = Recorder(sink, budget=self.budget)
         self.recorder.scene.facts.update(session.about(self.target, self.args))
-        if self.replay:
+        if self.chosen.replay:
             from traindx.forensics.arm import arm
 
-            arm(self.recorder)
+            arm(self.recorder, capture_batch=self.chosen.capture_batch)
         self._observer = attach(self.recorder)
 
     def end(self, ended: launch.Ended) -> None:

@@ -109,6 +109,7 @@ class Witness(Probe):
         self.on = True
         self._busy = busy
         self._tape: Tape | None = None
+        self._paused = False
         self._forwards = 0
 
     def on_batch(self, scene: Scene, batch: Any, phase: str) -> Reading | None:
@@ -152,6 +153,18 @@ class Witness(Probe):
         last.output = forward.output
         self._start()
         return None
+
+    def before_clear(self, scene: Scene) -> None:
+        self._paused = self._tape is not None  # clearing touches every parameter, and a mode costs a microsecond a touch
+        self._stop()
+
+    def after_clear(self, scene: Scene) -> None:
+        if self._paused and self.on:
+            self._start()
+        self._paused = False
+
+    def before_backward(self, scene: Scene) -> None:
+        self._stop()
 
     def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
         self._stop()
@@ -199,8 +212,8 @@ class Witness(Probe):
     def _stop(self) -> None:
         """Close the tape and take our mode off, wherever it is: the user may have entered one above it.
 
-        Inside a call that the tape itself let pass (`Tensor.backward`) torch has put it aside and will put it back, so that
-        it can only be closed; the next moment takes it off.
+        Inside a call that the tape itself let pass torch has put it aside and will put it back, so that it can only be
+        closed; the next moment takes it off.
         """
         tape = self._tape
         if tape is None:

@@ -69,6 +69,11 @@ class Loop:
     def zero_grad(self, thing: Any) -> None:
         """zero_grad of an optimizer or a module."""
         self._stage.step.zero_grads += 1
+        self._recorder.tell("before_clear")
+
+    def zero_grad_ended(self) -> None:
+        """It is done."""
+        self._recorder.tell("after_clear")
 
     def _backward_begins(self) -> None:
         self._backwards += 1

@@ -110,7 +110,11 @@ def _backward(patches: Patches) -> None:
         if not _compiling() and not kwargs.get("create_graph") and _graph_task() == -1:
             patches.report("grad_ends")
 
+    def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        patches.report("backward_called")
+
     patches.replace(torch.autograd, "backward", make)
+    patches.replace(Tensor, "backward", partial(around, before=called), traced=True)
     patches.replace(torch.autograd, "grad", partial(around, before=begins, after=ended))
 
 

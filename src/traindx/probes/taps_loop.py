@@ -47,8 +47,11 @@ def _clearing(patches: Patches) -> None:
     def cleared(args: Args, kwargs: Kwargs) -> None:
         patches.report("zero_grad", args[0])
 
-    patches.replace(Optimizer, "zero_grad", partial(around, before=cleared))
-    patches.replace(nn.Module, "zero_grad", partial(around, before=cleared))
+    def done(out: Any, args: Args, kwargs: Kwargs) -> None:
+        patches.report("zero_grad_ended")
+
+    patches.replace(Optimizer, "zero_grad", partial(around, before=cleared, after=done))
+    patches.replace(nn.Module, "zero_grad", partial(around, before=cleared, after=done))
 
 
 def _clipping(patches: Patches) -> None:

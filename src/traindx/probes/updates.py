@@ -41,6 +41,10 @@ class Updates:
 
     # -- backward
 
+    def backward_called(self) -> None:
+        """`Tensor.backward` was called; `backward_begins` follows from inside of it."""
+        self._recorder.tell("before_backward")
+
     def backward_begins(self, tensors: Any, site: str) -> None:
         """A backward is about to run."""
         self._begun = clock()
