@@ -11,8 +11,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from probes.conftest import observing
 
 FAULTS = (
-    "double_step", "clip_after_step", "clip_before_unscale", "clip_value", "clip_nonfinite", "scaler_bypassed", "scaler_no_update",
-    "scaler_with_bf16", "backward_in_autocast", "accumulation_undivided", "grad_all_none", "scheduler_order", "nonfinite",
+    "double_step", "clip_after_step", "clip_before_unscale", "clip_value", "clip_nonfinite", "scaler_bypassed",
+    "scaler_no_update", "scaler_with_bf16", "backward_in_autocast", "accumulation_undivided", "grad_all_none",
+    "scheduler_order", "nonfinite",
 )  # fmt: skip
 
 

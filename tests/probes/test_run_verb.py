@@ -105,7 +105,8 @@ def test_modules_relative_imports_and_arguments(tmp_path):
     (package / "__init__.py").write_text("")
     (package / "helper.py").write_text(TRAIN)
     (package / "__main__.py").write_text(
-        "import sys\nfrom .helper import steps\nprint(steps(4).item(), sys.argv[1:], __name__, __package__, __spec__.name)\n1 / 0\n"
+        "import sys\nfrom .helper import steps\n"
+        "print(steps(4).item(), sys.argv[1:], __name__, __package__, __spec__.name)\n1 / 0\n"
     )
     plain = python("-m", "pkg", "a", "--b=1", "-q", cwd=tmp_path)
     ours = traindx("--dir", "rec", "-m", "pkg", "a", "--b=1", "-q", cwd=tmp_path)

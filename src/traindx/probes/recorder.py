@@ -303,10 +303,11 @@ class Recorder:
         self._closed = True
         self.scene.facts["ended"], self.scene.ended, self.scene.full = ended, True, True
         self.scene.step = max(self.scene.step - 1, 0)
-        self.tell("last")
-        self.send(self.scene.step)
-        self.flush()
-        self._count_events()
+        if self.started:  # a program that trained nothing leaves no record
+            self.tell("last")
+            self.send(self.scene.step)
+            self.flush()
+            self._count_events()
         self.sink.close(ended)
 
 

@@ -1,4 +1,5 @@
 """Gradient accumulation over four micro-batches, loss divided."""
+
 import torch
 from torch import nn
 

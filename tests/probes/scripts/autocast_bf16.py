@@ -1,4 +1,5 @@
 """bfloat16 autocast on the CPU, with a disabled and then an enabled GradScaler."""
+
 import torch
 from torch import nn
 

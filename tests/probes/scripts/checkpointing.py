@@ -1,4 +1,5 @@
 """Activation checkpointing, both kinds, with dropout."""
+
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

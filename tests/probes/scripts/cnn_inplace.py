@@ -1,4 +1,5 @@
 """A small CNN with batch normalisation, in-place ReLU, residuals, checkpoint files and a resume."""
+
 import io
 
 import torch
@@ -16,7 +17,15 @@ class Res(nn.Module):
         return self.act(self.bn(self.conv(x)) + x)
 
 
-model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), Res(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3))
+model = nn.Sequential(
+    nn.Conv2d(3, 8, 3, padding=1),
+    nn.BatchNorm2d(8),
+    nn.ReLU(inplace=True),
+    Res(),
+    nn.AdaptiveAvgPool2d(1),
+    nn.Flatten(),
+    nn.Linear(8, 3),
+)
 optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
 x = torch.randn(48, 3, 8, 8)
 y = x.mean((2, 3)).argmax(1)

@@ -1,4 +1,5 @@
 """Raises in the middle of the training."""
+
 import torch
 from torch import nn
 

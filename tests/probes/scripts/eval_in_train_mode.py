@@ -1,4 +1,5 @@
 """Validation that builds graphs and stays in training mode."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

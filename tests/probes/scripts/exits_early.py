@@ -1,4 +1,5 @@
 """Leaves by sys.exit with a code of its own, after an atexit handler and from inside a function."""
+
 import atexit
 import sys
 

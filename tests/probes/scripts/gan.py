@@ -1,4 +1,5 @@
 """Two optimizers that alternate."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A run that goes NaN and goes on."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A loss that is no module and no function of torch; validation read with item(); no DataLoader."""
+
 import torch
 from torch import nn
 

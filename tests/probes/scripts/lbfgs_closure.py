@@ -1,4 +1,5 @@
 """LBFGS with a closure."""
+
 import torch
 
 torch.manual_seed(1)

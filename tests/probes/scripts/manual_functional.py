@@ -1,4 +1,5 @@
 """Functional updates: new leaves each step, gradients by autograd.grad."""
+
 import torch
 
 torch.manual_seed(3)

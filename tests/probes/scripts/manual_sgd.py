@@ -1,4 +1,5 @@
 """Weights without a module, updated by hand under no_grad."""
+
 import torch
 
 torch.manual_seed(2)

@@ -1,4 +1,5 @@
 """Functions, DataLoader, cross entropy, validation under no_grad."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,4 +1,5 @@
 """A policy gradient loop whose loss is a hand-made sum, with autograd.grad for an extra penalty."""
+
 import torch
 from torch import nn
 

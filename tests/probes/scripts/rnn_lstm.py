@@ -1,4 +1,5 @@
 """An LSTM over sequences with packed lengths and a masked loss."""
+
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence

@@ -1,4 +1,5 @@
 """Distillation with a frozen teacher, an EMA copy by deepcopy, evaluation of the copy, and pickling of the model."""
+
 import copy
 import pickle
 
@@ -27,4 +28,7 @@ for step in range(20):
             x = torch.randn(64, 6)
             print(step, repr(loss.item()), repr(kl(ema(x).log_softmax(1), teacher(x).softmax(1)).item()))
 clone = pickle.loads(pickle.dumps(student))
-print(all(torch.equal(a, b) for a, b in zip(clone.parameters(), student.parameters())), sorted(vars(student)) == sorted(vars(clone)))
+print(
+    all(torch.equal(a, b) for a, b in zip(clone.parameters(), student.parameters())),
+    sorted(vars(student)) == sorted(vars(clone)),
+)

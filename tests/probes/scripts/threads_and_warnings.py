@@ -1,4 +1,5 @@
 """Training in a thread, warnings with a stack level, and a caught exception whose traceback is printed."""
+
 import sys
 import threading
 import traceback
@@ -8,7 +9,9 @@ import torch
 from torch import nn
 
 warnings.simplefilter("always")
-warnings.showwarning = lambda message, category, filename, lineno, *rest: print(category.__name__, filename.rpartition("/")[2], lineno)
+warnings.showwarning = lambda message, category, filename, lineno, *rest: print(
+    category.__name__, filename.rpartition("/")[2], lineno
+)
 
 
 def work():

@@ -1,4 +1,5 @@
 """A small decoder with fused attention, tied weights, warm-up and dropout; the loss is computed inside the model."""
+
 import math
 
 import torch

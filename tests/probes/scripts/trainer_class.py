@@ -1,4 +1,5 @@
 """A Trainer class whose model's parts are called by a method, a scheduler, clipping and a loss module."""
+
 import argparse
 
 import torch

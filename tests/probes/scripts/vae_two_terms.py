@@ -1,4 +1,5 @@
 """A sum of two terms, one written by hand, with KL annealing and a subclassed loss module."""
+
 import torch
 from torch import nn
 

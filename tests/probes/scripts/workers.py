@@ -1,4 +1,5 @@
 """DataLoader with worker processes, an augmenting data set, and a subprocess."""
+
 import subprocess
 import sys
 
