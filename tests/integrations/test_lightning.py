@@ -6,6 +6,8 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+
+import traindx
 
 pytestmark = [pytest.mark.framework, pytest.mark.filterwarnings("default")]
 L: Any = (
@@ -44,13 +48,12 @@ def fit(folder: Path, *callbacks: Any, break_at: int | None = None, lr: float = 
             return torch.optim.SGD(self.parameters(), lr=lr)
 
     torch.manual_seed(0)
-    x = torch.randn(40, 3)
-    data = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True))
+    train, val = (torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True)) for x in torch.randn(2, 40, 3))
     trainer = L.Trainer(
         max_epochs=1, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, gradient_clip_val=0.01, default_root_dir=folder, callbacks=list(callbacks),
     )  # fmt: skip
-    trainer.fit(Line(), torch.utils.data.DataLoader(data, 8), torch.utils.data.DataLoader(data, 20))
+    trainer.fit(Line(), torch.utils.data.DataLoader(train, 8), torch.utils.data.DataLoader(val, 20))
     return trainer
 
 
@@ -102,3 +105,34 @@ def test_the_entry_point_attaches_only_when_asked(tmp_path: Path, monkeypatch: p
     (callback,) = [c for c in trainer.callbacks if type(c).__module__ == "traindx.integrations.lightning"]
     assert np.isfinite(callback.run().series("loss/train").values).all()
     assert len(callback.run().series("loss/train")) == 5
+
+
+def test_the_same_holds_for_pytorch_lightning() -> None:
+    inner = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "five_steps or raises", __file__],
+        env={**os.environ, "TRAINDX_LIGHTNING": "pytorch_lightning"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert inner.returncode == 0, inner.stdout
+
+
+def test_traindx_run_sees_a_lightning_script_without_any_edit(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("from integrations.test_lightning import fit\nfrom pathlib import Path\nfit(Path('.'))\n")
+    folder = tmp_path / "record"
+    done = subprocess.run(
+        [sys.executable, "-m", "traindx", "run", "--dir", str(folder), str(script)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = traindx.load(folder)
+    assert len(run.series("loss/train")) == 5
+    assert len(run.series("loss/val")) >= 1
