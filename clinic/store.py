@@ -31,7 +31,7 @@ SICK = (
 )  # fmt: skip
 HEALED = SICK[:8]
 HEALTHY = (
-    "warm_restarts", "gaussian_nll_negative", "heavy_dropout", "batch_of_four", "cosine_to_zero", "lora_adapters",
+    "warm_restarts", "gaussian_nll_negative", "heavy_dropout", "batch_of_four", "cosine_to_zero",
     "converges_at_once", "accumulation_divided", "reinforce_corridor",
 )  # fmt: skip
 _NEEDLESS = {"argv", "versions", "git.commit", "script", "started", "cost", "device", "exception"}
