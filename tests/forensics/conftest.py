@@ -27,7 +27,7 @@ def observed(tmp_path: Path) -> Program:
     def run(text: str, probes: list[Probe] | None = None, recorders: list[Recorder] | None = None, **globals_: Any) -> Recorder:
         file = tmp_path / "program.py"
         file.write_text(text)
-        recorder = Recorder(probes=[GradNorms()] if probes is None else probes)
+        recorder = Recorder(budget=None, probes=[GradNorms()] if probes is None else probes)
         if recorders is not None:
             recorders.append(recorder)  # for programs that raise
         arm(recorder)

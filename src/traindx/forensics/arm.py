@@ -14,6 +14,7 @@ from traindx.forensics.again import SECONDS, investigate
 from traindx.forensics.capsule import Capsule, NotSaved, save
 from traindx.forensics.guard import SkipGuard
 from traindx.forensics.inplace import lines
+from traindx.forensics.leaks import SHARE, Graphs
 from traindx.forensics.witness import Called, Moment, Witness
 from traindx.probe import Scene
 
@@ -34,6 +35,7 @@ def arm(recorder: Any, *, seconds: float = SECONDS, capture_batch: bool = False)
     """
     witness = Witness(busy=lambda: bool(recorder.busy), batches=capture_batch)
     recorder.add(witness)
+    recorder.add(Graphs(None if recorder.governor.budget is None else SHARE))
     rows: deque[Any] = deque(maxlen=LAST_STEPS)
     recorder.on_step.append(lambda step, row: rows.append((step, row)))
 

@@ -1,0 +1,164 @@
+"""Graphs that are kept alive: how many autograd nodes live tensors hold, and which name of the program holds the most."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from traindx.forensics.places import ours
+from traindx.probe import Probe, Reading, Scene
+
+_next_number = torch._C._autograd._get_sequence_nr
+FIRST, MOST_CENSUSES = 10, 8  # the step of the first census; each later one at twice the step or more
+SHARE = 0.003  # [def] of the time: a census walks all objects of the program
+MOST_NODES, MOST_SECONDS = 50_000, 0.1
+LEAST, EVEN = 0.2, 0.6  # [def] nodes per step; a leak goes on at its pace, a buffer that fills up slows down
+
+
+class Graphs(Probe):
+    """`mem/graph_nodes` at a few steps, and `memory.growth` with the line that grows once it has risen three times."""
+
+    def __init__(self, share: float | None = SHARE) -> None:
+        self.share = share  # None: at any price
+        self._due = FIRST
+        self._begun = self._spent = 0.0
+        self._seen: list[tuple[int, int]] = []
+        self._growth: list[dict[str, Any]] | None = None
+        self._number = 0  # autograd's running number at the previous census
+
+    def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        if scene.step < self._due:
+            self._begun = self._begun or time.perf_counter()
+            return None
+        now = time.perf_counter()
+        dear = self.share is not None and self._spent > self.share * (now - self._begun)
+        if dear or scene.compiled or len(self._seen) >= MOST_CENSUSES:
+            return None
+        self._due = 2 * scene.step
+        count, largest = census(self._number)
+        self._number = _next_number()
+        self._seen.append((scene.step, count))
+        if self._growth is None and self._rises() and largest is not None:
+            (a, low), (b, high) = self._seen[-2:]
+            place = holder(largest)
+            self._growth = [{"kind": "graph", "per_step": (high - low) / (b - a), **place}] if place else None
+        self._spent += time.perf_counter() - now
+        return {"mem/graph_nodes": float(count)}
+
+    def facts(self, scene: Scene) -> Mapping[str, Any] | None:
+        return {"memory.growth": self._growth} if self._growth else None
+
+    def _rises(self) -> bool:
+        if len(self._seen) < 3:
+            return False
+        (a, one), (b, two), (c, three) = self._seen[-3:]
+        early, late = (two - one) / (b - a), (three - two) / (c - b)
+        return early >= LEAST and late >= EVEN * early
+
+
+def census(since: int = 0) -> tuple[int, Tensor | None]:
+    """Autograd nodes that live tensors keep alive, and a tensor that keeps them: one from before autograd's number `since`
+    (kept over many steps), or else the one that alone keeps most."""
+    roots = [t for t in gc.get_objects() if type(t) is Tensor and t.grad_fn is not None]
+    # the youngest first: what an older one holds is then counted with the one that was built on it
+    roots.sort(key=lambda t: -int(t.grad_fn._sequence_nr()))
+    seen: set[Any] = set()
+    most, largest, ends = 0, None, time.perf_counter() + MOST_SECONDS
+    for root in roots:
+        before = len(seen)
+        todo = [root.grad_fn]
+        while todo and len(seen) < MOST_NODES and time.perf_counter() < ends:
+            node = todo.pop()
+            if node is not None and node not in seen:
+                seen.add(node)
+                todo.extend(n for n, _ in node.next_functions)
+        if len(seen) - before > most:
+            most, largest = len(seen) - before, root
+    old = next((t for t in reversed(roots) if int(t.grad_fn._sequence_nr()) < since), None)
+    return len(seen), largest if old is None else old
+
+
+def holder(kept: Tensor) -> dict[str, Any]:
+    """The name that holds a tensor (a global, an attribute, a collection of either) and the line that makes it grow."""
+    frames = _user_frames()
+    hidden = [id(frames), id(sys._getframe())]
+    for thing in gc.get_referrers(kept):
+        if id(thing) in hidden or isinstance(thing, FrameType):
+            continue
+        name = _name_in(thing, kept)
+        if name is None and isinstance(thing, list | deque | dict | set | tuple):
+            name = next((n for r in gc.get_referrers(thing) if (n := _name_in(r, thing)) is not None), None)
+        if name is not None:
+            return {"holder": name, "line": _line(name.rpartition(".")[2], frames)}
+    return {}
+
+
+def _name_in(space: Any, value: Any) -> str | None:
+    """The name under which a namespace (of a module, or of an object) holds a value."""
+    if not isinstance(space, dict):  # an object that keeps its attributes in itself
+        own = getattr(space, "__dict__", None) if not isinstance(space, FrameType | FunctionType | type) else None
+        inside = next((k for k, v in list(own.items()) if v is value), None) if isinstance(own, dict) else None
+        return f"{type(space).__name__}.{inside}" if inside is not None else None
+    name = next((k for k, v in list(space.items()) if v is value and isinstance(k, str)), None)
+    if name is None or not name.isidentifier():
+        return None
+    if "__name__" in space and "__builtins__" in space:
+        return name
+    owner = next((r for r in gc.get_referrers(space) if getattr(r, "__dict__", None) is space), None)
+    return f"{type(owner).__name__}.{name}" if owner is not None else None
+
+
+def _user_frames() -> list[tuple[str, str]]:
+    """The user's files on the stack, innermost first."""
+    found: list[tuple[str, str]] = []
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not ours(file):
+            found.append((file, frame.f_code.co_name))
+        frame = frame.f_back
+    return found
+
+
+def _line(name: str, frames: list[tuple[str, str]]) -> str:
+    """The line of the user's that adds to `name`: `name += …`, `name = name + …`, `name.append(…)`, `name[…] = …`."""
+    for file in dict.fromkeys(file for file, _ in frames):
+        try:
+            tree = ast.parse(Path(file).read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.stmt) and _adds(node, name):
+                return f"{file}:{node.lineno}"
+    return ""
+
+
+def _adds(node: ast.stmt, name: str) -> bool:
+    if isinstance(node, ast.AugAssign):
+        return _called(node.target) == name
+    if isinstance(node, ast.Assign):
+        target = node.targets[0]
+        if isinstance(target, ast.Subscript):
+            return _called(target.value) == name
+        return _called(target) == name and any(_called(n) == name for n in ast.walk(node.value))
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        adds = node.value.func.attr in ("append", "add", "extend", "appendleft", "insert")
+        return adds and _called(node.value.func.value) == name
+    return False
+
+
+def _called(node: ast.AST) -> str | None:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+
+
+PROBES = [Graphs]
