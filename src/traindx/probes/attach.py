@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from traindx.probes import taps, taps_loop
+from traindx.probes import taps, taps_loop, taps_trackers
 from traindx.probes.recorder import Recorder
 from traindx.probes.story import Story, clock
 
@@ -50,6 +50,7 @@ class Observer:
             self._on[what](*args)
             if self.thread is None and what == "step_begins":
                 self.thread = _thread()
+                taps_trackers.install(PATCHES)  # by now the script has imported what it logs with
         except Exception as error:  # the promise: nothing of ours reaches the user's code
             recorder.failed("recorder", what, error)
         finally:
@@ -107,6 +108,7 @@ class Patches:
         self._patches: list[Patch] = []
         self._traced: list[Patch] = []  # those that a compiler would trace into
         self._undo: list[Callable[[], None]] = []
+        self.tapped: set[tuple[str, str]] = set()  # points of trackers that are patched already
 
     def add(self, observer: Observer) -> None:
         """Let an observer see everything from now on."""
@@ -116,6 +118,7 @@ class Patches:
             self.deep, self.scalars = False, True
             taps.install(self)
             taps_loop.install(self)
+            taps_trackers.install(self)
 
     def remove(self, observer: Observer) -> None:
         """Stop an observer; with the last one every patch is undone."""
@@ -128,6 +131,7 @@ class Patches:
         while self._patches:
             self._patches.pop().off()
         self._traced, self.modules = [], None
+        self.tapped.clear()
 
     def _aim(self) -> None:
         """Reports go straight to the one observer there usually is."""

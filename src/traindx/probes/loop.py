@@ -305,8 +305,10 @@ class Loop:
 
     def on_metric(self, name: str, value: Any) -> None:
         """The user logged a metric."""
-        phase = self._scene.phase
-        kind = name if name.startswith("metric/") else f"metric/{phase if phase in ('train', 'val') else 'other'}/{name}"
+        phase, parts = self._scene.phase, name.split("/", 2)
+        if len(parts) == 3 and parts[0] == "metric":  # whoever logged it knows the phase
+            _, phase, name = parts
+        kind = f"metric/{phase if phase in ('train', 'val', 'test') else 'other'}/{name}"
         if isinstance(value, Tensor):
             known = peek(value)
             value = value.detach().clone() if known is None else known
