@@ -54,7 +54,7 @@ docs: $(STAMP)  ## generated pages, then the site
 bench: $(STAMP)  ## figures against the bare loop and against peers
 	$(BIN)/python bench/overhead.py
 	$(BIN)/python bench/record.py
-	$(BIN)/python bench/statistics.py
+	$(BIN)/python bench/curves.py
 
 clinic: $(STAMP)  ## score traindx on the clinic; sample=150 takes a stratified part
 	$(BIN)/python -m clinic score $(if $(sample),--sample $(sample))
