@@ -7,6 +7,7 @@ once it has settled as training; what a hand-written loss does inside stays unkn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -379,7 +380,8 @@ def _label_counts(site: Site, said: Spoken) -> dict[str, Any]:
 
 def judged(site: Site) -> dict[str, Any]:
     """The facts that need all checked batches; reads the device."""
-    got = site.tally.read()
+    # logits masked with -inf have no finite bound: the tally leaves it out
+    got = {"input_min": -math.inf, "input_max": math.inf, **site.tally.read()}
     kind, n = site.first["loss.kind"], site.tally.added
     if not n:
         return {}
