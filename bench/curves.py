@@ -1,7 +1,7 @@
 """Reproduce the measured figures of the shared statistics: false-slope rates, spike alarms, overfitting power, coverage.
 
-    python -m bench.statistics            everything that needs only numpy (about a minute)
-    python -m bench.statistics --train    also the figures from real small trainings (torch, scikit-learn; minutes)
+    python -m bench.curves            everything that needs only numpy (about a minute)
+    python -m bench.curves --train    also the figures from real small trainings (torch, scikit-learn; minutes)
 
 Each row says what was measured and the range it must lie in; the exit code is 1 when one does not.
 """
@@ -290,7 +290,7 @@ SIMULATED = (slopes, trends, spikes, overfitting, epoch_patterns, noise_scales, 
 def main(argv: list[str]) -> int:
     parts: list[Callable[[], Iterator[Row]]] = list(SIMULATED)
     if "--train" in argv:
-        from bench.statistics_trained import trained
+        from bench.curves_trained import trained
 
         parts.append(trained)
     bad = 0

@@ -35,6 +35,16 @@ def test_values_alone_are_a_hint() -> None:
     assert (found.variant, found.confidence) == ("value", Confidence.SUGGESTIVE)
 
 
+def test_euros_beside_nats_need_no_measurement() -> None:
+    n = 300
+    terms = {"segment": 1.1 - 0.2 * np.arange(n) / n + noise(n, 0.02), "spend": 1e6 * zoo.falling(n)}
+    run = a_run({"loss/terms": terms, "loss/train": terms["segment"] + terms["spend"]})
+    [found] = the(run)
+    assert (found.variant, found.where, found.confidence) == ("scale", ("segment",), Confidence.STRONG)
+    weighted = a_run({"loss/terms": terms, "loss/train": terms["segment"] + 1e-6 * terms["spend"]})
+    assert not [f for f in the(weighted) if f.variant == "scale"]
+
+
 def test_a_term_that_falls_too_is_fine() -> None:
     assert the(two(zoo.falling(300, 0.7, 0.1) + noise(300, 0.01), (1.0, 0.01))) == []
 

@@ -85,7 +85,9 @@ def test_an_excursion_that_came_back_is_told_with_its_peak() -> None:
     loss = zoo.falling(n) + noise(n, 0.03)
     loss[800:1100] += 1.4
     [found] = the(a_run(loss__train=loss))
-    assert found.variant == "excursion" and found.severity is Severity.WARNING
+    assert found.variant == "excursion" and found.severity is Severity.INFO, "it came back and went on"
+    loss[1100:] += 0.1
+    assert the(a_run(loss__train=loss))[0].severity is Severity.WARNING, "it never got back to where it was"
     assert 600 <= found.steps[0] <= 820 and found.facts["peak"] == pytest.approx(1.8, abs=0.2)
 
 

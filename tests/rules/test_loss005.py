@@ -26,7 +26,23 @@ def sampled(n: int = 2400, batch: int = 32, shake: float = 0.0, seed: int = 0):
 
 def test_shaking_weights_are_told_with_the_ratio() -> None:
     [found] = the(sampled(shake=0.6))
-    assert found.severity is Severity.WARNING and found.facts["ratio"] > 3 and found.steps[1] == 2399
+    assert found.severity is Severity.INFO and found.facts["ratio"] > 3 and found.steps[1] == 2399
+
+
+def test_a_second_witness_makes_it_a_warning() -> None:
+    turning = a_run(grad_cosine=0.8 * (-1.0) ** np.arange(2400))
+    [found] = the(sampled(shake=0.6).with_(turning.signals))
+    assert found.severity is Severity.WARNING
+
+
+def test_a_spread_seen_only_now_and_then_is_enough() -> None:
+    run = sampled(shake=0.6)
+    spread = run["loss/sample_var"]
+    assert the(run.with_({"loss/sample_var": spread.where(np.arange(len(spread)) % 30 == 0)}))
+
+
+def test_a_sum_or_several_terms_cannot_be_judged_by_the_samples_of_one_call() -> None:
+    assert oscillation.outcome(sampled(shake=0.6).with_(facts={"loss.reduction": "sum"})).status is not Status.FOUND
 
 
 def test_wild_sampling_noise_of_a_tiny_batch_is_clear() -> None:
@@ -69,7 +85,7 @@ def test_neighbours_that_alternate_are_a_hint_sampling_noise_is_not() -> None:
 
 
 def test_losses_of_different_samples_that_bounce_together_show_swinging_weights() -> None:
-    swing = 0.3 * np.random.default_rng(1).normal(size=30)
+    swing = 0.3 * np.random.default_rng(1).normal(size=30) + np.r_[1.5, 0.7, np.zeros(28)]
     both = {"loss/train": 1.2 + swing + noise(30, 0.03, 2), "loss/val": 1.3 + swing + noise(30, 0.03, 3)}
     [found] = the(a_run(both, facts={"step_unit": "epoch"}).with_(facts={}))
     assert found.variant == "together"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from bench import statistics as bench
+from bench import curves as bench
 
 import zoo
 from runs import a_run, noise

@@ -36,9 +36,11 @@ def test_a_calm_run_at_chance_that_was_hot_at_first_is_critical() -> None:
 
 
 def test_a_non_finite_end_counts_as_harm() -> None:
-    loss = zoo.falling(300)
-    loss[250:] = np.nan
+    loss = np.r_[np.geomspace(2.3, 1e6, 40), np.full(260, np.nan)]
     assert the(hot(0.5, loss))[0].severity is Severity.CRITICAL
+    sudden = zoo.falling(300)
+    sudden[250:] = np.nan
+    assert all(f.severity is Severity.INFO for f in the(hot(0.5, sudden))), "one bad operation out of the blue is another story"
 
 
 def test_a_large_step_that_was_survived_is_a_remark() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bench import statistics as bench
+from bench import curves as bench
 
 from traindx import stats
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from bench import statistics as bench
+from bench import curves as bench
 
 from traindx import stats
 

@@ -75,3 +75,10 @@ def test_quantiles_and_shares_ignore_what_is_not_finite() -> None:
     assert stats.quantiles([1.0, 2.0, 3.0, np.inf, np.nan], 0.0, 1.0) == (1.0, 3.0)
     assert stats.share_above([1.0, 3.0, np.nan], 2.0) == 0.5
     assert np.isnan(stats.share_above([], 2.0))
+
+
+@pytest.mark.parametrize("n", [1, 10, 25, 26, 300])
+def test_trailing_median_equals_its_slow_twin(n: int) -> None:
+    y = np.random.default_rng(n).normal(size=n)
+    twin = [y[0], *(np.median(y[max(0, i - 25) : i]) for i in range(1, n))]
+    np.testing.assert_allclose(stats.trailing_median(y), twin)

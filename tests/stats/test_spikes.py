@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from bench import statistics as bench
+from bench import curves as bench
 
 from runs import noise
 from traindx import stats
@@ -68,3 +68,9 @@ def test_spread_is_told_by_window() -> None:
     y = np.r_[noise(400, 0.1), noise(400, 1.0)]
     calm, wild = stats.spread_windows(y, 400)
     assert wild / calm == pytest.approx(10, rel=0.3)
+
+
+def test_a_jump_on_a_steep_slope_is_seen() -> None:
+    y = 2.3 * np.exp(-np.arange(600) / 120) + noise(600, 0.01)
+    y[300:360] += 0.8 * np.exp(-np.arange(60) / 15)
+    assert [s.index for s in stats.spike_events(y).state] == [300]

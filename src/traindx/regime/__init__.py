@@ -26,15 +26,40 @@ class LrJump:
     ratio: float  # new over old
 
 
-def curve(run: Run, name: str = TRAIN) -> Series:
-    """A signal as rules want it: finite, one value per step (the later record is believed), a running mean undone."""
+def curve(run: Run, name: str = TRAIN, *, whole: bool = False) -> Series:
+    """A signal as rules want it: finite, one value per step (the later record is believed), a running mean undone.
+
+    A script that trains in phases (pre-training, then another model or task with a new optimizer) is judged by its last
+    phase, unless the `whole` curve is asked for.
+    """
     series = run.series(name).finite()
+    if not whole and (phase := phase_start(run)) is not None:
+        series = series.between(lo=phase)
     if len(series) > 1:
         last_of_step = np.append(np.diff(series.steps) > 0, True)
         series = series.where(last_of_step)
     if log_form(run, name) == "running-mean" and (per := records_per_epoch(run, name)):
         return Series(series.steps, stats.undo_running_mean(series.values, per), series.times)
     return series
+
+
+def phase_start(run: Run) -> int | None:
+    """The step at which the last phase of a script began: a fresh optimizer that no checkpoint explains; None without one."""
+    step = run.fact("optimizer.fresh_at_step")
+    if not isinstance(step, int) or step <= 0 or not run.steps or resumed_at(run, step):
+        return None
+    first, last = run.steps
+    return step if last - step >= max(20, 0.1 * (last - first)) else None
+
+
+def resumed_at(run: Run, step: int) -> bool:
+    """The same training went on from a checkpoint: a seam there, or a file saved before and the same learning rate."""
+    if any(abs(e.step - step) <= 1 for e in run.events_of("resume", "incarnation")):
+        return True
+    saved = any(e.step <= step for e in run.events_of("checkpoint"))
+    rate = lr(run)
+    then, now = (float(v) for v in rate.at([step - 1, step])) if len(rate) else (1.0, 1.0)
+    return saved and abs(now - then) <= 0.05 * abs(then)
 
 
 def log_form(run: Run, name: str = TRAIN) -> str:
@@ -242,11 +267,17 @@ def adam_like(run: Run) -> bool | None:
     return any(word in name.lower() for word in scaled)
 
 
+def plain_loss(run: Run) -> bool:
+    """Whether the training loss is the mean of one unweighted loss call, so that its level has a meaning."""
+    mean = run.fact("loss.reduction") in (None, "mean")
+    return mean and not run.fact("loss.weighted") and len(run.matrix("loss/terms").names) < 2
+
+
 def chance_level(run: Run) -> float | None:
     """The loss of a model that knows nothing: ln C for cross-entropy, ln 2 for binary; None when the kind is unknown."""
     kind = run.fact("loss.kind")
     classes = run.fact("loss.classes")
-    if run.fact("loss.reduction") not in (None, "mean") or run.fact("loss.weighted"):
+    if not plain_loss(run):
         return None
     if kind in ("ce", "nll") and isinstance(classes, int | float) and classes >= 2:
         return math.log(classes)
@@ -256,7 +287,7 @@ def chance_level(run: Run) -> float | None:
 def floors(run: Run) -> dict[str, float]:
     """The levels with a meaning for this run's loss, from its facts (CATALOGUE 2.9); empty when the loss is unknown."""
     kind = run.fact("loss.kind")
-    if run.fact("loss.reduction") not in (None, "mean") or run.fact("loss.weighted"):
+    if not plain_loss(run):
         return {}
     if kind in ("ce", "nll"):
         classes = run.fact("loss.classes")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traindx import stats
-from traindx.run import Floats, Series
+from traindx.run import Floats, Run, Series
 from traindx.stats import Direction, Trend
 
 
@@ -85,12 +85,18 @@ def progress(series: Series) -> Progress | None:
     return Progress(n, level_of(y, ends(n)), level_of(y, -tail), float(smooth[best]), best, noise_of(y), whole)
 
 
-def plateau(series: Series, *, eps: float = 0.01, least_share: float = 0.15, least: int = 8) -> Plateau | None:
-    """The longest stretch at the end that is flat to within ε of the drop before it; None when the curve still moves."""
+def plateau(
+    series: Series, *, eps: float = 0.01, least_share: float = 0.15, least: int = 8, scale: float = 0.0
+) -> Plateau | None:
+    """The longest stretch at the end that is flat to within ε of the drop before it; None when the curve still moves.
+
+    `scale` is a yard-stick for curves that hardly dropped: flat is then ε of the larger of the two.
+    """
     y = series.values
     n = len(y)
     found: Plateau | None = None
     drop = float(np.max(_smooth(y)[: max(1, n // 2)]) - np.median(y[-max(least, n // 10) :])) if n else 0.0
+    drop = max(drop, scale)
     for share in (0.15, 0.25, 0.35, 0.5, 0.65, 0.8):
         size = int(share * n)
         if share < least_share or size < least:
@@ -116,6 +122,18 @@ def _since(y: Floats, start: int, level: float, reach: float) -> int:
     while at - step >= 0 and abs(float(np.median(y[at - step : at])) - level) <= reach:
         at -= step
     return at
+
+
+def sampling_noise(run: Run, series: Series) -> Floats:
+    """The variance that drawing the batch gives the loss at each record, s²/B; NaN where the samples were not looked at."""
+    spread, size = run.series("loss/sample_var").finite(), run.series("batch/size").finite()
+    out = np.full(len(series), np.nan)
+    if len(spread) and len(size):
+        place = np.searchsorted(series.steps, spread.steps)
+        inside = (place < len(series)) & (np.append(series.steps, -1)[np.minimum(place, len(series))] == spread.steps)
+        batch = size.at(spread.steps[inside])
+        out[place[inside]] = spread.values[inside] / np.maximum(np.where(np.isfinite(batch), batch, size.values[0]), 1.0)
+    return out
 
 
 def rounding(values: Floats) -> float:

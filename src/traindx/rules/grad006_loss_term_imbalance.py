@@ -3,8 +3,9 @@
 ## What it sees
 
 Where the gradients of the terms on the shared weights were measured (a trial): one term holds more than 95 % of the norm
-while another term's own loss is flat. Where only the terms' values were seen, it hints: one term is more than 95 % of the sum
-and falls, another has not moved from its first level.
+while another term's own loss is flat. Where only the terms' values were seen: one term makes up more than 99.9 % of a plain,
+unweighted sum while another has not even halved (a warning: no measurement is needed to see who owns that gradient), or it is
+more than 95 % of the sum and falls while another has not moved from its first level (a hint).
 
 ## Why it matters
 
@@ -40,6 +41,7 @@ from traindx.stats import Direction
     needs={"loss/terms": 20},
     says={
         "": "the term '{owner}' holds {share:.0%} of the gradient while {where} stays flat at {level:.3g}",
+        "scale": "the term '{owner}' is {share:.2%} of the summed loss; {where} only went from {start:.3g} to {level:.3g}",
         "value": "the term '{owner}' is {share:.0%} of the loss and falls while {where} has not moved from {level:.3g}",
     },
     fix="Weight {where} up until its gradient is comparable, or learn the weights.",
@@ -48,6 +50,7 @@ def loss_term_imbalance(
     run: Run,
     *,
     share: float = 0.95,  # CATALOGUE GRAD006
+    dwarfs: float = 0.999,  # of the plain sum: no gradient needs to be measured to see who owns it
 ) -> Iterator[Evidence]:
     terms = run.matrix("loss/terms")
     if len(terms.names) < 2:
@@ -60,6 +63,9 @@ def loss_term_imbalance(
     held = _shares(gradients, terms.names) if measured else _shares(terms, terms.names)
     owner = int(np.argmax(held))
     if held[owner] < share or not _falls(terms.column(terms.names[owner])):
+        return
+    if not measured and held[owner] > dwarfs and _summed(run, terms):
+        yield from _dwarfed(terms, owner, float(held[owner]), span)
         return
     for i, name in enumerate(terms.names):
         series = terms.column(name).finite()
@@ -79,8 +85,27 @@ def _shares(table: Matrix, names: tuple[str, ...]) -> Floats:
     return np.asarray(np.median(values[keep] / total[keep], axis=0)) if keep.any() else np.zeros(len(names))
 
 
+def _summed(run: Run, terms: Matrix) -> bool:
+    """The training loss is the plain sum of the terms, without weights that would balance them."""
+    total = run.series("loss/train").at(terms.steps)
+    parts = np.sum(terms.values, axis=1)
+    keep = np.isfinite(total) & np.isfinite(parts) & (np.abs(parts) > 0)
+    return bool(keep.sum() >= 5) and float(np.median(np.abs(total[keep] / parts[keep] - 1))) < 0.02
+
+
+def _dwarfed(terms: Matrix, owner: int, share: float, span: tuple[int, int]) -> Iterator[Evidence]:
+    for i, name in enumerate(terms.names):
+        done = progress(terms.column(name).finite())
+        if i != owner and done is not None and done.now > 0 and done.relative < 0.5:
+            numbers = {"owner": terms.names[owner], "share": share, "start": done.first, "level": done.now}
+            yield Evidence(numbers, (name,), span, "scale")
+
+
 def _falls(series: Series) -> bool:
     values = series.finite().values
+    done = progress(series.finite())
+    if done is not None and done.relative > 0.5 and done.now < done.first - 2 * done.sigma:
+        return True
     return len(values) >= 12 and stats.trend_verdict(values, len(values), grow=False).direction is Direction.FALLING
 
 

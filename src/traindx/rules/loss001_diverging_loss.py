@@ -36,15 +36,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traindx import regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime.curves import ends, level_of, noise_of
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
-
-Bools = NDArray[np.bool_]
 
 
 @rule(
@@ -188,18 +185,26 @@ def _best_window(run: Run, course: _Course) -> int | None:
     if len(rate) and rate.last > 0:
         then = rate.at(course.series.steps[:upto])
         allowed = np.where(np.isfinite(then), then, rate.last) >= 0.95 * rate.last
-        if allowed.sum() < max(3, course.width):
-            allowed = _before_raise(run, course, upto)
+        raised = _raised(run, course)
+        if raised is not None:
+            allowed = np.asarray(course.series.steps[:upto] < raised, dtype=bool)
+        elif allowed.sum() < max(3, course.width):
+            return None
     if not allowed.any():
         return None
     return int(np.argmin(np.where(allowed, course.levels[:upto], np.inf)))
 
 
-def _before_raise(run: Run, course: _Course, upto: int) -> Bools:
-    """The rate was never as high before. If it was raised at once and long ago, the level before that is the measure."""
+def _raised(run: Run, course: _Course) -> int | None:
+    """The step, long ago, at which the rate was raised at once to a height it never had: the level before is the measure."""
     first, last = course.step(0), course.step(len(course.series))
-    raised = [j.step for j in regime.lr_jumps(run) if j.ratio > 2 and last - j.step > 0.2 * (last - first)]
-    return np.asarray(course.series.steps[:upto] < (raised[-1] if raised else first), dtype=bool)
+    rate = regime.lr(run)
+    for jump in regime.lr_jumps(run):
+        before = rate.between(hi=jump.step - 1).values
+        new = jump.ratio > 2 and len(before) > 0 and float(np.max(before)) < 0.7 * rate.last
+        if new and last - jump.step > 0.2 * (last - first):
+            return jump.step
+    return None
 
 
 def _risen(run: Run, course: _Course, best: int, deviations: float, lost: float, ruin: float) -> Evidence | None:
@@ -282,7 +287,9 @@ def _excursion(run: Run, course: _Course, deviations: float, ruin: float) -> Evi
         and course.now > low + max(clear, 0.02 * before)
         and span[1] - span[0] > 0.1 * (course.step(len(course.series)) - course.step(0))
     )
-    return Evidence(facts, steps=span, say="excursion", severity=Severity.WARNING if thrown or half or never else Severity.INFO)
+    over_it = course.now < low  # it came back and went on: told, but nothing to act on
+    grave = (thrown or half or never) and not over_it
+    return Evidence(facts, steps=span, say="excursion", severity=Severity.WARNING if grave else Severity.INFO)
 
 
 def _explained(run: Run, low: int, high: int) -> bool:

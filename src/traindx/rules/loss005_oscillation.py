@@ -4,11 +4,12 @@
 
 The excess-variance ratio: the variance of the loss around its running median, over the variance that drawing this batch from
 these samples would give (from the spread of the per-sample losses). It is about 1 for pure mini-batch noise, however wild the
-curve looks. Fires at 3 or more in three of the last five windows, the newest among them. Where the per-sample spread was not
-recorded it looks for company: training and validation are different samples, so that losses which bounce together over at
-least eight evaluations show that the weights swing. Else it only hints: the band is at least twice as wide as the run's own
-quietest stretch at the same learning rate and the loss does not fall, or records alternate up and down, which sampling noise
-never does.
+curve looks. Fires at 3 or more in three of the last five windows, the newest among them, after nine tenths of the drop; it is
+a warning when a second witness agrees (successive gradients that turn back, or training and validation that bounce together).
+Where the per-sample spread was not recorded it looks for company: training and validation are different samples, so that
+losses which bounce together over at least eight evaluations show that the weights swing. Else it only hints: the band is at
+least twice as wide as the run's own quietest stretch at the same learning rate and the loss does not fall, or records
+alternate up and down, which sampling noise never does.
 
 ## Why it matters
 
@@ -70,7 +71,7 @@ def oscillation(
 ) -> Iterator[Evidence]:
     series = regime.curve(run)
     measured = _excess(run, series, window)
-    if len(measured):
+    if len(measured) >= 3:
         last = measured[-5:]
         high = int(np.count_nonzero(last >= fire))
         span = (int(series.steps[-min(len(series), len(last) * _size(series, window))]), int(series.steps[-1]))
@@ -79,9 +80,9 @@ def oscillation(
             "windows": high,
             "of": len(last),
         }
-        if high >= min(3, len(last)) and last[-1] >= fire:
-            yield Evidence(numbers, steps=span)
-        elif np.count_nonzero(last >= hint) >= min(3, len(last)) and last[-1] >= hint:
+        if high >= 3 and last[-1] >= fire:
+            yield Evidence(numbers, steps=span, severity=Severity.WARNING if _swings(run) else Severity.INFO)
+        elif np.count_nonzero(last >= hint) >= 3 and last[-1] >= hint:
             yield Evidence(numbers, steps=span, say="mild", severity=Severity.INFO)
         return
     hints = list(_together(run)) or list(_by_eye(run, series, wider))
@@ -90,6 +91,16 @@ def oscillation(
         raise Blind("the loss alone does not tell shaking weights from sampling noise", "loss/sample_var")
     if not hints:
         raise Unsure("too few records with the spread of the samples", needs_steps=window)
+
+
+def _swings(run: Run) -> bool:
+    """A second witness that the weights swing: gradients that turn back, or two losses that bounce together.
+
+    Mixed sources, mixup and auxiliary terms add variance that the samples of one loss call do not explain.
+    """
+    turn = run.series("grad_cosine").finite().values
+    back = len(turn) >= 10 and float(np.mean(turn[-len(turn) // 2 :] < 0)) > 0.3
+    return back or any(True for _ in _together(run))
 
 
 def _size(series: Series, window: int) -> int:
@@ -102,8 +113,8 @@ def _excess(run: Run, series: Series, window: int) -> Floats:
     calm = series.steps >= regime.start(run)
     for lo, hi in muted:
         calm &= (series.steps < lo) | (series.steps > hi)
-    kept = series.where(calm)
-    if len(kept) < 100:
+    kept = _settled(series.where(calm))
+    if len(kept) < 100 or not regime.plain_loss(run):
         return np.empty(0)
     return stats.evr_windows(kept.values, sampling_noise(run, kept), _size(kept, window))
 

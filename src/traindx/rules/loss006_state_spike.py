@@ -109,7 +109,7 @@ def _steps(run: Run, series: Series, many: int, patience: int, share: float) -> 
         span = (lasting[0].step, int(series.steps[-1]))
         yield Evidence(numbers, steps=span, say="lasting", severity=Severity.WARNING if len(regime.lr(run)) else None)
         return
-    slow = [e.step for e in found if (e.spike.recovered_after or 0) >= SLOW]
+    slow = [e.step for e in found if e.spike.recovered_after is None or e.spike.recovered_after >= SLOW]
     yield Evidence(numbers, steps=steps, severity=Severity.WARNING if _crowded(slow, many) else None)
 
 

@@ -42,8 +42,8 @@ from traindx.stats import Spike
     needs={"loss/train": 250},
     says={
         "": "{count} single batch(es) with an extreme loss, worst at step {worst}: {peak:.4g} against the usual {base:.4g}",
-        "repeating": "{count} batches with an extreme loss come back with every epoch, worst at step {worst}: {peak:.4g} against "
-        "the usual {base:.4g}",
+        "repeating": "{count} batches with an extreme loss come back with every epoch, worst at step {worst}: {peak:.4g} "
+        "against the usual {base:.4g}",
     },
     fix="Look at the samples of step {worst}; drop or mend them, or clip the loss per sample.",
     severity=Severity.INFO,

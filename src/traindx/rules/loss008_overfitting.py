@@ -5,7 +5,7 @@
 The evaluations since the smoothed minimum of the validation loss. It fires when, on three evaluations in a row, the rise
 exceeds four times the noise of an evaluation and 1 % of the minimum, the evaluations since then agree with time (Kendall
 above .5), and the training loss fell meanwhile. With four to seven evaluations it asks for an unbroken rise instead and stays
-a remark unless the rise is plain. It is a warning when the rise is at least 5 % of the minimum and 5 % of all that validation
+a remark unless the rise is plain. It is a warning when the rise is at least 3 % of the minimum and 5 % of all that validation
 had gained. A training loss that has run away from a validation loss that no longer improves is reported as a *gap*, a remark.
 Prechelt's GL, PQ and UP are given as numbers.
 
@@ -67,7 +67,7 @@ from traindx.stats import Overfit
 def overfitting(
     run: Run,
     *,
-    plain: float = 0.05,  # of the minimum, and of what validation gained: below this a rise is a remark
+    plain: float = 0.03,  # of the minimum (5 % of what validation gained): below this a proven rise is a remark
     gap: float = 0.15,  # of what training gained
 ) -> Iterator[Evidence]:
     val = regime.curve(run, regime.VAL)
@@ -146,10 +146,16 @@ def _rise(run: Run, val: Series, train: Floats, found: Overfit, sure: Confidence
     numbers = _numbers(val, train, found, best, now)
     span = (int(val.steps[best]), int(val.steps[-1]))
     low = float(val.values[best])
-    matters = rise >= plain * (top - low) and (rise >= plain * abs(low) or rise >= 4 * plain * (top - low))
+    gained = max(top - low, _train_gain(run))  # the first evaluation may come when most is learned
+    matters = rise >= 0.05 * (top - low) and (rise >= plain * abs(low) or rise >= 6 * plain * gained)
     say = "confident" if _accuracy_rises(run, int(val.steps[best])) else ""
     severity = Severity.WARNING if matters and not say else Severity.INFO
     return Evidence(numbers, steps=span, say=say, severity=severity, confidence=sure)
+
+
+def _train_gain(run: Run) -> float:
+    curve = regime.curve(run).values
+    return float(np.max(curve[: max(1, len(curve) // 10)]) - np.min(curve)) if len(curve) else 0.0
 
 
 def _numbers(val: Series, train: Floats, found: Overfit, best: int, now: float) -> dict[str, object]:

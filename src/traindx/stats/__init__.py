@@ -14,8 +14,9 @@ from traindx.stats.robust import (
     robust_z,
     running_median,
     share_above,
+    trailing_median,
 )
-from traindx.stats.spikes import Spike, Spikes, evr, peaks, spike_events, spread_windows
+from traindx.stats.spikes import Spike, Spikes, evr, evr_windows, peaks, spike_events, spread_windows
 from traindx.stats.trend import (
     Direction,
     Slope,
@@ -50,6 +51,7 @@ __all__ = [
     "drop_so_far",
     "epoch_profile_corr",
     "evr",
+    "evr_windows",
     "floor_match",
     "forecast",
     "gns",
@@ -74,6 +76,7 @@ __all__ = [
     "spike_events",
     "spread_windows",
     "theil_sen",
+    "trailing_median",
     "trend_verdict",
     "undo_running_mean",
 ]

@@ -69,6 +69,18 @@ def running_median(y: ArrayLike, width: int = 51) -> Floats:
     return np.concatenate([head, middle, tail])
 
 
+def trailing_median(y: ArrayLike, width: int = 25) -> Floats:
+    """Median of the `width` points before each; of those there are at the start, and the point itself at the very first."""
+    values = as_floats(y)
+    out = values.copy()
+    for i in range(1, min(width, len(values))):
+        out[i] = np.median(values[:i])
+    windows = sliding_window_view(values, width)[:-1] if len(values) > width else values[:0, None]
+    for a in range(0, len(windows), 65_536):
+        out[width + a : width + a + len(windows[a : a + 65_536])] = np.median(windows[a : a + 65_536], axis=1)
+    return out
+
+
 def robust_z(y: ArrayLike, past: int = 200, least: int = 50, detail: int = 100_000) -> Floats:
     """How many robust deviations each point lies above the median of the points before it; 0 where there are too few.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from traindx.run import Floats
-from traindx.stats.robust import as_floats, robust_z, running_median
+from traindx.stats.robust import as_floats, robust_z, running_median, trailing_median
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,12 @@ def spike_events(
     past: int = 200,
     least: int = 50,
 ) -> Spikes:
-    """State spikes (z > 6 and 3 of the next 10 points above 2.5) and batch spikes (z > 12 alone), CATALOGUE 2.4."""
+    """State spikes (z > 6 and 3 of the next 10 points above 2.5) and batch spikes (z > 12 alone), CATALOGUE 2.4.
+
+    z is taken of what is left above the median of the last 25 points, so that a steep slope does not hide a jump.
+    """
     values = as_floats(y)
-    z = robust_z(values, past, least)
+    z = robust_z(values - trailing_median(values), past, least)
     hot = np.flatnonzero(z > high)
     need = max(need, _by_chance(float(np.mean(z > low)), look))
     after = np.concatenate([[0], np.cumsum(z > low)])
@@ -57,23 +60,23 @@ def spike_events(
             continue
         end = min(len(z), i + 1 + look)
         if after[end] - after[i + 1] >= need:
-            spike = _spike(values, z, i, low, patience, past)
+            spike = _spike(values, z, i, low, patience)
             state.append(spike)
-            free = i + max(look, spike.recovered_after if spike.recovered_after is not None else patience)
+            free = i + max(look, min(50, spike.recovered_after if spike.recovered_after is not None else 50))
         elif z[i] > lone:
-            batch.append(_spike(values, z, i, low, patience, past))
+            batch.append(_spike(values, z, i, low, patience))
     return Spikes(tuple(state), tuple(batch))
 
 
-def _by_chance(share: float, look: int, rare: float = 1e-3) -> int:
+def _by_chance(share: float, look: int, rare: float = 3e-3) -> int:
     """How many of the next `look` points must be high before chance is excluded, when `share` of all points are."""
     tail = [sum(math.comb(look, j) * share**j * (1 - share) ** (look - j) for j in range(k, look + 1)) for k in range(look + 1)]
     return next((k for k, p in enumerate(tail) if p < rare), look)
 
 
-def _spike(values: Floats, z: Floats, i: int, low: float, patience: int, past: int) -> Spike:
+def _spike(values: Floats, z: Floats, i: int, low: float, patience: int) -> Spike:
     """Recovery is judged against the level before the event, so that a raised baseline does not look like recovery."""
-    before = values[max(0, i - past) : i]
+    before = values[max(0, i - 25) : i]
     base = float(np.median(before))
     limit = base + (values[i] - base) * low / z[i]
     rest = values[i : i + patience + 10]
@@ -124,6 +127,23 @@ def evr(loss: ArrayLike, sample_var: ArrayLike, batch: ArrayLike, width: int = 5
         return math.nan
     values = values[keep]
     return float(np.mean((values - running_median(values, width)) ** 2) / expected)
+
+
+def evr_windows(loss: ArrayLike, expected: ArrayLike, size: int, width: int = 51, least: int = 5) -> Floats:
+    """EVR in consecutive windows of `size` records, newest last.
+
+    `expected` is s²/B at each record and NaN where it was not sampled; a window needs `least` samples of it, else it is left
+    out. The loss itself must be known at every record.
+    """
+    values, noise = as_floats(loss), as_floats(expected)
+    rest = (values - running_median(values, width)) ** 2
+    out = []
+    for end in range(len(values), size - 1, -size):
+        part = noise[end - size : end]
+        part = part[np.isfinite(part)]
+        if len(part) >= least and float(np.mean(part)) > 0:
+            out.append(float(np.mean(rest[end - size : end])) / float(np.mean(part)))
+    return np.array(out[::-1])
 
 
 def spread_windows(y: ArrayLike, size: int, width: int = 51) -> Floats:
