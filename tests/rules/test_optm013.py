@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runs import a_run
+from runs import a_run, noise
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.optm013_late_instability import late_instability
 
@@ -49,7 +49,25 @@ def test_too_few_steps_since_it_settled_are_unsure() -> None:
 
 
 def test_without_the_spread_of_samples_it_is_blind() -> None:
-    assert late_instability.outcome(a_run(loss__train=np.ones(1000))).status is Status.BLIND
+    run = a_run(loss__train=np.ones(1000), lr=np.full(1000, 0.1))
+    assert late_instability.outcome(run).status is Status.BLIND
+
+
+def test_a_rate_raised_after_convergence_is_named_with_its_step() -> None:
+    n = 1400
+    loss = 0.02 + 0.6 * np.exp(-np.arange(n) / 60) + noise(n, 0.003)
+    loss[600:] += 0.15 + 2 * np.exp(-np.arange(800) / 60)
+    rate = np.where(np.arange(n) < 600, 0.001, 0.1)
+    [found] = the(a_run(loss__train=loss, lr=rate))
+    assert (found.variant, found.severity, found.steps[0]) == ("raised", Severity.WARNING, 600)
+
+
+def test_a_raise_that_pays_is_fine() -> None:
+    n = 1400
+    loss = 0.5 + 0.6 * np.exp(-np.arange(n) / 60) + noise(n, 0.003)
+    loss[600:] += 0.3 * np.exp(-np.arange(800) / 60) - 0.2 * (1 - np.exp(-np.arange(800) / 200))
+    run = a_run(loss__train=loss, lr=np.where(np.arange(n) < 600, 0.001, 0.1))
+    assert late_instability.outcome(run).status is not Status.FOUND
 
 
 def test_its_limit_is_the_growth() -> None:

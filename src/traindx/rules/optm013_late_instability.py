@@ -2,9 +2,10 @@
 
 ## What it sees
 
-The excess-variance ratio of the loss (how much more it shakes than drawing batches explains) at least twice its value after
-the run had first settled, and above 2, while the learning rate has not been lowered. A trial at a tenth of the rate that
-clearly gains confirms it.
+*Raised*: the learning rate was raised at once, after the run had settled, to a height it never had, and the loss has stayed
+above its level of before. *Narrowed*: the excess-variance ratio of the loss (how much more it shakes than drawing batches
+explains) at least twice its value after the run had first settled, and above 2, while the learning rate has not been lowered.
+A trial at a tenth of the rate that clearly gains confirms it.
 
 ## Why it matters
 
@@ -28,21 +29,26 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts, regime, stats
-from traindx.finding import Confidence, Evidence, Severity, Unsure
-from traindx.regime.curves import progress, sampling_noise
+from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
+from traindx.regime.curves import noise_of, progress, sampling_noise
 from traindx.rule import rule
 from traindx.run import Run, Series
 
 
 @rule(
     "OPTM013",
-    needs={"loss/train": 400, "loss/sample_var": 20, "batch/size": 1},
-    says="the loss shakes {now:.1f} times more than drawing batches explains, {growth:.1f} times as much as after it had "
-    "settled, at an "
-    "undiminished learning rate",
-    fix="Start decaying the learning rate now.",
+    needs={"loss/train": 100, "lr": 5},
+    says={
+        "raised": "the learning rate was raised {times:.0f}× at step {first}, and the loss went from {before:.4g} to {now:.4g}",
+        "": "the loss shakes {now:.1f} times more than drawing batches explains, {growth:.1f} times as much as after it had "
+        "settled, at an undiminished learning rate",
+    },
+    fix={
+        "raised": "Go back to before step {first} and keep the learning rate as it was, or decay it.",
+        "": "Start decaying the learning rate now.",
+    },
     severity=Severity.INFO,
-    explains=("LOSS005", "GRAD007"),
+    explains=("LOSS001", "LOSS005", "LOSS006", "GRAD007"),
     unless=("rl", "adversarial", "curriculum"),
 )
 def late_instability(
@@ -53,6 +59,12 @@ def late_instability(
 ) -> Iterator[Evidence]:
     series = regime.curve(run)
     rate = regime.lr(run)
+    raised = _raised(run, series)
+    if raised is not None:
+        yield raised
+        return
+    if len(run.series("loss/sample_var")) < 20 or not len(run.series("batch/size")):
+        raise Blind("the loss alone does not tell shaking weights from sampling noise", "loss/sample_var")
     if len(rate) and rate.last < 0.5 * regime.peak_lr(run):
         return
     done = progress(series)
@@ -81,6 +93,29 @@ def late_instability(
         severity=Severity.WARNING if proven else None,
         confidence=Confidence.STRONG if proven else Confidence.SUGGESTIVE,
     )
+
+
+def _raised(run: Run, series: Series) -> Evidence | None:
+    """The rate went up at once, beyond all it had been, and the loss has stayed above its level of before."""
+    rate = regime.lr(run)
+    for jump in regime.lr_jumps(run):
+        earlier = rate.between(hi=jump.step - 1).values
+        before = series.between(hi=jump.step - 1).values
+        after = series.between(lo=jump.step + regime.recovery(run)).values
+        if (
+            jump.ratio < 2
+            or not len(earlier)
+            or float(np.max(earlier)) > 0.7 * rate.last
+            or len(before) < 50
+            or len(after) < 20
+        ):
+            continue
+        level, now = float(np.median(before[-25:])), float(np.median(after[-25:]))
+        gained = float(np.median(before[:5])) - level
+        if gained > 4 * noise_of(before) and now > level + max(6 * noise_of(before[-100:]), 0.05 * gained):
+            numbers = {"times": jump.ratio, "before": level, "now": now, "lost": (now - level) / gained}
+            return Evidence(numbers, steps=(jump.step, int(series.steps[-1])), say="raised", severity=Severity.WARNING)
+    return None
 
 
 def _settled(series: Series) -> int:
