@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from runs import a_run
 
+from runs import a_run
 from traindx import signals
 from traindx.finding import Status
 from traindx.rule import FAMILIES, Rule, _alternatives, catalogue

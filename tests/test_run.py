@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from runs import a_run
 
+from runs import a_run
 from traindx.run import Event, Matrix, Run, Series
 
 
