@@ -49,7 +49,8 @@ def test_judging_works_with_torch_blocked() -> None:
 
 
 @pytest.mark.parametrize(
-    "ban", [r"\bpickle\.loads?\b", r"torch\.load\(", r"yaml\.load\(", r"shell=True", r"(?<![\w.`])eval\((?!\))", r"(?<![\w.`])exec\("]
+    "ban",
+    [r"\bpickle\.loads?\b", r"torch\.load\(", r"yaml\.load\(", r"shell=True", r"(?<![\w.`])eval\((?!\))", r"(?<![\w.`])exec\("],
 )
 def test_nothing_dangerous_is_called(ban: str) -> None:
     allowed = {"exec": "probes"}  # running the user's own script is what `traindx run` is for
