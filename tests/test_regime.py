@@ -110,6 +110,18 @@ def test_optimizers_are_told_apart() -> None:
     assert regime.adam_like(a_run()) is None
 
 
+def test_a_script_in_phases_is_judged_by_its_last_one() -> None:
+    two = a_run(loss__train=np.r_[learning(300), learning(300)], facts={"optimizer.steps": [300, 300]})
+    assert regime.phase_start(two) == 300 and regime.curve(two).steps[0] == 300
+    assert len(regime.curve(two, whole=True)) == 600
+    fresh = a_run(loss__train=learning(600), facts={"optimizer.fresh_at_step": 200})
+    assert regime.phase_start(fresh) == 200
+    resumed = a_run(loss__train=learning(600), facts={"optimizer.fresh_at_step": 200}, events=[Event(200, "resume")])
+    assert regime.phase_start(resumed) is None
+    turns = a_run(loss__train=learning(600), facts={"optimizer.steps": [600, 600]})
+    assert regime.phase_start(turns) is None
+
+
 def test_training_losses_are_looked_up_around_evaluations() -> None:
     run = a_run({"loss/train": Series(np.arange(100), np.arange(100.0))})
     np.testing.assert_allclose(regime.losses_at(run, [20, 40, 60]), [20, 40, 60])

@@ -37,6 +37,12 @@ def test_a_heavy_tail_is_not_an_event() -> None:
     assert not [f for f in the(a_run(grad_norm=heavy)) if f.severity > Severity.INFO]
 
 
+def test_norms_that_scatter_as_a_whole_are_told() -> None:
+    wide = np.exp(noise(2000, 1.0) * np.linspace(0.5, 2.0, 2000))
+    [found] = the(a_run(grad_norm=wide))
+    assert (found.variant, found.severity) == ("scatter", Severity.INFO) and found.facts["factor"] > 3
+
+
 def test_healthy_norms_are_clear() -> None:
     assert the(a_run(grad_norm=norms())) == []
 

@@ -93,5 +93,14 @@ def test_losses_of_different_samples_that_bounce_together_show_swinging_weights(
     assert not [f for f in oscillation.outcome(a_run(apart)).findings if f.variant == "together"]
 
 
+def test_a_validation_loss_that_zigzags_widely_is_a_hint() -> None:
+    val = np.array([2.0, 1.2, 1.7, 1.1, 1.8, 1.3, 1.9, 1.2, 1.6, 1.1, 1.7, 1.2])
+    run = a_run({"loss/train": np.linspace(2, 0.5, 12), "loss/val": val}, facts={"step_unit": "epoch"})
+    [found] = the(run)
+    assert (found.variant, found.confidence) == ("bounces", Confidence.SUGGESTIVE)
+    calm = a_run({"loss/train": np.linspace(2, 0.5, 12), "loss/val": zoo.falling(12, 2.0, 0.6, 2) + noise(12, 0.02)})
+    assert oscillation.outcome(calm.with_(facts={"step_unit": "epoch"})).status is Status.BLIND
+
+
 def test_its_limit_is_the_ratio() -> None:
     assert not [f for f in the(sampled(shake=0.6), fire=1e6) if f.severity > Severity.INFO]

@@ -46,10 +46,21 @@ def curve(run: Run, name: str = TRAIN, *, whole: bool = False) -> Series:
 def phase_start(run: Run) -> int | None:
     """The step at which the last phase of a script began: a fresh optimizer that no checkpoint explains; None without one."""
     step = run.fact("optimizer.fresh_at_step")
-    if not isinstance(step, int) or step <= 0 or not run.steps or resumed_at(run, step):
+    if not isinstance(step, int) or step <= 0:
+        step = _handed_over(run)
+    if step is None or not run.steps or resumed_at(run, step):
         return None
     first, last = run.steps
     return step if last - step >= max(20, 0.1 * (last - first)) else None
+
+
+def _handed_over(run: Run) -> int | None:
+    """The step from which on the last of several optimizers worked alone: they followed each other, they did not take turns."""
+    told = run.fact("optimizer.steps")
+    if not isinstance(told, list | tuple) or len(told) < 2 or not run.steps or adversarial(run):
+        return None
+    before = sum(int(n) for n in told[:-1])
+    return before if 0 < before < 0.9 * (run.steps[1] + 1) else None
 
 
 def resumed_at(run: Run, step: int) -> bool:

@@ -6,6 +6,8 @@ Records whose logarithm lies more than eight robust deviations above the 200 bef
 norm. A few are a remark, five in 1,000 steps a warning, unless they are so common (more than one in fifty) that the norm is
 simply heavy-tailed. It gives the quantiles a clipping threshold can be taken from, and the layers that carry more than half
 of the squared norm at the worst burst where they were recorded. Coarse logs are judged afterwards against their neighbours.
+Where no burst stands out because the norm as a whole scatters over more than a factor of e, and more than it did at first,
+that is told instead.
 
 ## Why it matters
 
@@ -38,9 +40,14 @@ from traindx.run import Ints, Run, Series
 @rule(
     "GRAD003",
     needs={"grad_norm": 12},
-    says="{count} burst(s) of the gradient norm, the worst {height:.0f}× the usual {p50:.3g} at step {worst} (95 % of norms "
-    "below "
-    "{p95:.3g})",
+    says={
+        "": "{count} burst(s) of the gradient norm, the worst {height:.0f}× the usual {p50:.3g} at step {worst} (95 % of "
+        "norms below "
+        "{p95:.3g})",
+        "scatter": "the gradient norm scatters by a factor of {factor:.1f} from record to record (was {before:.1f}); 5 % "
+        "exceed "
+        "{p95:.3g}",
+    },
     fix="Clip gradients at {p95:.3g}, the 95 % quantile of the norms.",
     severity=Severity.INFO,
 )
@@ -51,6 +58,7 @@ def grad_spike(
     least_height: float = 5.0,  # bursts below this multiple of the usual norm cost nothing
     often: float = 5.0,  # per 1,000 steps
     natural: float = 0.02,
+    scatter: float = 1.0,  # robust deviation of the logarithm; healthy logs stay below .5
 ) -> Iterator[Evidence]:
     norm = run.series("grad_norm").finite()
     norm = norm.where((norm.values > 0) & (norm.steps >= regime.start(run)))
@@ -59,6 +67,7 @@ def grad_spike(
     at = _bursts(norm, deviations, least_height)
     at = np.array([i for i in at if not regime.is_muted(int(norm.steps[i]), regime.muted_after_jumps(run))], dtype=np.int64)
     if not len(at):
+        yield from _scatter(norm, scatter)
         return
     worst = int(at[int(np.argmax(norm.values[at]))])
     usual = stats.running_median(norm.values, 51)[worst]
@@ -86,6 +95,18 @@ def grad_spike(
         severity=Severity.WARNING if many else None,
         confidence=Confidence.SUGGESTIVE if few or common else None,
     )
+
+
+def _scatter(norm: Series, limit: float) -> Iterator[Evidence]:
+    """No single burst stands out because all norms do: the spread of their logarithm is large, and larger than it was."""
+    if len(norm) < 100:
+        return
+    quarter = len(norm) // 4
+    before, now = (stats.mad(np.log(norm.values[part])) for part in (slice(0, quarter), slice(-quarter, None)))
+    if now > limit and now > 1.3 * before:
+        p50, p95, p99 = stats.quantiles(norm.values[-quarter:], 0.5, 0.95, 0.99)
+        numbers = {"factor": float(np.exp(now)), "before": float(np.exp(before)), "p50": p50, "p95": p95, "p99": p99}
+        yield Evidence(numbers, steps=(int(norm.steps[-quarter]), int(norm.steps[-1])), say="scatter")
 
 
 def _bursts(norm: Series, deviations: float, height: float) -> Ints:

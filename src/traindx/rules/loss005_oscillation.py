@@ -55,6 +55,7 @@ from traindx.stats import Direction
         "together": "training and validation bounce up and down together (correlation {rho:.2f} over {records} "
         "evaluations): the "
         "weights swing, not the samples",
+        "bounces": "the {what} goes up by {up:.3g} in all while it gains {gained:.3g} ({records} records): it bounces",
         "zigzag": "the training loss alternates up and down by {swing:.3g} (correlation of neighbours {rho:.2f}, {records} "
         "records)",
     },
@@ -85,7 +86,7 @@ def oscillation(
         elif np.count_nonzero(last >= hint) >= 3 and last[-1] >= hint:
             yield Evidence(numbers, steps=span, say="mild", severity=Severity.INFO)
         return
-    hints = list(_together(run)) or list(_by_eye(run, series, wider))
+    hints = list(_together(run)) or list(_by_eye(run, series, wider)) or list(_bounces(run, series))
     yield from hints
     if not hints and not len(run.series("loss/sample_var")):
         raise Blind("the loss alone does not tell shaking weights from sampling noise", "loss/sample_var")
@@ -172,6 +173,25 @@ def _together(run: Run) -> Iterator[Evidence]:
     span = (int(val.steps[0]), int(val.steps[-1]))
     numbers = {"rho": rho, "records": len(val), "up": up, "gained": gained}
     yield Evidence(numbers, steps=span, say="together", confidence=Confidence.STRONG if strong else Confidence.SUGGESTIVE)
+
+
+def _bounces(run: Run, series: Series) -> Iterator[Evidence]:
+    """Means over an epoch and losses of a fixed validation set hold little sampling noise: a wide zig-zag is a hint."""
+    curves = [("validation loss", regime.curve(run, regime.VAL))]
+    if regime.logged_by_epoch(run):
+        curves.append(("training loss", series))
+    for what, part in curves:
+        if not 10 <= len(part) <= 100:
+            continue
+        moves = np.diff(part.values)
+        up, turns = float(np.sum(moves[moves > 0])), float(np.mean(np.diff(np.sign(moves)) != 0))
+        gained = float(np.max(part.values[:3]) - np.median(part.values[len(part) // 2 :]))
+        wide = 3 * gained > stats.noise_sigma(part.values) > 0.15 * gained  # some gain, and a band that is wide beside it
+        if up > 1.5 * gained and turns > 0.5 and wide:
+            numbers = {"what": what, "up": up, "gained": gained, "records": len(part)}
+            span = (int(part.steps[0]), int(part.steps[-1]))
+            yield Evidence(numbers, steps=span, say="bounces", confidence=Confidence.SUGGESTIVE)
+            return
 
 
 def _settled(series: Series) -> Series:
