@@ -50,13 +50,22 @@ click.rich_click.COMMAND_GROUPS = {
 class Verbs(click.RichGroup):
     """Sub-commands by name; a verb's module is imported when the verb is used, so `--help` stays quick."""
 
+    _listing = False  # help of the whole program needs names and one-liners, not the verbs themselves
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return verbs()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS or not _exists(cmd_name):
             return None
-        if _only_listing():
+        if self._listing:
             return click.RichCommand(name=cmd_name, help=VERBS[cmd_name])
         module = importlib.import_module(f"traindx.cli.{cmd_name}")
         command: click.Command = module.command
@@ -80,12 +89,6 @@ def verbs() -> list[str]:
 
 def _exists(verb: str) -> bool:
     return importlib.util.find_spec(f"traindx.cli.{verb}") is not None
-
-
-def _only_listing() -> bool:
-    """Help of the whole program needs names and one-liners, not the verbs themselves."""
-    words = [a for a in sys.argv[1:] if not a.startswith("-")]
-    return not words
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
