@@ -19,7 +19,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	@touch $@
 
 $(STAMP): $(VENV)/.core
-	$(BIN)/pip install -q -c constraints.txt pip
+	$(BIN)/pip install -q -U -c constraints.txt pip  # --group came with pip 25.1
 	$(BIN)/pip install -q -c constraints.txt --group dev
 	@touch $@
 
