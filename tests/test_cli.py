@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -126,3 +128,36 @@ def test_rules_as_json_carry_the_contract() -> None:
 def test_a_page_fits_a_narrow_terminal(diverged: Path) -> None:
     done = traindx("diagnose", diverged, COLUMNS="48")
     assert max(map(len, done.stdout.splitlines())) <= 48
+
+
+def test_follow_speaks_again_when_the_findings_change_and_ends_quietly_on_ctrl_c(healthy: Path) -> None:
+    words = [sys.executable, "-m", "traindx", "diagnose", str(healthy), "--follow", "--format", "json"]
+    following = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        first = _next_report(following)
+        assert first["diagnosis"]["verdict"] in ("healthy", "wait")
+        with healthy.open("a") as log:
+            log.write("\n" + "\n".join(f"{600 + i},nan" for i in range(50)) + "\n")
+        second = _next_report(following)
+        assert "NUMR001" in {f["code"] for f in second["findings"]}
+        following.send_signal(signal.SIGINT)
+        _, err = following.communicate(timeout=30)
+    finally:
+        following.kill()
+    assert following.returncode == 1  # a critical finding, as without --follow
+    assert "Traceback" not in err
+
+
+def _next_report(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """The next JSON document on the process's stdout; the decoder says when it is whole."""
+    text = ""
+    for line in process.stdout or ():
+        text += line
+        if line.startswith("}"):
+            return json.loads(text)
+    raise AssertionError(f"the process ended: {text}")
+
+
+def test_follow_wants_one_path_that_exists(tmp_path: Path) -> None:
+    for paths in (["-"], [tmp_path / "a", tmp_path / "b"], [tmp_path / "absent"]):
+        assert traindx("diagnose", *paths, "--follow").returncode == 2

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import rich_click as click
 
-from traindx import api
+from traindx import api, importers
 from traindx import diagnosis as diagnosis_
 from traindx.cli import options
+from traindx.diagnosis import Diagnosis
 from traindx.errors import NothingReadable, PartlyReadable, TraindxError, UsageError
+from traindx.settings import Settings
 
 
 @click.command("diagnose")
@@ -20,11 +24,13 @@ from traindx.errors import NothingReadable, PartlyReadable, TraindxError, UsageE
     "--map", "maps", multiple=True, metavar="COLUMN=SIGNAL", help='Correct a column\'s meaning: --map "train_loss=loss/train".'
 )
 @click.option("--strict", is_flag=True, help="Exit 4 when part of the input could not be read.")
+@click.option("--follow", is_flag=True, help="Stay, and say it again whenever the findings change; Ctrl-C ends.")
 @options.judging("critical")
 def command(
     paths: tuple[str, ...],
     maps: tuple[str, ...],
     strict: bool,
+    follow: bool,
     format_: str,
     output: Path | None,
     select: tuple[str, ...],
@@ -41,6 +47,9 @@ def command(
     Example:  traindx diagnose runs/exp1 --fail-on warning
     """
     chosen = options.settings(config, select, ignore, fail_on, "critical")
+    show = functools.partial(options.deliver, verbose=verbose, no_color=no_color, quiet=quiet)
+    if follow:
+        return _follow(paths, _mapping(maps), chosen, lambda diagnoses: show(diagnoses, format_, output))
     runs, failures = _read(paths, _mapping(maps))
     skipped = [note for run in runs for note in run.notes if "skipped" in note]
     if strict and (failures or skipped):
@@ -48,8 +57,37 @@ def command(
     for failure in failures:
         sys.stderr.write(f"traindx: {failure}\n")
     diagnoses = api.worst_first([diagnosis_.diagnose(run, chosen) for run in runs])
-    options.deliver(diagnoses, format_, output, verbose=verbose, no_color=no_color, quiet=quiet)
+    show(diagnoses, format_, output)
     return options.exit_code(diagnoses, chosen.fail_on)
+
+
+def _follow(paths: tuple[str, ...], mapping: dict[str, str], chosen: Settings, show: Callable[[list[Diagnosis]], None]) -> int:
+    """Show the diagnosis now and whenever what it says has changed, until Ctrl-C; the exit code is that of the last one."""
+    if len(paths) != 1 or paths[0] == "-":
+        raise UsageError("--follow watches one file or folder")
+    if not Path(paths[0]).exists():
+        raise UsageError(f"{paths[0]}: no such file or folder")
+    diagnoses: list[Diagnosis] = []
+    said = None
+    try:
+        for runs in importers.follow(paths[0], map=mapping or None):
+            diagnoses = api.worst_first([diagnosis_.diagnose(run, chosen) for run in runs])
+            saying = [(d.run.source, d.verdict, tuple((f.code, f.severity) for f in d.findings)) for d in diagnoses]
+            if saying != said:
+                show(diagnoses)
+                said = saying
+            _tell_where(diagnoses)
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+    return options.exit_code(diagnoses, chosen.fail_on)
+
+
+def _tell_where(diagnoses: list[Diagnosis]) -> None:
+    """One line on a terminal that says how far the run has come, written over by the next."""
+    if sys.stderr.isatty():
+        last = max(d.run.steps[1] if d.run.steps else 0 for d in diagnoses)
+        sys.stderr.write(f"\r\x1b[Ktraindx: following {len(diagnoses)} run(s), now at step {last}; Ctrl-C ends")
+        sys.stderr.flush()
 
 
 def _mapping(maps: tuple[str, ...]) -> dict[str, str]:

@@ -102,7 +102,9 @@ def deliver(
         return
     text = _text(diagnoses, format_, verbose)
     if output is None:
-        (sys.stderr if to_stderr else sys.stdout).write(text + "\n")
+        stream = sys.stderr if to_stderr else sys.stdout
+        stream.write(text + "\n")
+        stream.flush()  # a reader of --follow waits for it
         return
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
