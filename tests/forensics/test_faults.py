@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from tests.forensics.faults import FAULTS, Fault
+from tests.forensics.unseen import UNSEEN, WITHOUT_A_MODULE
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "-").replace(",", ""))
+@pytest.mark.parametrize("fault", FAULTS + UNSEEN, ids=lambda fault: fault.name.replace(" ", "-").replace(",", ""))
 def test_the_operation_the_module_and_the_line_are_named(fault: Fault, observed: Callable[..., Any], tmp_path: Path) -> None:
     run = observed(fault.text).sink.run()
     assert run.fact("replay.failed") is None
@@ -23,6 +24,12 @@ def test_the_operation_the_module_and_the_line_are_named(fault: Fault, observed:
     assert origin["blame"] == fault.blame
     if fault.sample is not None:
         assert origin["sample"] == fault.sample
+
+
+def test_a_loss_that_no_module_led_to_is_not_replayed_and_the_reason_is_said(observed: Callable[..., Any]) -> None:
+    run = observed(WITHOUT_A_MODULE).sink.run()
+    assert "no forward of a module" in run.fact("replay.failed")
+    assert run.events_of("nonfinite")
 
 
 def test_there_are_at_least_forty_of_them() -> None:

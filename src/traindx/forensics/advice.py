@@ -96,7 +96,7 @@ def advise(origin: Origin, *, bad_batch: bool = False, bad_weights: bool = False
 
 def _numbers(o: Origin) -> dict[str, object]:
     lows = [x.low for x in o.operands if math.isfinite(x.low)]
-    highs = [max(abs(x.low), abs(x.high)) for x in o.operands if math.isfinite(x.high)]
+    highs = [abs(v) for x in o.operands for v in (x.low, x.high) if math.isfinite(v)]
     small = [x.smallest for x in o.operands[-1:] if math.isfinite(x.smallest)]
     return {
         "low": min(lows, default=float("nan")),
@@ -115,8 +115,8 @@ def _family(op: str, numbers: dict[str, object]) -> tuple[str, str]:
 
 
 def _outgrew_single(o: Origin) -> bool:
-    """An infinity of a sum or product of numbers that no healthy network holds: something had been growing for a while."""
-    return o.phase == "forward" and o.value != "nan" and o.op.rstrip("_") in _GROWING and _top(o) > GROWN
+    """A sum or product of numbers that no healthy network holds: something had been growing for a while."""
+    return o.phase == "forward" and o.op.rstrip("_") in _GROWING and _top(o) > GROWN
 
 
 def _top(o: Origin) -> float:
