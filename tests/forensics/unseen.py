@@ -320,7 +320,7 @@ cell = Cell()
 readout = nn.Linear(4, 1)
 opt = torch.optim.SGD([*cell.parameters(), *readout.parameters()], lr=1e-9)
 for _ in range(2):
-    seq = torch.randn(3, 28, 4)
+    seq = torch.randn(3, 32, 4)
     h = torch.zeros(3, 4)
     for t in range(seq.shape[1]):
         h = cell(h, seq[:, t])
