@@ -1,55 +1,79 @@
-"""The tests of one framework in an environment of its own: `python -m tools.framework_env lightning` (or `all`).
+"""Tests against real frameworks, each group in an environment of its own: `python -m tools.framework_env lightning` (or `all`).
 
-Makes `.venv-NAME` when it is not there or its requirements changed: torch first, then the framework under our constraints,
-so that no resolver replaces torch. torchvision must never be there: its PyPI build breaks imports next to the CPU torch.
+Makes `.venv-GROUP` (below $TRAINDX_ENVS, else in the project) when it is not there or its requirements changed: torch first,
+then the frameworks under our constraints, so that no resolver replaces torch. torchvision must never be there: its PyPI build
+breaks imports next to the CPU torch. A requirements file names, in comments, its tests and what is installed without its own
+requirements.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 TESTS = ROOT / "tests" / "integrations"
+CONSTRAINTS = ROOT / "constraints.txt"
 
 
-def names() -> list[str]:
-    """Every framework that has requirements."""
+def groups() -> list[str]:
+    """Every group that has requirements."""
     return sorted(p.stem.removeprefix("requirements-") for p in TESTS.glob("requirements-*.txt"))
 
 
-def prepare(name: str) -> Path:
-    """The Python of `.venv-NAME`, made and filled when necessary."""
-    wanted = TESTS / f"requirements-{name}.txt"
-    home = ROOT / f".venv-{name}"
+def requirements(group: str) -> Path:
+    """The requirements of a group."""
+    return TESTS / f"requirements-{group}.txt"
+
+
+def tests_of(group: str) -> list[Path]:
+    """The test files of a group, from the `# tests:` comment of its requirements."""
+    [names] = re.findall(r"^# tests: (.+)$", requirements(group).read_text(encoding="utf-8"), re.MULTILINE)
+    return [TESTS / f"test_{name}.py" for name in names.split()]
+
+
+def prepare(group: str) -> Path:
+    """The Python of `.venv-GROUP`, made and filled when necessary."""
+    wanted = requirements(group)
+    home = Path(os.environ.get("TRAINDX_ENVS") or ROOT) / f".venv-{group}"
     python, stamp = home / "bin" / "python", home / ".ready"
-    if stamp.exists() and stamp.stat().st_mtime > max(wanted.stat().st_mtime, (ROOT / "pyproject.toml").stat().st_mtime):
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[dependency-groups]")[0]
+    asked = project + CONSTRAINTS.read_text(encoding="utf-8") + wanted.read_text(encoding="utf-8")
+    state = hashlib.sha256(asked.encode()).hexdigest()
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == state:
         return python
+    print(f"making {home.name}", flush=True)
     subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-    install = [str(python), "-m", "pip", "install", "-q", "-c", str(ROOT / "constraints.txt")]
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    install = [*pip, "install", "-q", "-c", str(CONSTRAINTS)]
     subprocess.run([*install, "torch==2.13.0", "numpy"], check=True)
-    subprocess.run([*install, "-r", str(wanted)], check=True)
-    subprocess.run([*install, "pytest", "-e", str(ROOT)], check=True)
-    found = subprocess.run([str(python), "-m", "pip", "show", "-qq", "torchvision"], check=False)
+    subprocess.run([*install, "-r", str(wanted), "pytest", "-e", str(ROOT)], check=True)
+    for alone in re.findall(r"without what it requires.*: (\S+)$", wanted.read_text(encoding="utf-8"), re.MULTILINE):
+        subprocess.run([*install, "--no-deps", alone], check=True)
+    found = subprocess.run([*pip, "show", "-qq", "torchvision"], check=False)
     if found.returncode == 0:
         raise SystemExit(f"{wanted.name} brings torchvision, which breaks imports next to this torch")
-    stamp.touch()
+    stamp.write_text(state, encoding="utf-8")
     return python
 
 
 def main(asked: list[str]) -> int:
-    """Run the marked tests of these frameworks; the number of those that failed."""
-    known = names()
+    """Run the marked tests of these groups; the number of those that failed."""
+    known = groups()
     chosen = known if asked == ["all"] else asked
     if not chosen or set(chosen) - set(known):
-        raise SystemExit(f"usage: python -m tools.framework_env NAME…; there are {', '.join(known)}, or all")
-    failed = 0
-    for name in chosen:
-        test = [str(prepare(name)), "-m", "pytest", "-m", "framework", str(TESTS / f"test_{name}.py")]
-        failed += subprocess.run(test, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False).returncode != 0
-    return failed
+        raise SystemExit(f"usage: python -m tools.framework_env GROUP…; there are {', '.join(known)}, or all")
+    failed = []
+    for group in chosen:
+        test = [str(prepare(group)), "-m", "pytest", "-m", "framework", *map(str, tests_of(group))]
+        done = subprocess.run(test, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+        failed += [group] if done.returncode else []
+    print(f"{len(chosen) - len(failed)} of {len(chosen)} groups passed" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    return len(failed)
 
 
 if __name__ == "__main__":
