@@ -127,3 +127,15 @@ def test_training_losses_are_looked_up_around_evaluations() -> None:
     np.testing.assert_allclose(regime.losses_at(run, [20, 40, 60]), [20, 40, 60])
     sparse = a_run({"loss/train": Series([0, 50], [5.0, 4.0])})
     np.testing.assert_allclose(regime.losses_at(sparse, [10, 20, 60]), [5.0, 5.0, 4.0])
+
+
+def test_folds_and_sweeps_in_one_process_are_judged_by_the_last_of_them() -> None:
+    told = {"optimizer.steps": [125] * 15, "optimizer.fresh_at_step": 125}
+    other = [Event(125, "retrained", {"same_parameters": False, "count": 14})]
+    folds = a_run(loss__train=learning(1875), facts=told, events=other)
+    assert regime.phase_starts(folds) == list(range(125, 1875, 125)) and regime.phase_start(folds) == 1750
+    assert regime.seams(folds) == regime.phase_starts(folds)
+    again = [Event(125, "retrained", {"same_parameters": True, "count": 14})]
+    assert regime.phase_start(a_run(loss__train=learning(1875), facts=told, events=again)) is None
+    turns = a_run(loss__train=learning(1875), facts={**told, "optimizer.fresh_at_step": 1})
+    assert regime.phase_starts(turns) == [1]

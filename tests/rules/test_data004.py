@@ -86,9 +86,9 @@ def test_the_loss_at_the_entropy_of_the_labels_counts_as_failure() -> None:
 
 
 def test_the_limit_is_the_users() -> None:
-    weak = {**EMPTY, "score": 0.118}
+    weak = {**EMPTY, "score": EMPTY["null_mean"] + 4 * EMPTY["null_sd"]}
     assert not list(rule.findings(_run(0.10, data__label_probe=weak)))
-    assert list(rule.findings(_run(0.10, data__label_probe=weak), z=4.0))
+    assert list(rule.findings(_run(0.10, data__label_probe=weak), z=5.0))
 
 
 def test_lopsided_classes_leave_a_probe_without_power() -> None:

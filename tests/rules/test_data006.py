@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from runs import a_run
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.data006_split_overlap import split_overlap as rule
-from traindx.run import Run
+from traindx.run import Run, Series
 
 
 def _run(shared: int, val: int = 1000, **facts: Any) -> Run:
@@ -44,3 +46,22 @@ def test_validating_on_the_training_set_is_a_warning() -> None:
 
 def test_without_a_validation_sample_it_is_blind() -> None:
     assert rule.outcome(a_run(facts={"data.shared": 0, "data.seen": {"train": 100, "val": 0}})).status is Status.BLIND
+
+
+def test_an_input_that_does_not_name_a_sample_decides_nothing() -> None:
+    ids = _run(90, val=90, data__conflicts=4000)  # item ids of a recommender: every one has many ratings
+    assert rule.outcome(ids).status is Status.BLIND and list(rule.findings(ids, ambiguous=0.9))
+    pairs = _run(900).with_(
+        {"loop/forwards": Series(np.arange(50), np.full(50, 2.0)), "loop/backwards": Series(np.arange(50), np.full(50, 1.0))}
+    )
+    assert rule.outcome(pairs).status is Status.BLIND
+    accumulated = _run(900).with_(
+        {"loop/forwards": Series(np.arange(50), np.full(50, 4.0)), "loop/backwards": Series(np.arange(50), np.full(50, 4.0))}
+    )
+    assert rule.outcome(accumulated).status is Status.FOUND
+
+
+def test_forwards_before_training_are_no_validation() -> None:
+    teacher = _run(900, val=4000).with_({"eval/samples": Series(np.arange(10), np.full(10, 500.0))})
+    assert rule.outcome(teacher).status is Status.BLIND
+    assert rule.outcome(teacher.with_(facts={"data.val_loader": {"samples": 4000}})).status is Status.FOUND

@@ -38,3 +38,10 @@ def test_the_limit_is_the_users() -> None:
 
 def test_few_evaluations_leave_it_blind() -> None:
     assert rule.outcome(a_run({"loss/val": Series(AT[:5], np.ones(5))})).status is Status.BLIND
+
+
+def test_noise_that_is_small_beside_the_gain_misleads_nobody() -> None:
+    falls = np.r_[[3.0, 2.0, 1.5], np.full(17, 1.0)]
+    run = a_run({"loss/val": Series(AT, falls + noise(20, 0.03))})
+    assert not list(rule.findings(run))
+    assert list(rule.findings(run, of_gain=0.01))

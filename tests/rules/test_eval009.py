@@ -34,6 +34,12 @@ def test_an_unseen_model_is_given_the_warning() -> None:
     assert found.variant == "mode"
 
 
+def test_a_model_of_one_layer_is_known_though_its_outline_is_empty() -> None:
+    for kind, variant in (("Linear", "harmless"), ("BatchNorm1d", "mode")):
+        run = _run(train_mode=1.0).with_(facts={"model.outline": [], "model.class": kind})
+        assert [f.variant for f in rule.findings(run)] == [variant]
+
+
 def test_changed_statistics_are_critical_and_said_once() -> None:
     [found] = rule.findings(_run("BatchNorm1d", train_mode=1.0, buffers_changed=1.0))
     assert found.variant == "buffers" and found.severity is Severity.CRITICAL

@@ -27,10 +27,11 @@ def test_always_clipped_is_a_remark_with_adam_and_a_warning_with_sgd() -> None:
     assert sgd.severity is Severity.WARNING and sgd.facts["share"] > 0.99
 
 
-def test_norms_that_vary_wildly_harm_adam_too() -> None:
-    rng = np.random.default_rng(0)
-    [found] = the(clipped(0.05, norm=np.exp(1.5 * rng.normal(size=600))))
-    assert found.severity is Severity.WARNING
+def test_norms_that_vary_wildly_are_a_remark_with_adam_and_in_reinforcement_learning() -> None:
+    wild = np.exp(1.5 * np.random.default_rng(0).normal(size=600))
+    assert [f.severity for f in the(clipped(0.05, norm=wild))] == [Severity.INFO]
+    policy = clipped(0.05, norm=wild, optimizer="SGD").with_(facts={"rl": True})
+    assert [f.severity for f in the(policy)] == [Severity.INFO]
 
 
 def test_a_threshold_at_the_tail_is_clear() -> None:

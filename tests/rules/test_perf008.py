@@ -17,10 +17,9 @@ def test_an_evaluation_that_eats_the_run_is_a_warning() -> None:
     assert found.severity is Severity.WARNING and found.where == ("eval",) and "less often" in found.fix
 
 
-def test_a_short_run_is_a_remark() -> None:
-    run = a_run({"time/step": LONG / 100}, facts={"perf.shares": {"eval": 0.6}})
-    [found] = rule.findings(run)
-    assert found.severity is Severity.INFO
+def test_shares_of_a_short_run_say_nothing() -> None:
+    run = a_run({"time/step": LONG / 100}, facts={"perf.shares": {"eval": 0.6, "traindx": 0.3}})
+    assert rule.outcome(run).status is Status.CLEAR
 
 
 def test_shares_are_computed_from_the_times_when_nobody_states_them() -> None:
@@ -43,11 +42,11 @@ def test_our_own_cost_is_told() -> None:
 
 def test_the_limit_is_the_users() -> None:
     run = a_run({"time/step": LONG}, facts={"perf.shares": {"eval": 0.6}})
-    assert [f.severity for f in rule.findings(run, least_s=1000.0)] == [Severity.INFO]
+    assert list(rule.findings(run)) and not list(rule.findings(run, least_s=1000.0))
 
 
 def test_an_evaluation_after_every_step_is_a_warning_in_a_short_run_too() -> None:
     signals = {"time/step": LONG / 100, "time/eval": LONG / 30, "loss/val": LONG}
     [found] = rule.findings(a_run(signals))
     assert found.severity is Severity.WARNING
-    assert [f.severity for f in rule.findings(a_run(signals), often=0.5)] == [Severity.INFO]
+    assert not list(rule.findings(a_run(signals), often=0.5))

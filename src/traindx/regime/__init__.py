@@ -45,13 +45,26 @@ def curve(run: Run, name: str = TRAIN, *, whole: bool = False) -> Series:
 
 def phase_start(run: Run) -> int | None:
     """The step at which the last phase of a script began: a fresh optimizer that no checkpoint explains; None without one."""
-    step = run.fact("optimizer.fresh_at_step")
-    if not isinstance(step, int) or step <= 0:
-        step = _handed_over(run)
-    if step is None or not run.steps or resumed_at(run, step):
+    starts = phase_starts(run)
+    if not starts or not run.steps or resumed_at(run, starts[-1]):
         return None
     first, last = run.steps
-    return step if last - step >= max(20, 0.1 * (last - first)) else None
+    # A new optimizer for the same weights is a new phase only when it is long; another model is another run, however short.
+    same = not starts[1:] or any(e.data.get("same_parameters") for e in run.events_of("retrained"))
+    return starts[-1] if last - starts[-1] >= max(20, 0.1 * (last - first) if same else 0) else None
+
+
+def phase_starts(run: Run) -> list[int]:
+    """The steps at which one optimizer took over from another: folds, sweeps and stages in one process."""
+    told, fresh = run.fact("optimizer.steps"), run.fact("optimizer.fresh_at_step")
+    if not isinstance(fresh, int) or fresh <= 0:
+        step = _handed_over(run)
+        return [] if step is None else [step]
+    if isinstance(told, list | tuple) and len(told) > 2 and run.steps and not adversarial(run):
+        ends = np.cumsum([int(n) for n in told])
+        if abs(int(told[0]) - fresh) <= 1 and abs(int(ends[-1]) - run.steps[1] - 1) <= len(told):
+            return [int(step) for step in ends[:-1]]
+    return [fresh]
 
 
 def _handed_over(run: Run) -> int | None:
@@ -191,9 +204,8 @@ def lr_jumps(run: Run, least: float = 0.4, within: int = 5) -> list[LrJump]:
 def seams(run: Run) -> list[int]:
     """Steps at which the run was resumed."""
     found = {e.step for e in run.events_of("resume", "incarnation") if e.step > 0}
-    fresh = run.fact("optimizer.fresh_at_step")
-    if isinstance(fresh, int) and fresh > 0:
-        found.add(fresh)
+    if isinstance(run.fact("optimizer.fresh_at_step"), int):
+        found.update(phase_starts(run))
     return sorted(found)
 
 

@@ -28,6 +28,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from traindx import facts
 from traindx.finding import Blind, Confidence, Evidence, Severity
 from traindx.rule import rule
@@ -59,6 +61,7 @@ def split_overlap(
     grave: float = 0.01,  # above it the validation figure is wrong, not merely touched up
     by_chance: float = 3.0,  # times the rate at which training repeats itself
     tokens: float = 0.3,  # short windows of text repeat by nature (indentation, set phrases): below this a remark
+    ambiguous: float = 0.2,  # share of training inputs with several labels above which an input does not name a sample
 ) -> Iterator[Evidence]:
     if run.fact("data.same_set"):
         yield Evidence(say="same", severity=Severity.WARNING)
@@ -72,6 +75,7 @@ def split_overlap(
     part = shared / val if val > 0 else 0.0
     if shared < least or part < share:
         return
+    _names_samples(run, val, ambiguous)
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
     values = {"shared": shared, "val": val, "share": part, "repeats": repeats}
     texts = bool(facts.table(run, "data.token")) and part < tokens
@@ -81,6 +85,27 @@ def split_overlap(
         yield Evidence(values, say="chance", severity=Severity.INFO)
     else:
         yield Evidence(values, severity=Severity.CRITICAL if part >= grave else Severity.WARNING)
+
+
+def _names_samples(run: Run, val: float, ambiguous: float) -> None:
+    """Refuse to judge where what was hashed is not the sample: one of several inputs (an item's id), or other forwards."""
+    seen = facts.table(run, "data.seen")
+    train, conflicts = facts.number(seen.get("train"), 0.0), facts.number(run.fact("data.conflicts"), 0.0)
+    if train > 0 and conflicts > ambiguous * train:
+        raise Blind(
+            f"{conflicts / train:.0%} of the inputs carry several labels: an input does not name a sample", "data.shared"
+        )
+    forwards, backwards = (run.series(f"loop/{n}").finite().values for n in ("forwards", "backwards"))
+    if len(forwards) and len(backwards) and float(np.median(forwards)) >= 2 * max(1.0, float(np.median(backwards))):
+        raise Blind("several forwards make one loss: pairs and views are the samples, not the inputs", "data.shared")
+    sizes = run.series("eval/samples").finite().values
+    if len(sizes) and val > 1.5 * float(np.max(sizes)) and len(np.unique(sizes)) == 1 and not _loaded(run):
+        raise Blind("other forwards without gradients were counted among the validation samples", "data.shared")
+
+
+def _loaded(run: Run) -> bool:
+    """Whether validation draws from a loader, so that one evaluation need not see the whole set."""
+    return bool(facts.table(run, "data.val_loader"))
 
 
 def _evaluates(run: Run) -> bool:

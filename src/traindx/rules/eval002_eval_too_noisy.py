@@ -4,7 +4,8 @@
 
 The standard error of the validation loss, from its per-sample spread where it was seen, else from how much consecutive
 evaluations differ after their drift is taken out. It speaks when the best evaluation beats the others of the second half by
-less than two standard errors of a difference, and that error is at least 1 % of the level.
+less than two standard errors of a difference, that error is at least 1 % of the level, and what cannot be resolved is at
+least a tenth of all that validation has gained: beside a large gain the same noise misleads nobody.
 
 ## Why it matters
 
@@ -52,6 +53,7 @@ def eval_too_noisy(
     *,
     relative: float = 0.01,  # noise below 1 % of the level misleads nobody
     deviations: float = 2.0,  # CATALOGUE EVAL002
+    of_gain: float = 0.1,  # share of the gain that must stay unresolved; every small experiment has noise
 ) -> Iterator[Evidence]:
     val = regime.curve(run, "loss/val")
     if len(val) < 6 or (len(val) < 8 and not len(run.series("eval/loss_se"))):
@@ -67,7 +69,8 @@ def eval_too_noisy(
     others = np.delete(val.values, best)[-max(3, len(val) // 2) :]
     lead = float(np.median(others) - val.values[best])
     resolution = deviations * math.sqrt(2) * se
-    if lead >= resolution:
+    gained = float(np.median(val.values[:2]) - np.median(late))
+    if lead >= resolution or resolution < of_gain * gained:
         return
     values = {"se": se, "relative": se / level, "best": int(val.steps[best]), "lead": max(lead, 0.0), "resolution": resolution}
     needed = _samples(run, (resolution / (0.01 * level)) ** 2)

@@ -74,7 +74,7 @@ def eval_mode_or_grad(
             "evaluations": len(mode),
             "layers": f" ({', '.join(minds)} behave differently in it)" if minds else "",
         }
-        known = bool(facts.rows(run, "model.outline"))
+        known = "model.outline" in run.facts  # an empty outline is a model of one layer
         say, severity = ("harmless", Severity.INFO) if known and not minds else ("mode", Severity.WARNING)
         if not (len(dirty) and say == "mode"):  # the graver half of the same mistake has been said
             yield Evidence(values, tuple(minds), (int(wrong.steps[0]), int(wrong.steps[-1])), say, severity)
@@ -85,7 +85,7 @@ def eval_mode_or_grad(
 
 
 def _minding(run: Run) -> list[str]:
-    kinds = {str(row.get("class", "")) for row in facts.rows(run, "model.outline")}
+    kinds = {str(row.get("class", "")) for row in facts.rows(run, "model.outline")} | {str(run.fact("model.class"))}
     return sorted(k for k in kinds if any(word in k for word in MODE_LAYERS))
 
 

@@ -4,8 +4,8 @@
 
 The share of updates whose norm before clipping exceeds the threshold, over the last 500, and the order of calls. Facts at
 once: clipping before `unscale_`, clipping after the update, clipping by value. More than 80 % clipped is a warning only where
-it does harm (plain SGD, or norms that vary by more than their mean); with Adam a constant shrink cancels out and it is a
-remark. Never clipped although the norm bursts, or a threshold ten times above 99 % of the norms, is a remark.
+it does harm (plain SGD whose loss does not fall); optimizers of Adam's kind divide by the size of the gradient anyway, so
+there it is a remark. Never clipped although the norm bursts, or a threshold ten times above 99 % of the norms, is a remark.
 
 ## Why it matters
 
@@ -85,17 +85,15 @@ def clipping_misset(
     numbers = {"share": share, "usual": p50, "threshold": usual, "ratio": p50 / usual if usual else 0.0, "p95": p95, "p99": p99}
     span = (int(recent.steps[0]), int(recent.steps[-1]))
     if share > often:
-        yield Evidence(numbers, steps=span, say="always", severity=_severity(run, recent, share, chronic))
+        yield Evidence(numbers, steps=span, say="always", severity=_severity(run, share, chronic))
     elif share == 0 and len(norm) >= 100:
         yield from _idle(norm, numbers, span)
 
 
-def _severity(run: Run, norm: Series, share: float, chronic: float) -> Severity:
-    """A constant shrink cancels in Adam; it harms plain SGD, and any optimizer when norms vary by more than their mean."""
-    varies = float(np.std(norm.values)) > float(np.mean(norm.values))
-    harmful = regime.adam_like(run) is False or varies
-    stuck = _does_not_fall(run)
-    return Severity.WARNING if share > chronic and harmful and stuck else Severity.INFO
+def _severity(run: Run, share: float, chronic: float) -> Severity:
+    """Adam and kin divide by the size of the gradient, so a shrink cancels; plain SGD takes shorter steps."""
+    harmful = regime.adam_like(run) is False and not regime.reinforcement(run)
+    return Severity.WARNING if share > chronic and harmful and _does_not_fall(run) else Severity.INFO
 
 
 def _does_not_fall(run: Run) -> bool:

@@ -3,8 +3,8 @@
 ## What it sees
 
 The shares of wall time by phase: evaluation above 20 %, checkpoints or logging above 5 %, our own observation above 1 %. A
-warning needs evaluation above 50 % or the others above 20 %, in a run of at least a minute (or an evaluation every few
-steps); in short runs, where one evaluation weighs much, it is a remark.
+warning needs evaluation above 50 % or the others above 20 %. It speaks of runs of at least a minute, and of shorter ones only
+when they evaluate every few steps: in a short run one evaluation, or the set-up of the observer, weighs much by nature.
 
 ## Why it matters
 
@@ -60,9 +60,9 @@ def overhead_share(
     too_often = evaluations >= 20 and span[1] - span[0] < often * evaluations
     for phase, (limit, grave) in LIMITS.items():
         part = facts.number(shares.get(phase), 0.0)
-        if limit < part <= 1:
-            grown = seconds >= least_s or (phase == "eval" and too_often)
-            severity = Severity.WARNING if part > grave and grown else Severity.INFO
+        told = seconds >= least_s or (phase == "eval" and too_often)
+        if told and limit < part <= 1:
+            severity = Severity.WARNING if part > grave else Severity.INFO
             yield Evidence(
                 {"share": part, "what": WORDS[phase], "limit": limit}, (phase,), None, "", severity, None, None, FIXES[phase]
             )
