@@ -1,4 +1,4 @@
-"""`traindx replay CAPSULE TARGET`"""
+"""`traindx replay CAPSULE [TARGET]`"""
 
 from __future__ import annotations
 
@@ -10,47 +10,101 @@ from typing import Any
 import rich_click as click
 
 from traindx.cli import options
+from traindx.errors import UsageError
 from traindx.report.words import safe
 
 
-@click.command("replay")
+_CONTEXT = {"allow_interspersed_args": True, "ignore_unknown_options": False}
+
+
+@click.command("replay", context_settings=_CONTEXT)
 @click.argument("capsule", metavar="CAPSULE", type=click.Path(path_type=Path))
-@click.argument("target", metavar="TARGET")
+@click.argument("target", metavar="[TARGET [ARGS]...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--fp32", is_flag=True, help="Leave autocast off: is precision to blame?")
 @click.option("--lr-scale", type=float, default=None, metavar="F", help="Make the update too, with F times the learning rate.")
-@click.option("--other-batch", type=int, default=None, metavar="K", help="Batch K of the task instead of the capsule's.")
+@click.option(
+    "--other-batch", type=int, default=None, metavar="K", help="Batch K of the script or task instead of the capsule's."
+)
+@click.option(
+    "--reproducer",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="FILE.py",
+    help="Write the step as a script of its own, with its tensors beside it.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Run the recorded script without asking.")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
 @click.option("--no-color", is_flag=True)
 @click.option("--debug", is_flag=True, hidden=True)
 def command(
     capsule: Path,
-    target: str,
+    target: tuple[str, ...],
     fp32: bool,
     lr_scale: float | None,
     other_batch: int | None,
+    reproducer: Path | None,
+    yes: bool,
     format_: str,
     no_color: bool,
     debug: bool,
 ) -> int:
-    """Make the step of a capsule again and name its first non-finite operation. TARGET is a task factory, run as you.
+    """Make the step of a capsule again and name its first non-finite operation.
 
-    Example:  traindx replay runs/exp1/capsules/capsule-000000042-000 train.py:make_task --fp32
+    Without TARGET the recorded script is shown and, after your yes, launched again up to its second step, into which the
+    capsule's weights, optimizer, random numbers and batch are put. TARGET may also be a script with its arguments (after
+    `--` when they begin with a dash), or a task factory. All of them run as you.
+
+    Example:  traindx replay runs/exp1/capsules/capsule-000000042-000 --fp32
+
+    Example:  traindx replay runs/exp1/capsules/capsule-000000042-000 train.py:make_task
     """
-    from traindx.forensics.replay import replay
+    if other_batch is not None and other_batch < 0:
+        raise UsageError(f"--other-batch counts from 0; got {other_batch}")
+    variants: dict[str, Any] = {"fp32": fp32, "lr_scale": lr_scale, "other_batch": other_batch}
+    variants["reproducer"] = str(reproducer.absolute()) if reproducer else None
+    if target and _is_task(target):
+        from traindx.forensics.replay import replay
 
-    found = replay(capsule, target, fp32=fp32, lr_scale=lr_scale, other_batch=other_batch)
+        found = replay(capsule, target[0], **variants)
+    else:
+        from traindx.forensics.command import given, recorded, relaunch
+
+        chosen = given(target) if target else recorded(capsule)
+        if not target:
+            _agreed(chosen, yes)
+        found = relaunch(capsule, chosen, **variants)
     if format_ == "json":
         sys.stdout.write(json.dumps({"schema": "traindx.replay/1", **found}, indent=2) + "\n")
         return 0
     screen = options.console(no_color=no_color)
     for line in _lines(found):
-        screen.print(safe(line), highlight=False)
+        screen.print(safe(line), highlight=False, markup=False)
     return 0
+
+
+def _is_task(target: tuple[str, ...]) -> bool:
+    return len(target) == 1 and target[0] != "-m" and ":" in target[0] and not Path(target[0]).exists()
+
+
+def _agreed(chosen: Any, yes: bool) -> None:
+    """Show what would run; go on only with a yes."""
+    sys.stderr.write(f"traindx: the capsule was recorded from\n  {safe(str(chosen))}\n")
+    for warning in chosen.warnings:
+        sys.stderr.write(f"  note: {warning}\n")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("running the recorded script needs your word: --yes, after a look at the line above")
+    sys.stderr.write("  It will run up to its second step; what it writes until then, it writes again.\n")
+    if not click.confirm("Run it?", err=True):
+        raise UsageError("not run")
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
     head = f"step {found['step']}, {found['precision']}, batch: {found['batch']}"
     lines = [f"{head}: {'loss and gradients are finite' if found['finite'] else 'not finite'}"]
+    if found["finite"] and "loss" in found:
+        lines[0] += f" (loss {found['loss']:.6g})"
     origin = found["origin"] or next(iter(found["origins"]), None)
     if origin and not found["finite"]:
         sure = "" if origin["proven"] else "probably "
@@ -61,6 +115,10 @@ def _lines(found: dict[str, Any]) -> list[str]:
     if "after" in found:
         after = found["after"]
         lines.append(f"after the update with {after['lr_scale']:g} × the learning rate the loss is {after['loss']:.6g}")
+    if found.get("reproducer"):
+        lines.append(f"the step as a script of its own: {found['reproducer']}")
+    if found.get("reproducer_failed"):
+        lines.append(f"no reproducer: {found['reproducer_failed']}")
     if "error" in found:
         lines.append(f"the step failed: {found['error']}")
     return lines

@@ -96,7 +96,7 @@ def advise(origin: Origin, *, bad_batch: bool = False, bad_weights: bool = False
 
 def _numbers(o: Origin) -> dict[str, object]:
     lows = [x.low for x in o.operands if math.isfinite(x.low)]
-    highs = [abs(v) for x in o.operands for v in (x.low, x.high) if math.isfinite(v)]
+    highs = [abs(v) for x in o.operands for v in (x.low, x.high, x.smallest) if math.isfinite(v)]
     small = [x.smallest for x in o.operands[-1:] if math.isfinite(x.smallest)]
     return {
         "low": min(lows, default=float("nan")),
@@ -120,7 +120,7 @@ def _outgrew_single(o: Origin) -> bool:
 
 
 def _top(o: Origin) -> float:
-    return max((abs(v) for x in o.operands for v in (x.low, x.high) if math.isfinite(v)), default=0.0)
+    return max((abs(v) for x in o.operands for v in (x.low, x.high, x.smallest) if math.isfinite(v)), default=0.0)
 
 
 def _outgrew_half(o: Origin) -> bool:

@@ -175,7 +175,7 @@ def step_of(moment: Moment, params: Sequence[Tensor], whole: bool = False) -> Ca
             p.grad = None
         for thing in moment.happened:
             if thing.output is not None:
-                _again(thing, made, whole)
+                again(thing, made, whole)
         loss = made.get(id(root))
         if loss is None:
             raise CannotReplay(moment.untaped or "the loss was not made from the model's output by calls we saw")
@@ -186,14 +186,15 @@ def step_of(moment: Moment, params: Sequence[Tensor], whole: bool = False) -> Ca
     return run
 
 
-def _again(thing: Called | Taped, made: dict[int, Tensor], whole: bool) -> None:
+def again(thing: Called | Taped, made: dict[int, Tensor], whole: bool) -> None:
     """Make one forward or one call of the loss again, in the state of then, and note what stands for what."""
     cast: Any = nullcontext()
     if thing.autocast and not whole:
         cast = torch.autocast(thing.autocast[0], dtype=thing.autocast[1])
     func: Any = thing.model if isinstance(thing, Called) else thing.func
     if isinstance(thing, Called):
-        torch.set_rng_state(thing.random)
+        if thing.random is not None:
+            torch.set_rng_state(thing.random)
         if thing.model.training is not thing.training:
             thing.model.train(thing.training)
     with cast, torch.set_grad_enabled(isinstance(thing, Called) or thing.grad):

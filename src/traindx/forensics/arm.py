@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from traindx.forensics import command
 from traindx.forensics.again import SECONDS, investigate
 from traindx.forensics.capsule import Capsule, NotSaved, save
 from traindx.forensics.guard import SkipGuard
@@ -33,7 +34,11 @@ def arm(recorder: Any, *, seconds: float = SECONDS, capture_batch: bool = False)
 
     A record on disk gets a capsule of the state too; the batch goes into it only with `capture_batch`.
     """
-    witness = Witness(busy=lambda: bool(recorder.busy), batches=capture_batch)
+
+    def spend(seconds: float) -> None:
+        recorder.spent_s += seconds
+
+    witness = Witness(busy=lambda: bool(recorder.busy), batches=capture_batch, spend=spend)
     recorder.add(witness)
     recorder.add(Graphs(None if recorder.governor.budget is None else SHARE))
     rows: deque[Any] = deque(maxlen=LAST_STEPS)
@@ -62,7 +67,9 @@ def arm(recorder: Any, *, seconds: float = SECONDS, capture_batch: bool = False)
 
 
 def _keep(scene: Scene, witness: Witness, rows: list[Any], folder: Path, found: dict[str, Any]) -> None:
-    capsule = Capsule(scene.step, _state(scene, witness), witness.batch, _about(witness.moment, found))
+    batch, what = witness.kept()
+    about = {**_about(witness.moment, found), **command.about(scene.facts), "batch_is": what}
+    capsule = Capsule(scene.step, _state(scene, witness), batch, about)
     capsule.signals = [[step, {k: v for k, v in row.items() if isinstance(v, float)}] for step, row in rows]
     try:
         path = save(capsule, folder)
@@ -75,7 +82,7 @@ def _keep(scene: Scene, witness: Witness, rows: list[Any], folder: Path, found: 
 def _state(scene: Scene, witness: Witness) -> dict[str, Any]:
     """Weights, buffers, optimizers and whatever else has a state, random states, modes."""
     calls = [c for c in witness.moment.happened if isinstance(c, Called)]
-    torch_state = calls[0].random if calls else torch.get_rng_state()
+    torch_state = calls[0].random if calls and calls[0].random is not None else torch.get_rng_state()
     model = scene.model
     return {
         "models": [dict(m.state_dict()) for m in scene.models],

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from traindx.errors import UsageError
 from traindx.forensics import capsule as capsules
+from traindx.forensics import reproducer as reproducers
 from traindx.forensics.again import told
 from traindx.forensics.tensors import finite
 from traindx.forensics.trace import explain
@@ -29,13 +30,14 @@ def replay(
     fp32: bool = False,
     lr_scale: float | None = None,
     other_batch: int | None = None,
+    reproducer: str | Path | None = None,
     seconds: float = 60.0,
 ) -> dict[str, Any]:
     """What happens when the step of `capsule` is made again with the model and loss of `task`.
 
     `fp32` leaves autocast off, `lr_scale` makes the update too, with a learning rate times that, and says whether the next
     loss is finite, `other_batch` takes batch K of the task's data instead of the capsule's. Together they tell precision, step
-    size and data apart. Random states are put back afterwards.
+    size and data apart; `reproducer` writes the step as a stand-alone script. Random states are put back afterwards.
     """
     held = capsules.load(Path(capsule))
     chosen = task_from(task) if isinstance(task, str) else task
@@ -44,12 +46,14 @@ def replay(
         batch = _batch(held, chosen, other_batch)
         step = _step(held, chosen, batch, fp32)
         trace = explain(step, [chosen.model], seconds=seconds)
-        out: dict[str, Any] = {"step": held.step, "finite": trace.finite, "precision": "fp32" if fp32 else _precision(held)}
+        out: dict[str, Any] = {"step": held.step, "finite": trace.finite, "precision": "fp32" if fp32 else precision_of(held)}
         out["batch"] = "the capsule's" if other_batch is None else f"number {other_batch} of the task"
         out["origins"] = [told(o, size_of(batch), {}) for o in trace.origins[:20]]
         out["origin"] = next((o for o in out["origins"] if o["proven"]), None)
         if trace.error:
             out["error"] = trace.error
+        if reproducer is not None:
+            _reproduce(held, chosen, batch, fp32, Path(reproducer), out)
         if lr_scale is not None:
             out["after"] = _after(held, chosen, batch, step, lr_scale)
     return out
@@ -80,17 +84,18 @@ def _batch(held: capsules.Capsule, task: Task, other: int | None) -> Any:
     return held.batch
 
 
-def _precision(held: capsules.Capsule) -> str:
+def precision_of(held: capsules.Capsule) -> str:
+    """The precision the step of a capsule was made in."""
     return str(held.about.get("autocast") or "fp32")
 
 
 def _step(held: capsules.Capsule, task: Task, batch: Any, fp32: bool) -> Callable[[], list[Tensor]]:
     kinds = {"float16": torch.float16, "bfloat16": torch.bfloat16}
-    kind = None if fp32 else kinds.get(_precision(held))
+    kind = None if fp32 else kinds.get(precision_of(held))
     device = torch.device(task.device or "cpu").type
 
     def run() -> list[Tensor]:
-        _random(held)
+        set_random(held)
         params = [p for p in task.model.parameters() if p.requires_grad]
         for p in params:
             p.grad = None
@@ -102,7 +107,8 @@ def _step(held: capsules.Capsule, task: Task, batch: Any, fp32: bool) -> Callabl
     return run
 
 
-def _random(held: capsules.Capsule) -> None:
+def set_random(held: capsules.Capsule) -> None:
+    """Put every generator into the state the capsule holds."""
     states = held.state.get("random")
     if not isinstance(states, dict):
         return
@@ -113,6 +119,25 @@ def _random(held: capsules.Capsule) -> None:
     numpy = states.get("numpy")
     if isinstance(numpy, tuple) and len(numpy) == 5 and isinstance(numpy[1], Tensor):
         np.random.set_state((numpy[0], numpy[1].numpy().astype(np.uint32), *numpy[2:]))  # noqa: NPY002 the script's own generator
+
+
+def _reproduce(held: capsules.Capsule, task: Task, batch: Any, fp32: bool, target: Path, out: dict[str, Any]) -> None:
+    set_random(held)
+    kinds = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+    kind = None if fp32 else kinds.get(precision_of(held))
+
+    def forward() -> Tensor:
+        with (
+            torch.enable_grad(),
+            torch.autocast(torch.device(task.device or "cpu").type, dtype=kind) if kind else nullcontext(),
+        ):
+            return task.loss_of(task.model, batch)
+
+    try:
+        written = reproducers.write(forward, dict(task.model.named_parameters()), torch.get_rng_state(), target, out)
+        out["reproducer"] = str(written)
+    except reproducers.CannotExport as why:
+        out["reproducer_failed"] = str(why)
 
 
 def _after(held: capsules.Capsule, task: Task, batch: Any, step: Callable[[], list[Tensor]], scale: float) -> dict[str, Any]:

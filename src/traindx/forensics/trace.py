@@ -12,7 +12,7 @@ import time
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,6 +76,7 @@ class Trace:
     """What one traced run of the step showed."""
 
     origins: list[Origin] = field(default_factory=list)
+    broke: list[int] = field(default_factory=list)  # running numbers of all origins
     finite: bool = True  # loss and gradients
     loss_finite: bool = True
     bad_inputs: bool = False  # something was non-finite before the first operation
@@ -93,9 +94,17 @@ class TimeIsUp(Exception):
 class Tracer(TorchDispatchMode):
     """Runs every operation, notes the origins, and replaces the outputs of `patched` calls by finite numbers."""
 
-    def __init__(self, names: dict[int, str], patched: frozenset[int] = frozenset(), deadline: float = float("inf")) -> None:
+    def __init__(
+        self,
+        names: dict[int, str],
+        patched: frozenset[int] = frozenset(),
+        deadline: float = float("inf"),
+        light: bool = False,
+    ) -> None:
         super().__init__()
         self.names = names  # id of a module → its path
+        self.light = light  # note which calls are origins and nothing about them
+        self.broke: list[int] = []
         self.stack: list[str] = []
         self.numbers: list[int] = []  # autograd numbers at which the running module changed …
         self.running: list[str] = []  # … and to which
@@ -120,15 +129,18 @@ class Tracer(TorchDispatchMode):
         out = func(*args, **kwargs)
         if _NOT_ARITHMETIC.match(name):
             return out
-        self._form(name, args, out)
+        if not self.light:
+            self._form(name, args, out)
         bad = [t for t in tensors_in(out) if not finite(t)]
         if not bad:
             return out
         was = before if before is not None else health((args, kwargs))
         # an infinity is born of finite inputs, a NaN of inputs without NaN: softmax over an all -inf row, inf - inf, 0 · inf
         born = was == "finite" or (was == "infinite" and any(has_nan(t) for t in bad))
-        if born and len(self.origins) < MOST_ORIGINS:
-            self.origins.append(self._origin(name, args, kwargs, bad[0], call, in_place))
+        if born and len(self.broke) < MOST_ORIGINS:
+            self.broke.append(call)
+            if not self.light:
+                self.origins.append(self._origin(name, args, kwargs, bad[0], call, in_place))
         elif was == "nan":
             self.saw_bad_input = True
         self._repair(born and call in self.patched, bad)
@@ -232,15 +244,21 @@ def paths(models: Sequence[nn.Module]) -> dict[int, str]:
 
 
 def trace(
-    step: Step, models: Sequence[nn.Module] = (), *, patched: frozenset[int] = frozenset(), seconds: float = 10.0
+    step: Step,
+    models: Sequence[nn.Module] = (),
+    *,
+    patched: frozenset[int] = frozenset(),
+    seconds: float = 10.0,
+    light: bool = False,
 ) -> Trace:
-    """Run the step once under the tracer."""
+    """Run the step once under the tracer; `light` gives the numbers of the calls that broke and not their places."""
     names = paths(models)
     began = time.monotonic()
-    tracer = Tracer(names, patched, began + seconds)
+    tracer = Tracer(names, patched, began + seconds, light)
     result = Trace()
+    places = nullcontext() if light else torch.autograd.set_detect_anomaly(True, check_nan=False)
     try:
-        with torch.autograd.set_detect_anomaly(True, check_nan=False), tracer.modules(), tracer:
+        with places, nullcontext() if light else tracer.modules(), tracer:
             ends = step()
         result.loss_finite = finite(ends[0])
         result.finite = all(finite(t) for t in ends)
@@ -251,7 +269,7 @@ def trace(
     ) as error:  # the step may fail in its own way (e.g. a BCE input that is NaN); what was seen until then counts
         result.error = f"{type(error).__name__}: {error}"
         result.finite = result.loss_finite = False
-    result.origins, result.forms = tracer.origins, tracer.forms
+    result.origins, result.forms, result.broke = tracer.origins, tracer.forms, tracer.broke
     result.calls, result.bad_inputs = tracer.calls, tracer.saw_bad_input
     result.seconds = time.monotonic() - began
     return result
@@ -269,7 +287,7 @@ def explain(step: Step, models: Sequence[nn.Module] = (), *, seconds: float = 10
 
     def again(calls: frozenset[int]) -> Trace | None:
         left = began + seconds - time.monotonic()
-        return trace(step, models, patched=calls, seconds=left) if left > 0 else None
+        return trace(step, patched=calls, seconds=left, light=True) if left > 0 else None
 
     def heals(calls: frozenset[int]) -> bool:
         made = again(calls)
@@ -296,7 +314,7 @@ def _enough(again: Callable[[frozenset[int]], Trace | None], origins: Sequence[O
                 return frozenset()
             if made.finite:
                 return calls
-            new = frozenset(o.call for o in made.origins) - calls
+            new = frozenset(made.broke) - calls
             if not new:
                 break
             calls |= new

@@ -7,8 +7,10 @@ autocast, and a tape of the few torch calls between the model's exit and `backwa
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from traindx.forensics.places import user_line
 from traindx.forensics.tensors import tensors_in
@@ -24,7 +26,11 @@ from traindx.probe import VAL, Forward, Probe, Reading, Scene
 
 MOST_FORWARDS, MOST_CALLS = 256, 2000
 _BESIDE = f"{os.sep}torch{os.sep}optim{os.sep}"
+MODE_S = 3e-6  # of a taped call that its own clock cannot see: torch's detour through the mode
 Autocast = tuple[str, torch.dtype] | None
+clock = time.perf_counter
+_modes, _mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
+_random_state = torch.default_generator.get_state
 
 
 @dataclass
@@ -35,7 +41,7 @@ class Called:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     versions: tuple[int, ...]
-    random: Tensor
+    random: Tensor | None  # None: it draws no random numbers
     autocast: Autocast
     training: bool
     file: str
@@ -70,10 +76,11 @@ class Moment:
 class Tape(TorchFunctionMode):
     """Writes down every torch call of the user's and lets it pass."""
 
-    def __init__(self, moment: Moment, busy: Callable[[], bool]) -> None:
+    def __init__(self, moment: Moment, busy: Callable[[], bool], spend: Callable[[float], None]) -> None:
         super().__init__()
         self.moment: Moment | None = moment  # None: closed, lets everything pass
         self.busy = busy  # whether it is traindx itself that calls
+        self.spend = spend
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         try:
@@ -88,6 +95,7 @@ class Tape(TorchFunctionMode):
         caller = sys._getframe(1)
         if _BESIDE in caller.f_code.co_filename or getattr(func, "__self__", None) is Tensor.grad:
             return out  # clearing gradients is no part of the loss, and old gradients must go when they are cleared
+        begun = clock()
         if len(moment.happened) >= MOST_CALLS:
             moment.overflow = True
         else:
@@ -95,19 +103,27 @@ class Tape(TorchFunctionMode):
             moment.happened.append(
                 Taped(func, args, kwargs or {}, () if writes else out, _autocast(), torch.is_grad_enabled(), file, line)
             )
+        self.spend(clock() - begun + MODE_S)
         return out
 
 
 class Witness(Probe):
     """Keeps the moment; forgets it when the update is made."""
 
-    def __init__(self, busy: Callable[[], bool] = lambda: False, batches: bool = False) -> None:
+    def __init__(
+        self,
+        busy: Callable[[], bool] = lambda: False,
+        batches: bool = False,
+        spend: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
         self.moment = Moment()
         self.batch: Any = None  # the latest of the loader, when it is wanted
         self._batches = batches
         self._others: dict[str, list[weakref.ref[Any]]] = {"schedulers": [], "scalers": []}
         self.on = True
-        self._busy = busy
+        self._busy, self._spend = busy, spend
+        self._draws: dict[int, bool] = {}  # model → whether its forward draws random numbers, as full steps have shown
+        self._lines: dict[int, tuple[str, int]] = {}  # model → where it was called on the latest full step
         self._tape: Tape | None = None
         self._paused = False
         self._forwards = 0
@@ -120,6 +136,13 @@ class Witness(Probe):
     def on_built(self, scene: Scene, kind: str, thing: Any) -> None:
         if f"{kind}s" in self._others:
             self._others[f"{kind}s"].append(weakref.ref(thing))
+
+    def kept(self) -> tuple[Any, str]:
+        """The batch to keep and what it is: the loader's, or the model's inputs where no loader gave it; None when unwanted."""
+        if not self._batches or self.batch is not None:
+            return self.batch, "loader"
+        first = next((c for c in self.moment.happened if isinstance(c, Called)), None)
+        return (None, "") if first is None else ([list(first.args), dict(first.kwargs)], "inputs")
 
     def others(self) -> dict[str, list[Any]]:
         """Schedulers and scalers that are still alive."""
@@ -135,9 +158,15 @@ class Witness(Probe):
             self.moment.overflow = True
             return
         self._forwards += 1
-        versions = tuple(t._version for t in tensors_in((args, kwargs)) if not t.is_inference())
-        file, line, _ = user_line(sys._getframe(1))
-        called = Called(model, args, kwargs, versions, torch.get_rng_state(), scene.autocast, model.training, file, line)
+        key = id(model)
+        if scene.full or key not in self._lines:
+            self._lines[key] = user_line(sys._getframe(1))[:2]
+        if len(args) == 1 and not kwargs and type(args[0]) is Tensor and not args[0].is_inference():
+            versions: tuple[int, ...] = (args[0]._version,)
+        else:
+            versions = tuple(t._version for t in tensors_in((args, kwargs)) if not t.is_inference())
+        random = _random_state() if scene.full or self._draws.get(key, True) else None
+        called = Called(model, args, kwargs, versions, random, scene.autocast, model.training, *self._lines[key])
         self.moment.happened.append(called)
 
     def on_forward(self, scene: Scene, forward: Forward) -> Reading | None:
@@ -145,6 +174,8 @@ class Witness(Probe):
         last = happened[-1] if happened else None
         if not isinstance(last, Called) or last.model is not forward.model or last.output is not None:
             return None
+        if scene.full and last.random is not None and not self._draws.get(id(forward.model)):
+            self._draws[id(forward.model)] = _bytes(last.random) != _bytes(_random_state())
         if not forward.grad or forward.phase == VAL:
             happened.pop()  # a validation, or a target nobody goes back through: a number like any other
             if any(isinstance(thing, Called) for thing in happened):
@@ -197,7 +228,8 @@ class Witness(Probe):
 
     def forget(self) -> None:
         """Let go of every reference."""
-        self.moment = Moment()
+        if self.moment.happened or self.moment.root is not None or self.moment.overflow:
+            self.moment = Moment()
         self._forwards = 0
 
     # -- the tape
@@ -206,7 +238,7 @@ class Witness(Probe):
         if torch._C._len_torch_function_stack():
             self.moment.untaped = "another torch function mode was active around the loss"
             return
-        self._tape = Tape(self.moment, self._busy)
+        self._tape = Tape(self.moment, self._busy, self._spend)
         _push_mode(self._tape)
 
     def _stop(self) -> None:
@@ -219,8 +251,12 @@ class Witness(Probe):
         if tape is None:
             return
         tape.moment = None
-        stack = _get_current_function_mode_stack()
-        if not any(mode is tape for mode in stack):
+        depth = _modes()
+        if depth == 1 and _mode_at(0) is tape:  # as good as always
+            self._tape = None
+            _pop_mode()
+            return
+        if not any(_mode_at(i) is tape for i in range(depth)):
             return
         self._tape = None
         above = []
@@ -228,6 +264,11 @@ class Witness(Probe):
             above.append(top)
         for mode in reversed(above):
             _push_mode(mode)
+
+
+def _bytes(state: Tensor) -> bytes:
+    """A random state, to compare it without a dispatch."""
+    return ctypes.string_at(state.data_ptr(), state.numel())
 
 
 def _autocast() -> Autocast:
