@@ -89,7 +89,7 @@ def test_a_spike_of_one_step_survives_the_thinning(tmp_path: Path) -> None:
 
     values = np.ones(100_000)
     values[54_321] = 9.0
-    from traindx.report.charts import thin
+    from traindx.report.thinning import thin
 
     steps, kept = thin(np.arange(100_000), values, 500)
     assert 9.0 in kept and 54_321 in steps

@@ -24,8 +24,7 @@ from traindx.dashboard.guard import Guard
 from traindx.dashboard.library import Library
 from traindx.diagnosis.compare import compare
 from traindx.report import json as json_
-from traindx.report.charts import blocks, thin
-from traindx.report.explore import numbers
+from traindx.report.thinning import blocks, numbers, thin
 from traindx.report.words import safe
 from traindx.rule import catalogue
 from traindx.run import Matrix, Series

@@ -1,6 +1,7 @@
-"""Pictures as inline SVG: lines with a marked region and a healthy band, heat maps, bars, sparklines.
+"""Lines over steps as inline SVG: the offending steps marked, the healthy band drawn, the forecast as a fan.
 
 No scripts and no colours in them: colours come from the page's style sheet, so that light, dark and print share one picture.
+The drawing is stretched to the place it gets; ticks and labels are text beside it, so they keep their size on a phone.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from html import escape
 
 import numpy as np
 
+from traindx.report.thinning import smooth, thin
 from traindx.report.words import number, safe
-from traindx.run import Floats, Ints, Matrix, Series
+from traindx.run import Floats, Ints, Series
 
-POINTS = 700  # what 700 pixels can show; minima and maxima survive the thinning
+NOISY = 200  # from so many points on, a curve also gets a smoothed line
+TAIL = 0.4  # a curve that is finite over less than this share of its steps is cut behind its end
+W, H = 1000.0, 1000.0  # the drawing's own units; it is stretched
 
 
 @dataclass(frozen=True)
@@ -25,110 +29,91 @@ class Trace:
     name: str
     steps: Ints
     values: Floats
-    kind: str = "a"  # style class: a, b, c … muted
+    kind: str = "a"  # style class: a, b, c, d, muted
+
+
+@dataclass(frozen=True)
+class Fan:
+    """What lies ahead: from the last point to (`lo`, `middle`, `hi`) at `step`; or a spread around a line."""
+
+    step: int
+    lo: float
+    middle: float
+    hi: float
+    name: str = "forecast"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A filled range around lines: quantiles, or smallest to largest."""
+
+    steps: Ints
+    lo: Floats
+    hi: Floats
+    kind: str = "a"
 
 
 def trace(name: str, series: Series, kind: str = "a") -> Trace:
     return Trace(name, series.steps, series.values, kind)
 
 
-def thin(steps: Ints, values: Floats, most: int = POINTS) -> tuple[Ints, Floats]:
-    """At most `most` points that look the same: a one-step spike stays visible."""
-    if len(values) <= most:
-        return steps, values
-    from tsdownsample import MinMaxLTTBDownsampler
-
-    finite = np.where(
-        np.isfinite(values), values, np.nanmedian(values[np.isfinite(values)]) if np.isfinite(values).any() else 0.0
-    )
-    keep = MinMaxLTTBDownsampler().downsample(steps.astype(np.float64), finite, n_out=most).astype(np.int64)
-    broken = np.flatnonzero(~np.isfinite(values))[:50]
-    keep = np.union1d(keep, broken)
-    return steps[keep], values[keep]
-
-
 def line_chart(
     traces: Sequence[Trace],
     *,
     title: str,
-    width: int = 720,
     height: int = 220,
     shade: tuple[int, int] | None = None,
+    shade_name: str = "",
+    shade_kind: str = "critical",
     band: tuple[float, float] | None = None,
     band_name: str = "healthy",
     log: bool | None = None,
-    mark: int | None = None,
+    mark: tuple[int, str] | None = None,
+    fan: Fan | None = None,
+    spreads: Sequence[Spread] = (),
+    note: str = "",
 ) -> str:
-    """Lines over steps; `shade` marks the offending steps, `band` the healthy range, `mark` a single step."""
+    """Lines over steps; `shade` marks the offending steps, `band` the healthy range, `mark` a single step with its name."""
     traces = [t for t in traces if len(t.steps)]
     if not traces:
         return ""
-    frame = _Frame.around(traces, width, height, band, log)
-    parts = [_open(width, height, title)]
+    traces, note = _cut(traces, note)
+    frame = _Frame.around(traces, spreads, band, log, fan)
+    parts = []
     if band is not None:
         parts.append(_band(frame, band, band_name))
     if shade is not None:
-        parts.append(_shade(frame, shade))
+        parts.append(_shade(frame, shade, shade_name, shade_kind))
     parts += _axes(frame)
+    parts += [_spread(frame, s) for s in spreads]
     parts += [_path(frame, t) for t in traces]
+    if fan is not None:
+        parts.append(_fan(frame, fan, traces[0]))
     if mark is not None:
-        x = frame.x(mark)
-        parts.append(f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{frame.top}" y2="{frame.bottom}"/>')
-    parts += _legend(frame, traces)
-    return "".join(parts) + "</svg>"
+        parts.append(_mark(frame, *mark))
+    drawn = "".join(svg for svg, _ in parts)
+    words = "".join(html for _, html in parts)
+    label = escape(f"{safe(title, 120)}. {_said(traces)}")
+    return (
+        f'<figure class="chart"><figcaption><b>{escape(safe(title, 200))}</b>{_legend(traces)}'
+        f"{f'<span class=soft>{escape(safe(note, 200))}</span>' if note else ''}</figcaption>"
+        f'<div class="plotbox" style="height:{height}px" role="img" aria-label="{label}"><div class="inner">'
+        f'<svg viewBox="0 0 {W:.0f} {H:.0f}" preserveAspectRatio="none" aria-hidden="true">{drawn}</svg>{words}</div></div></figure>'
+    )
 
 
-def heat_map(
-    matrix: Matrix, *, title: str, width: int = 720, rows: int = 40, columns: int = 90, log: bool = True, unit: str = ""
-) -> str:
-    """Layers over steps: each cell the (log) median of its block. Grey is "not read", crosses are not finite."""
-    if not len(matrix) or not matrix.names:
-        return ""
-    names, table, steps = blocks(matrix, rows, columns)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shown = np.log10(np.where(table > 0, table, np.nan)) if log else table
-    finite = shown[np.isfinite(shown)]
-    lo, hi = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    left, top, cell_h = 190, 26, 14
-    cell_w = (width - left - 20) / max(len(steps), 1)
-    height = top + cell_h * len(names) + 46
-    parts = [_open(width, height, title)]
-    for i, name in enumerate(names):
-        y = top + i * cell_h
-        label = safe(name, 200)
-        short = label if len(label) <= 26 else "…" + label[-25:]
-        parts.append(
-            f'<text class="tick" x="{left - 6}" y="{y + 11}" text-anchor="end"><title>{escape(label)}</title>{escape(short)}</text>'
-        )
-        for j in range(len(steps)):
-            parts.append(_cell(left + j * cell_w, y, cell_w, cell_h, table[i, j], shown[i, j], lo, hi, steps[j]))
-    parts.append(_scale(left, top + cell_h * len(names) + 8, lo, hi, log, unit))
-    for j in (0, len(steps) - 1):
-        x = left + (j + 0.5) * cell_w
-        parts.append(
-            f'<text class="tick" x="{x:.0f}" y="{top + cell_h * len(names) + 16}" text-anchor="middle">{steps[j]}</text>'
-        )
-    return "".join(parts) + "</svg>"
-
-
-def bars(labels: Sequence[str], values: Sequence[float], *, title: str, width: int = 720, share: bool = False) -> str:
-    """Horizontal bars with their numbers."""
-    if not labels:
-        return ""
-    top, row = 26, 20
-    height = top + row * len(labels) + 8
-    most = max((v for v in values if math.isfinite(v)), default=0.0) or 1.0
-    parts = [_open(width, height, title)]
-    for i, (label, value) in enumerate(zip(labels, values, strict=True)):
-        y = top + i * row
-        long = 0.0 if not math.isfinite(value) else max(0.0, value) / most * (width - 330)
-        text = f"{value:.1%}" if share else number(value)
-        parts.append(
-            f'<text class="tick" x="184" y="{y + 13}" text-anchor="end">{escape(safe(label, 40))}</text>'
-            f'<rect class="bar" x="190" y="{y + 3}" width="{long:.1f}" height="12" rx="2"/>'
-            f'<text class="tick" x="{198 + long:.1f}" y="{y + 13}">{escape(text)}</text>'
-        )
-    return "".join(parts) + "</svg>"
+def _cut(traces: list[Trace], note: str) -> tuple[list[Trace], str]:
+    """Without the long tail of a run in which nothing is finite any more: the steps before it are what one wants to see."""
+    begin, end = min(int(t.steps[0]) for t in traces), max(int(t.steps[-1]) for t in traces)
+    ends = [int(t.steps[np.flatnonzero(np.isfinite(t.values))[-1]]) for t in traces if np.isfinite(t.values).any()]
+    last = max(ends, default=end)
+    if last - begin > TAIL * (end - begin):
+        return traces, note
+    until = last + max(5, (last - begin) // 3)
+    kept = [Trace(t.name, t.steps[t.steps <= until], t.values[t.steps <= until], t.kind) for t in traces]
+    return [t for t in kept if len(t.steps)], "; ".join(
+        w for w in (note, f"cut at step {until:,}: nothing finite follows") if w
+    )
 
 
 def sparkline_svg(series: Series, width: int = 120, height: int = 24) -> str:
@@ -138,6 +123,8 @@ def sparkline_svg(series: Series, width: int = 120, height: int = 24) -> str:
     if keep.sum() < 2:
         return ""
     x, y = steps[keep].astype(float), values[keep]
+    if y.min() > 0 and y.max() > 100 * y.min():
+        y = np.log10(y)
     span_x, span_y = (x.max() - x.min()) or 1.0, (y.max() - y.min()) or 1.0
     points = " ".join(
         f"{2 + (a - x.min()) / span_x * (width - 4):.1f},{height - 3 - (b - y.min()) / span_y * (height - 6):.1f}"
@@ -148,10 +135,6 @@ def sparkline_svg(series: Series, width: int = 120, height: int = 24) -> str:
 
 @dataclass(frozen=True)
 class _Frame:
-    left: float
-    right: float
-    top: float
-    bottom: float
     x0: float
     x1: float
     y0: float
@@ -160,158 +143,195 @@ class _Frame:
 
     @classmethod
     def around(
-        cls, traces: Sequence[Trace], width: int, height: int, band: tuple[float, float] | None, log: bool | None
+        cls,
+        traces: Sequence[Trace],
+        spreads: Sequence[Spread],
+        band: tuple[float, float] | None,
+        log: bool | None,
+        fan: Fan | None,
     ) -> _Frame:
-        values = np.concatenate([t.values[np.isfinite(t.values)] for t in traces])
-        steps = np.concatenate([t.steps for t in traces])
+        steps = np.concatenate([t.steps for t in traces]).astype(float)
+        every = [t.values for t in traces] + [e for s in spreads for e in (s.lo, s.hi)]
+        values = np.concatenate([v[np.isfinite(v)] for v in every])
         if not len(values):
             values = np.array([0.0, 1.0])
-        positive = bool((values > 0).all())
-        use_log = positive and (values.max() / values.min() > 100 if log is None else log)
+        use_log = bool((values > 0).all()) and (values.max() / values.min() > 100 if log is None else log)
         lo, hi = float(values.min()), float(values.max())
-        if band is not None and all(map(math.isfinite, band)):
-            lo, hi = min(lo, band[0] if not use_log or band[0] > 0 else lo), max(hi, band[1])
+        extra = [*(band or ()), *((fan.lo, fan.hi) if fan else ())]
+        inside = [v for v in extra if math.isfinite(v) and (v > 0 or not use_log)]
+        lo, hi = min([lo, *inside]), max([hi, *inside])
         if use_log:
             lo, hi = math.log10(lo), math.log10(hi)
-        pad = (hi - lo) * 0.06 or abs(hi) * 0.05 or 0.5
-        return cls(
-            64,
-            width - 14,
-            28,
-            height - 26,
-            float(steps.min()),
-            float(max(steps.max(), steps.min() + 1)),
-            lo - pad,
-            hi + pad,
-            use_log,
-        )
+        pad = (hi - lo) * 0.07 or abs(hi) * 0.05 or 0.5
+        end = max(steps.max(), steps.min() + 1, float(fan.step) if fan else -math.inf)
+        return cls(float(steps.min()), float(end), lo - pad, hi + pad, use_log)
 
     def x(self, step: float) -> float:
-        share = (step - self.x0) / (self.x1 - self.x0)
-        return self.left + min(max(share, 0.0), 1.0) * (self.right - self.left)
+        return min(max((step - self.x0) / (self.x1 - self.x0), 0.0), 1.0) * W
 
     def y(self, value: float) -> float:
-        level = math.log10(value) if self.log and value > 0 else value
-        if self.log and value <= 0:
-            level = self.y0
-        share = (level - self.y0) / (self.y1 - self.y0)
-        return self.bottom - min(max(share, 0.0), 1.0) * (self.bottom - self.top)
+        level = value if not self.log else math.log10(value) if value > 0 else self.y0
+        return H - min(max((level - self.y0) / (self.y1 - self.y0), 0.0), 1.0) * H
 
 
-def _open(width: int, height: int, title: str) -> str:
-    label = escape(safe(title, 200))
-    return (
-        f'<svg class="chart" viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{label}" preserveAspectRatio="xMidYMid meet">'
-        f'<title>{label}</title><text class="title" x="2" y="15">{label}</text>'
-    )
+Part = tuple[str, str]  # what is drawn, what is written
 
 
-def _ticks(lo: float, hi: float, count: int = 4) -> list[float]:
+def ticks(lo: float, hi: float, count: int = 4) -> list[float]:
+    """Round numbers between two bounds."""
     raw = (hi - lo) / count
     if raw <= 0 or not math.isfinite(raw):
         return [lo]
-    unit = 10 ** math.floor(math.log10(raw))
+    unit = 10.0 ** math.floor(math.log10(raw))
     step = next(m * unit for m in (1, 2, 5, 10) if m * unit >= raw * 0.999)
     first = math.ceil(lo / step) * step
     return [first + i * step for i in range(int((hi - first) / step + 1e-9) + 1)]
 
 
-def _axes(f: _Frame) -> list[str]:
-    out = []
-    levels = [t for t in _ticks(f.y0, f.y1) if not f.log or abs(t - round(t)) < 1e-9] or [f.y0, f.y1]
+def tick(value: float) -> str:
+    """A number as it stands at an axis.
+
+    >>> tick(1e10), tick(0.25), tick(2e-05)
+    ('1e10', '0.25', '2e-5')
+    """
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        return f"{value:.4g}"
+    mantissa, _, power = f"{value:.1e}".partition("e")
+    return f"{mantissa.removesuffix('.0')}e{int(power)}"
+
+
+def _axes(f: _Frame) -> list[Part]:
+    out: list[Part] = []
+    levels = ticks(f.y0, f.y1)
+    if f.log:
+        levels = [t for t in levels if abs(t - round(t)) < 1e-9] or [f.y0 + 0.1 * (f.y1 - f.y0), f.y1 - 0.1 * (f.y1 - f.y0)]
     for level in levels:
         value = 10**level if f.log else level
-        y = f.bottom - (level - f.y0) / (f.y1 - f.y0) * (f.bottom - f.top)
-        text = number(0.0 if abs(value) < 1e-12 * max(abs(f.y0), abs(f.y1), 1) and not f.log else value)
+        share = (f.y1 - level) / (f.y1 - f.y0)
+        text = tick(0.0 if abs(value) < 1e-9 * max(abs(f.y0), abs(f.y1)) and not f.log else value)
+        y = share * H
         out.append(
-            f'<line class="grid" x1="{f.left}" x2="{f.right}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            f'<text class="tick" x="{f.left - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
+            (
+                f'<line class="grid" x1="0" x2="{W:.0f}" y1="{y:.0f}" y2="{y:.0f}"/>',
+                f'<span class="ty" style="top:{share:.2%}">{text}</span>',
+            )
         )
-    for step in _ticks(f.x0, f.x1, 6):
-        x = f.x(step)
-        out.append(f'<text class="tick" x="{x:.1f}" y="{f.bottom + 16}" text-anchor="middle">{step:,.0f}</text>')
+    for i, step in enumerate(s for s in ticks(f.x0, f.x1, 5) if s == round(s)):
+        kind = "tx odd" if i % 2 else "tx"
+        out.append(("", f'<span class="{kind}" style="left:{f.x(step) / W:.2%}">{step:,.0f}</span>'))
     return out
 
 
-def _path(f: _Frame, t: Trace) -> str:
+def _path(f: _Frame, t: Trace) -> Part:
+    """The curve; a noisy one also smoothed, and what is not finite as a hatched stretch with its first step."""
     steps, values = thin(t.steps, t.values)
-    commands, pen = [], False
-    crosses = []
+    noisy = len(steps) >= NOISY and t.kind != "muted" and _restless(values)
+    drawn = f'<path class="line {t.kind}{" raw" if noisy else ""}" d="{_commands(f, steps, values)}"/>'
+    if noisy:
+        drawn += f'<path class="line {t.kind}" d="{_commands(f, steps, smooth(values, max(9, len(values) // 35)))}"/>'
+    if len(steps) <= 60:
+        dots = "".join(
+            f"M{f.x(s):.1f} {f.y(v):.1f}h0" for s, v in zip(steps.tolist(), values.tolist(), strict=True) if math.isfinite(v)
+        )
+        drawn += f'<path class="dots {t.kind}" d="{dots}"/>'
+    broken = np.flatnonzero(~np.isfinite(t.values))
+    if not len(broken):
+        return drawn, ""
+    first = int(t.steps[broken[0]])
+    lasting = not np.isfinite(t.values[broken[0] :]).any()
+    if len(t.values) == len(broken):
+        return drawn, ""
+    x0, x1 = f.x(first), W if lasting else f.x(first)
+    drawn += f'<rect class="broken" x="{x0:.1f}" y="0" width="{max(x1 - x0, 3):.1f}" height="{H:.0f}"/>'
+    side = "left" if x0 < 0.6 * W else "right"
+    at = x0 / W if side == "left" else 1 - x0 / W
+    words = f"× not finite {'from' if lasting else 'at'} step {first:,}"
+    return drawn, f'<span class="lab bad" style="{side}:{at:.2%};top:{14 if t.kind == "a" else 27}%">{words}</span>'
+
+
+def _restless(values: Floats) -> bool:
+    finite = values[np.isfinite(values)]
+    if len(finite) < NOISY // 2:
+        return False
+    spread = float(finite.max() - finite.min())
+    return bool(np.median(np.abs(np.diff(finite))) > 0.01 * spread) if spread > 0 else False
+
+
+def _commands(f: _Frame, steps: Ints, values: Floats) -> str:
+    out, pen = [], False
     for step, value in zip(steps.tolist(), values.tolist(), strict=True):
         if not math.isfinite(value):
-            crosses.append(f'<text class="broken" x="{f.x(step):.1f}" y="{f.top + 10}" text-anchor="middle">×</text>')
             pen = False
             continue
-        commands.append(f"{'L' if pen else 'M'}{f.x(step):.1f} {f.y(value):.1f}")
+        out.append(f"{'L' if pen else 'M'}{f.x(step):.1f} {f.y(value):.1f}")
         pen = True
-    dots = ""
-    if len(steps) <= 40:
-        dots = "".join(
-            f'<circle class="dot {t.kind}" cx="{f.x(s):.1f}" cy="{f.y(v):.1f}" r="2.5"/>'
-            for s, v in zip(steps.tolist(), values.tolist(), strict=True)
-            if math.isfinite(v)
-        )
-    return f'<path class="line {t.kind}" d="{"".join(commands)}"/>{dots}{"".join(crosses[:3])}'
+    return "".join(out)
 
 
-def _shade(f: _Frame, steps: tuple[int, int]) -> str:
+def _shade(f: _Frame, steps: tuple[int, int], name: str, kind: str) -> Part:
     x0, x1 = f.x(steps[0]), f.x(steps[1])
-    return f'<rect class="shade" x="{x0:.1f}" y="{f.top}" width="{max(x1 - x0, 3):.1f}" height="{f.bottom - f.top}"/>'
+    drawn = f'<rect class="shade {kind}" x="{x0:.1f}" y="0" width="{max(x1 - x0, 4):.1f}" height="{H:.0f}"/><path class="edge {kind}" d="M{x0:.1f} 0V{H:.0f}"/>'
+    if not name:
+        return drawn, ""
+    side = f"left:{x0 / W:.2%}" if x0 < 0.6 * W else f"right:{1 - min(x1, W) / W:.2%}"
+    return drawn, f'<span class="lab {kind}" style="{side};top:1%">{escape(safe(name, 60))}</span>'
 
 
-def _band(f: _Frame, band: tuple[float, float], name: str) -> str:
-    y0, y1 = f.y(max(band)), f.y(min(band))
+def _band(f: _Frame, band: tuple[float, float], name: str) -> Part:
+    top, bottom = f.y(max(band)), f.y(min(band))
     return (
-        f'<rect class="band" x="{f.left}" y="{y0:.1f}" width="{f.right - f.left}" height="{max(y1 - y0, 1):.1f}"/>'
-        f'<text class="tick bandname" x="{f.right - 4}" y="{y0 + 12:.1f}" text-anchor="end">{escape(name)}</text>'
+        f'<rect class="band" x="0" y="{top:.1f}" width="{W:.0f}" height="{max(bottom - top, 8):.1f}"/>',
+        f'<span class="lab good" style="right:0;top:{top / H:.2%}">{escape(safe(name, 60))}</span>',
     )
 
 
-def _legend(f: _Frame, traces: Sequence[Trace]) -> list[str]:
+def _spread(f: _Frame, s: Spread) -> Part:
+    keep = np.isfinite(s.lo) & np.isfinite(s.hi)
+    steps, lo, hi = s.steps[keep], s.lo[keep], s.hi[keep]
+    if len(steps) > 160:
+        groups = np.array_split(np.arange(len(steps)), 160)
+        steps = steps[[int(g[0]) for g in groups]]
+        lo, hi = np.array([lo[g].min() for g in groups]), np.array([hi[g].max() for g in groups])
+    there = [f"{f.x(a):.1f} {f.y(b):.1f}" for a, b in zip(steps.tolist(), hi.tolist(), strict=True)]
+    back = [f"{f.x(a):.1f} {f.y(b):.1f}" for a, b in zip(steps.tolist()[::-1], lo.tolist()[::-1], strict=True)]
+    return (f'<path class="fan {s.kind}" d="M{"L".join([*there, *back])}Z"/>' if there else "", "")
+
+
+def _fan(f: _Frame, fan: Fan, of: Trace) -> Part:
+    finite = np.flatnonzero(np.isfinite(of.values))
+    if not len(finite):
+        return "", ""
+    tail = finite[-max(1, len(finite) // 20) :]
+    x0, y0 = f.x(float(of.steps[finite[-1]])), f.y(float(np.median(of.values[tail])))
+    x1 = f.x(fan.step)
+    drawn = (
+        f'<path class="fan {of.kind}" d="M{x0:.1f} {y0:.1f}L{x1:.1f} {f.y(fan.hi):.1f}L{x1:.1f} {f.y(fan.lo):.1f}Z"/>'
+        f'<path class="line {of.kind} ahead" d="M{x0:.1f} {y0:.1f}L{x1:.1f} {f.y(fan.middle):.1f}"/>'
+    )
+    said = f"{fan.name} {number(fan.middle)} ({number(fan.lo)}–{number(fan.hi)})"
+    return drawn, f'<span class="lab" style="right:0;top:calc({f.y(fan.hi) / H:.2%} - 20px)">{escape(safe(said, 80))}</span>'
+
+
+def _mark(f: _Frame, step: int, name: str) -> Part:
+    x = f.x(step)
+    side = f"left:{x / W:.2%}" if x < 0.6 * W else f"right:{1 - x / W:.2%}"
+    return (
+        f'<path class="mark" d="M{x:.1f} 0V{H:.0f}"/>',
+        f'<span class="lab" style="{side};bottom:1%">{escape(safe(name, 60))}</span>',
+    )
+
+
+def _legend(traces: Sequence[Trace]) -> str:
     if len(traces) < 2:
-        return []
-    out, x = [], f.right
-    for t in reversed(traces):
-        label = safe(t.name, 30)
-        x -= 7 * len(label) + 26
-        out.append(
-            f'<line class="line {t.kind}" x1="{x}" x2="{x + 14}" y1="11" y2="11"/><text class="tick" x="{x + 18}" y="15">{escape(label)}</text>'
-        )
-    return out
+        return ""
+    return "".join(f'<span class="key {t.kind}">{escape(safe(t.name, 40))}</span>' for t in traces)
 
 
-def blocks(matrix: Matrix, rows: int, columns: int) -> tuple[list[str], Floats, Ints]:
-    """At most rows x columns cells: layers picked evenly, steps in blocks; a block with a non-finite value keeps it."""
-    picked = np.unique(np.linspace(0, len(matrix.names) - 1, min(rows, len(matrix.names))).astype(int))
-    groups = np.array_split(np.arange(len(matrix)), min(columns, len(matrix)))
-    table = np.full((len(picked), len(groups)), np.nan)
-    for j, group in enumerate(groups):
-        block = matrix.values[group][:, picked]
-        with np.errstate(all="ignore"):
-            table[:, j] = np.where(np.isinf(block).any(axis=0), np.inf, _nanmedian(block))
-    return [matrix.names[i] for i in picked], table, matrix.steps[[int(g[-1]) for g in groups]]
-
-
-def _nanmedian(block: Floats) -> Floats:
-    out = np.full(block.shape[1], np.nan)
-    seen = np.isfinite(block).any(axis=0)
-    if seen.any():
-        out[seen] = np.nanmedian(np.where(np.isfinite(block[:, seen]), block[:, seen], np.nan), axis=0)
-    return out
-
-
-def _cell(x: float, y: float, w: float, h: float, value: float, shown: float, lo: float, hi: float, step: int) -> str:
-    tip = f"<title>step {step}: {number(value)}</title>"
-    if math.isinf(value):
-        return f'<rect class="cell bad" x="{x:.1f}" y="{y}" width="{w + 0.3:.1f}" height="{h - 1}">{tip}</rect>'
-    if not math.isfinite(shown):
-        kind = "zero" if value == 0 else "none"
-        return f'<rect class="cell {kind}" x="{x:.1f}" y="{y}" width="{w + 0.3:.1f}" height="{h - 1}">{tip}</rect>'
-    level = round((shown - lo) / ((hi - lo) or 1.0) * 8)
-    return f'<rect class="cell h{level}" x="{x:.1f}" y="{y}" width="{w + 0.3:.1f}" height="{h - 1}">{tip}</rect>'
-
-
-def _scale(x: float, y: float, lo: float, hi: float, log: bool, unit: str) -> str:
-    swatches = "".join(f'<rect class="cell h{i}" x="{x + 100 + i * 22}" y="{y + 14}" width="22" height="9"/>' for i in range(9))
-    low, high = (number(10**lo), number(10**hi)) if log else (number(lo), number(hi))
-    return f'{swatches}<text class="tick" x="{x + 94}" y="{y + 22}" text-anchor="end">{low}</text><text class="tick" x="{x + 304}" y="{y + 22}">{high} {escape(unit)}</text>'
+def _said(traces: Sequence[Trace]) -> str:
+    """The picture in words, for those who cannot see it."""
+    out = []
+    for t in traces:
+        finite = t.values[np.isfinite(t.values)]
+        if len(finite):
+            out.append(f"{safe(t.name, 40)} from {number(float(finite[0]))} to {number(float(finite[-1]))}")
+    return f"{'; '.join(out)}; steps {int(traces[0].steps[0])} to {int(traces[0].steps[-1])}."

@@ -2,41 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from traindx.report.charts import blocks, thin
+from traindx import signals
+from traindx.report.thinning import blocks, numbers, thin
+from traindx.report.vitals import SHARES
 from traindx.report.words import safe
-from traindx.run import Floats, Matrix, Run, Series
+from traindx.run import Run, Series
 
 POINTS = 2000
-FIGURES = 80  # a report stays under 6 MB; the dashboard shows the rest
+FIGURES = 160  # a report stays under 6 MB; the dashboard shows the rest
+BYTES = 3_000_000  # of figures; plotly takes about 1.9 MB more
 
-_FIRST = ("loss/", "accuracy/", "lr", "grad_norm", "update_ratio", "metric/", "weight", "act_", "dead", "time/", "mem/")
+# Chapters by the beginning of a signal's name; the first that fits takes it.
+GROUPS = (
+    ("Loss and metrics", ("loss/", "accuracy/", "metric/", "confidence/")),
+    ("Learning rate and clipping", ("lr", "clip/", "amp/")),
+    ("Gradients", ("grad",)),
+    ("Updates", ("update", "lost_updates", "adam", "decay_share")),
+    ("Activations", ("act_", "dead", "dormant", "effective_rank", "feature_", "attn_", "bn_", "output", "logit", "logz")),
+    ("Weights", ("weight", "row_norm")),
+    ("Evaluation", ("eval/",)),
+    ("Data", ("batch/", "epoch")),
+    ("Time and memory", ("time/", "mem/", "throughput")),
+    ("Ranks", ("rank/",)),
+    ("Trials", ("trial/",)),
+)
+
+
+def group(name: str) -> str:
+    """The chapter a signal stands in."""
+    return next((title for title, starts in GROUPS if name.startswith(starts)), "Everything else")
 
 
 def figures(run: Run) -> list[dict[str, Any]]:
-    """The signals of a run, the ones people look for first."""
-    names = sorted(run.signals, key=lambda n: (next((i for i, p in enumerate(_FIRST) if n.startswith(p)), 99), n))
-    made = [_figure(name, run.signals[name]) for name in names if len(run.signals[name]) > 1]
-    return made[:FIGURES]
+    """The signals of a run by chapter, the ones people look for first; a landscape as a surface."""
+    titles = [title for title, _ in GROUPS]
+    names = sorted(run.signals, key=lambda n: (titles.index(group(n)) if group(n) in titles else 99, n))
+    made: list[dict[str, Any]] = []
+    left = BYTES
+    for name in names:
+        if len(run.signals[name]) < 2 or len(made) >= FIGURES:
+            continue
+        figure = _figure(run, name)
+        left -= 12 * (len(figure["x"]) * (len(figure["z"]) if "z" in figure else 2))
+        if left < 0:
+            break
+        made.append(figure)
+    return made + _surfaces(run)
 
 
-def _figure(name: str, signal: Series | Matrix) -> dict[str, Any]:
+def _figure(run: Run, name: str) -> dict[str, Any]:
+    signal = run.signals[name]
+    spec = signals.spec(name)
+    about = {"name": safe(name, 120), "group": group(name), "meaning": spec.meaning if spec else ""}
     if isinstance(signal, Series):
         steps, values = thin(signal.steps, signal.values, POINTS)
-        return {"name": safe(name, 120), "kind": "line", "x": steps.tolist(), "y": numbers(values)}
-    names, table, at = blocks(signal, 60, 200)
-    return {
-        "name": safe(name, 120),
+        return about | {"kind": "line", "x": steps.tolist(), "y": numbers(values)}
+    names, table, at = blocks(signal, 60, 160)
+    with np.errstate(invalid="ignore"):
+        plain = name in SHARES or bool((table <= 0).any())
+    return about | {
         "kind": "heat",
+        "log": not plain,
         "x": at.tolist(),
         "y": [safe(n, 120) for n in names],
         "z": [numbers(row) for row in table],
     }
 
 
-def numbers(values: Floats) -> list[float | None]:
-    """Six digits are more than a screen shows; JSON has no NaN."""
-    return [float(f"{v:.6g}") if np.isfinite(v) else None for v in values.tolist()]
+def _surfaces(run: Run) -> list[dict[str, Any]]:
+    fact = run.fact("trial.landscape")
+    if not isinstance(fact, Mapping) or not fact.get("betas"):
+        return []
+    try:
+        loss = np.asarray(fact["loss"], dtype=np.float64)
+        alphas, betas = np.asarray(fact["alphas"], float), np.asarray(fact["betas"], float)
+    except (KeyError, TypeError, ValueError):
+        return []
+    if loss.ndim != 2 or loss.shape != (len(alphas), len(betas)) or loss.size > 40_000:
+        return []
+    z = [numbers(row) for row in loss.T]
+    return [
+        {
+            "name": "loss landscape",
+            "group": "Trials",
+            "meaning": "loss around the weights",
+            "kind": "surface",
+            "x": numbers(alphas),
+            "y": numbers(betas),
+            "z": z,
+        }
+    ]

@@ -1,38 +1,101 @@
-"""The diagnosis as a fragment of HTML for notebooks: no scripts, style scoped to itself."""
+"""Diagnosis and run as fragments of HTML for notebooks, and a cell that keeps itself up to date: no scripts, style scoped."""
 
 from __future__ import annotations
 
+import importlib
+import threading
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from traindx.diagnosis import Diagnosis
 from traindx.finding import Severity
-from traindx.report import charts
-from traindx.report.html import text
-from traindx.report.words import ICON, span
+from traindx.report import charts, narrative
+from traindx.report.narrative import code, text
+from traindx.report.words import ICON, number, span
+from traindx.run import Matrix, Run
 
 STYLE = Path(__file__).with_name("style.css")
 
 
+@cache
+def _style() -> str:
+    """The one style sheet, applied inside `.traindx` only."""
+    rules = STYLE.read_text(encoding="utf-8").replace(":root", ":scope").replace("body {", ":scope {")
+    return f"<style>@scope (.traindx) {{ {rules} :scope {{ padding: 14px 16px; border-radius: 10px; max-width: 860px; }} }}</style>"
+
+
+def _framed(inner: str) -> str:
+    return f'{_style()}<div class="traindx">{inner}</div>'
+
+
 def fragment(d: Diagnosis) -> str:
-    """Verdict, causes, findings and the loss curve; the style applies inside `.traindx` only."""
-    style = STYLE.read_text(encoding="utf-8").replace(":root", ".traindx").replace("body {", ".traindx {")
-    scoped = f"<style>@scope (.traindx) {{ {style.replace('.traindx', ':scope')} }}</style>"
+    """Verdict, what to do, the loss curve, causes and findings."""
     causes = "".join(
-        f"<p><b>{text(c.cause.title)}</b> <span class=soft>{c.words}, {c.probability:.0%}</span><br>{text(c.prescription)}</p>"
+        f"<p><b>{text(c.cause.title[:1].upper() + c.cause.title[1:])}</b> <span class=soft>{c.words}, {c.probability:.0%}</span></p>"
+        f"{narrative.do(c.prescription)}"
         for c in d.causes[:2]
         if c.probability >= 0.2
     )
     rows = "".join(
-        f"<tr><td class='icon {f.severity.value}'>{ICON[f.severity]}</td><td>{f.code}</td><td>{text(f.message)}</td><td>{span(f.steps)}</td></tr>"
+        f"<tr><td class='icon {f.severity.value}'>{ICON[f.severity]}</td><td>{f.code}</td><td>{code(f.message)}</td><td>{span(f.steps)}</td></tr>"
         for f in d.findings[:10]
         if f.severity > Severity.INFO or len(d.findings) < 4
     )
-    curve = charts.line_chart(
-        [charts.trace("train", d.run.series("loss/train"), "a"), charts.trace("val", d.run.series("loss/val"), "b")],
-        title="loss",
-        height=180,
+    said = f"{narrative.badge(d.verdict)} <b>{code(d.summary)}</b>"
+    return _framed(f'{said}{narrative.main_curve(d, 200)}{causes}<div class="scroll"><table>{rows}</table></div>')
+
+
+def run_fragment(run: Run) -> str:
+    """What a run holds: its loss curve, and every signal with its length and last value."""
+    traces = [charts.trace("training", run.series("loss/train"), "a"), charts.trace("validation", run.series("loss/val"), "b")]
+    rows = "".join(
+        f"<tr><td class=mono>{text(name, 80)}</td><td class=num>{len(s)} × {len(s.names) if isinstance(s, Matrix) else 1}</td>"
+        f"<td class=num>{'' if isinstance(s, Matrix) else number(s.last)}</td></tr>"
+        for name, s in sorted(run.signals.items())
+        if len(s)
     )
-    return (
-        f'{scoped}<div class="traindx"><span class="badge {d.verdict}">{d.verdict.replace("-", " ")}</span> <b>{text(d.summary)}</b>'
-        f"{curve}{causes}<table>{rows}</table></div>"
+    head = f"<b>{text(run.source, 120) or 'run'}</b> <span class=soft>{text(run.kind)}, {span(run.steps) or 'empty'}</span>"
+    table = f'<div class="scroll"><table><tr><th>signal</th><th>records</th><th>last</th></tr>{rows}</table></div>'
+    curve = charts.line_chart(traces, title="Loss", height=180)
+    return _framed(
+        f"{head}{curve}<details><summary>{len(run.signals)} signals, {len(run.events)} events</summary>{table}</details>"
     )
+
+
+_cells: dict[str, Live] = {}  # one live cell per name: running a cell again replaces the old one
+
+
+class Live:
+    """A cell that shows the diagnosis of what `source()` gives and renews itself every `every` seconds until `stop()`."""
+
+    def __init__(self, source: Callable[[], Diagnosis], every: float = 5.0, name: str = "traindx") -> None:
+        old = _cells.pop(name, None)
+        if old is not None:
+            old.stop()
+        self._source, self._every, self._name = source, every, name
+        self._ended = threading.Event()
+        self._handle: Any = None
+        _cells[name] = self
+
+    def start(self) -> Live:
+        """Show the cell and keep it fresh from a thread of its own."""
+        shown = importlib.import_module("IPython.display")
+        self._handle = shown.display(shown.HTML(self._page()), display_id=True)
+        threading.Thread(target=self._turn, args=(shown.HTML,), daemon=True, name="traindx-live").start()
+        return self
+
+    def stop(self) -> None:
+        """The picture stays as it is."""
+        self._ended.set()
+
+    def _turn(self, html: Callable[[str], Any]) -> None:
+        while not self._ended.wait(self._every):
+            self._handle.update(html(self._page()))
+
+    def _page(self) -> str:
+        try:
+            return fragment(self._source())
+        except Exception as why:  # a picture that cannot be made must not end the cell, let alone the training
+            return _framed(f"<p class=soft>No picture this time: {text(why, 200)}</p>")

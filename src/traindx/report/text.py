@@ -49,14 +49,16 @@ def table_of_runs(diagnoses: Sequence[Diagnosis]) -> RenderableType:
         worst = d.stories[0].root if d.stories else None
         name = Text(d.verdict, style=VERDICT_COLOUR.get(d.verdict, ""))
         said = f"{worst.code} {safe(worst.message, 120)}" if worst and worst.severity > Severity.INFO else ""
-        table.add_row(safe(d.run.source, 80), d.run.kind, f"{d.run.steps[1]}" if d.run.steps else "–", name, said)
+        table.add_row(safe(d.run.source, 80), safe(d.run.kind, 40), f"{d.run.steps[1]}" if d.run.steps else "–", name, said)
     return table
 
 
 def _title(d: Diagnosis) -> RenderableType:
     what = safe(d.run.source, 80) or "run"
     return Line(
-        Text.assemble(("traindx", "bold"), f" · {what} · {d.run.kind}", f" · {span(d.run.steps)}" if d.run.steps else ""),
+        Text.assemble(
+            ("traindx", "bold"), f" · {what} · {safe(d.run.kind, 40)}", f" · {span(d.run.steps)}" if d.run.steps else ""
+        ),
         align="left",
     )
 
@@ -159,6 +161,8 @@ def _finding(f: Finding, unicode: bool) -> list[Text]:
 
 
 def _rest(d: Diagnosis, verbose: bool) -> RenderableType:
+    if all(o.status is Status.MUTED for o in d.outcomes):
+        return Text("no rules are active: what is selected and what is ignored leave none", style="yellow")
     counts = {s: len(d.with_status(s)) for s in Status}
     words = [f"{counts[Status.CLEAR]} conditions clear"]
     if counts[Status.UNSURE]:

@@ -47,7 +47,8 @@ def number(value: float) -> str:
     if value == 0:
         return "0"
     if abs(value) >= 1e5 or abs(value) < 1e-3:
-        return f"{value:.2e}"
+        mantissa, _, power = f"{value:.2e}".partition("e")
+        return f"{mantissa}e{int(power)}"
     return f"{value:.4g}"
 
 

@@ -1,0 +1,3 @@
+"""Fixtures that several folders share."""
+
+from browsers import chromium as chromium
