@@ -343,6 +343,7 @@ FACTS: dict[str, str] = {
     "data.brought_by": "how batches were seen: loader, batches(), loss call",
     "eval.metric_recomputed": "{name: [reported, recomputed]} where both were seen",
     "eval.slices": "quarters of the last evaluation by length or brightness: {slice, n, loss, mean_loss, p (uncorrected)}",
+    "eval.worst": "samples of the last evaluation with the largest loss: list of {sample (position), loss, target, predicted}",
     "eval.confusion": "confusion matrix of the last evaluation (at most 100 classes)",
     "eval.ece": "expected calibration error of the last evaluation",
     "eval.auroc": "AUROC per class of the last evaluation",
@@ -424,7 +425,8 @@ EVENTS: dict[str, str] = {
     "nan_hidden": "how (nan_to_num, skipped, scaler, logging), count, site; one event per how",
     "inplace_error": "autograd's version-counter error: forward (file:line), inplace (file:line), op, shape",
     "resume": "previous_last_step, steps_repeated",
-    "retrained": "another optimizer took over, a new training began in the same process: previous_last_step",
+    "retrained": "another optimizer took over, a new training began in the same process: previous_last_step, same_parameters "
+    "(it goes on with the very parameters of the one before); otherwise data, loss and model facts are those of the new training",
     "incarnation": "the process was started again",
     "mode": "model switched to train or eval",
     "evaluation": "an evaluation began: samples, batches, seconds",

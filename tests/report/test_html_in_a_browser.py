@@ -12,7 +12,7 @@ from browsers import XSS, opened, overflows
 from runs import a_run, learning, noise
 from traindx.diagnosis import Diagnosis, diagnose
 from traindx.report import html
-from traindx.run import Event, Run
+from traindx.run import Event, Matrix, Run
 
 pytestmark = pytest.mark.browser
 
@@ -42,12 +42,12 @@ def sick() -> Run:
             "time/forward": np.full(n, 0.04),
             "mem/rss": np.linspace(1e9, 1.1e9, n),
             "rank/loss": {"0": loss, "1": loss + noise(n, 0.01)},
+            "trial/landscape": Matrix(np.arange(3), ("-1.0", "0.0", "1.0"), np.array([[3.0, 2, 3], [2, 1, 2], [3, 2, 3]])),
             **quantiles,
         },
         facts={
             "model.outline": [{"name": str(i), "class": "Linear", "params": 10, "order": i} for i in range(4)],
             "eval.confusion": [[8, 2], [1, 9]],
-            "trial.landscape": {"alphas": [-1, 0, 1], "betas": [-1, 0, 1], "loss": [[3, 2, 3], [2, 1, 2], [3, 2, 3]]},
         },
     )
 
@@ -108,9 +108,8 @@ def test_text_stands_out_from_its_ground_by_4_5_to_1(chromium: Any, address: str
 def test_a_phone_shows_it_without_scrolling_sideways(chromium: Any, address: str) -> None:
     with opened(chromium, address, viewport={"width": 390, "height": 800}) as book:
         assert not overflows(book.page)
-        smallest = book.page.evaluate(
-            "Math.min(...[...document.querySelectorAll('.ty, .tx, .lab, li, p, td')].map(n => parseFloat(getComputedStyle(n).fontSize)))"
-        )
+        texts = "[...document.querySelectorAll('.ty, .tx, .lab, li, p, td')]"
+        smallest = book.page.evaluate(f"Math.min(...{texts}.map(n => parseFloat(getComputedStyle(n).fontSize)))")
         assert smallest >= 11
 
 
@@ -159,7 +158,7 @@ def evil(strings: tuple[str, ...]) -> Run:
             "grad_norm/param": matrix,
             "update_ratio/param": matrix,
             "act_rms/module": matrix,
-            "rank/loss": {n: loss.values for n in names[:3]},
+            "rank/loss": dict.fromkeys(names[:3], loss.values),
         }
     )
     facts: dict[str, Any] = {
@@ -168,7 +167,7 @@ def evil(strings: tuple[str, ...]) -> Run:
         "model.class": names[1],
         "optimizer.name": names[2],
         "model.outline": [{"name": n, "class": n, "params": 1, "order": i} for i, n in enumerate(names)],
-        "data.class_counts": {n: 3 for n in names},
+        "data.class_counts": dict.fromkeys(names, 3),
         "eval.slices": [{"slice": n, "n": 3, n: n} for n in names],
         "data.bad_samples": [{"step": 1, "field": n, "kind": n, "samples": [n]} for n in names],
         "memory.growth": [{"line": n, "kind": n, "per_step": 1.0, "holder": n} for n in names],
@@ -182,11 +181,17 @@ def evil(strings: tuple[str, ...]) -> Run:
 # Every visible text against the first opaque ground behind it, by the formula of WCAG 2; large text may have 3 : 1.
 CONTRAST = """() => {
   const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (css) => { probe.clearRect(0, 0, 1, 1); probe.fillStyle = css; probe.fillRect(0, 0, 1, 1); const d = probe.getImageData(0, 0, 1, 1).data; return [d[0], d[1], d[2], d[3] / 255]; };
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const rgba = (css) => {
+    probe.clearRect(0, 0, 1, 1); probe.fillStyle = css; probe.fillRect(0, 0, 1, 1);
+    const d = probe.getImageData(0, 0, 1, 1).data;
+    return [d[0], d[1], d[2], d[3] / 255];
+  };
+  const bent = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * bent(r / 255) + 0.7152 * bent(g / 255) + 0.0722 * bent(b / 255);
+  const texts = "h1, h2, h3, h4, p, li, td, th, summary, .badge, .lab, .ty, .tx, figcaption, code, button";
   const over = (a, b) => [0, 1, 2].map((i) => a[i] * a[3] + b[i] * (1 - a[3])).concat(1);
   const bad = new Set();
-  for (const node of document.querySelectorAll("h1, h2, h3, h4, p, li, td, th, summary, .badge, .lab, .ty, .tx, figcaption, code, button")) {
+  for (const node of document.querySelectorAll(texts)) {
     if (!node.checkVisibility() || !node.textContent.trim()) continue;
     const layers = [];
     for (let n = node; n; n = n.parentElement) layers.push(rgba(getComputedStyle(n).backgroundColor));

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from traindx import signals
+from traindx.report.stills import section
 from traindx.report.thinning import blocks, numbers, thin
 from traindx.report.vitals import SHARES
 from traindx.report.words import safe
@@ -75,25 +75,9 @@ def _figure(run: Run, name: str) -> dict[str, Any]:
 
 
 def _surfaces(run: Run) -> list[dict[str, Any]]:
-    fact = run.fact("trial.landscape")
-    if not isinstance(fact, Mapping) or not fact.get("betas"):
+    grid = section(run)
+    if grid is None or len(grid[1]) == 1:
         return []
-    try:
-        loss = np.asarray(fact["loss"], dtype=np.float64)
-        alphas, betas = np.asarray(fact["alphas"], float), np.asarray(fact["betas"], float)
-    except (KeyError, TypeError, ValueError):
-        return []
-    if loss.ndim != 2 or loss.shape != (len(alphas), len(betas)) or loss.size > 40_000:
-        return []
-    z = [numbers(row) for row in loss.T]
-    return [
-        {
-            "name": "loss landscape",
-            "group": "Trials",
-            "meaning": "loss around the weights",
-            "kind": "surface",
-            "x": numbers(alphas),
-            "y": numbers(betas),
-            "z": z,
-        }
-    ]
+    axis, loss = grid
+    about = {"name": "loss landscape", "group": "Trials", "meaning": "loss around the weights, in two random directions"}
+    return [about | {"kind": "surface", "x": numbers(axis), "y": numbers(axis), "z": [numbers(row) for row in loss]}]

@@ -270,34 +270,27 @@ def _median(matrix: Matrix, name: str) -> float | None:
 
 def landscape(run: Run) -> Pictures:
     """The loss around the weights, from a landscape trial: a line in one direction, a map in two."""
-    fact = run.fact("trial.landscape")
-    if not isinstance(fact, Mapping):
+    grid = section(run)
+    if grid is None:
         return
-    try:
-        alphas, loss = np.asarray(fact["alphas"], float), np.asarray(fact["loss"], float)
-        betas = np.asarray(fact.get("betas") or [], float)
-    except (KeyError, TypeError, ValueError):
-        return
-    if loss.ndim == 1 and len(loss) == len(alphas):
-        yield _profile(alphas, loss)
-    elif loss.ndim == 2 and loss.shape == (len(alphas), len(betas)):
-        grid = Matrix(np.arange(len(alphas)), tuple(f"{b:+.2f}" for b in betas[::-1]), loss[:, ::-1])
+    axis, loss = grid
+    if len(loss) > 1:
+        rows = Matrix(np.arange(len(axis)), tuple(f"{v:+.2f}" for v in axis[::-1]), loss[::-1].T)
+        positive = bool((loss[np.isfinite(loss)] > 0).all())
         yield maps.heat_map(
-            grid,
-            title="loss around the weights",
-            log=bool((loss[np.isfinite(loss)] > 0).all()),
-            rows=60,
-            note="two filter-normalised random directions",
+            rows, title="loss around the weights", log=positive, rows=60, note="two filter-normalised random directions"
         )
-        at = int(np.abs(betas).argmin())
-        yield _profile(alphas, loss[:, at])
+    line = charts.Trace("loss", np.round(axis * 100).astype(np.int64), loss[len(loss) // 2])
+    note = "percent of the weights' own norm; 0 is where the run stands"
+    yield charts.line_chart([line], title="loss along one direction", note=note, height=190)
 
 
-def _profile(alphas: Any, loss: Any) -> str:
-    line = charts.Trace("loss", np.round(alphas * 1000).astype(np.int64), loss)
-    return charts.line_chart(
-        [line],
-        title="loss along one direction",
-        note="thousandths of the weights' own norm; 0 is where the run stands",
-        height=190,
-    )
+def section(run: Run) -> tuple[Any, Any] | None:
+    """The axis and the loss (rows, axis) of a landscape trial; None when there is none or it cannot be read."""
+    matrix = run.matrix("trial/landscape")
+    try:
+        axis = np.array([float(n) for n in matrix.names])
+    except ValueError:
+        return None
+    fits = len(matrix) in (1, len(axis)) and len(axis) > 2
+    return (axis, matrix.values) if fits else None
