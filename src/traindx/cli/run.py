@@ -99,9 +99,11 @@ class Watcher:
         self.chosen = chosen
         self.recorder: Any = None
         self._observer: Any = None
+        self._disarm: Callable[[], None] = lambda: None
         self._off: Callable[[], None] = (lambda: None) if chosen.disabled else launch.when_torch_is_there(self._attach)
 
     def _attach(self) -> None:
+        from traindx.integrations import zero_code
         from traindx.probes.attach import attach
         from traindx.probes.recorder import Recorder
         from traindx.probes.sink import DiskSink
@@ -115,12 +117,14 @@ class Watcher:
 
             arm(self.recorder, capture_batch=self.chosen.capture_batch)
         self._observer = attach(self.recorder)
+        self._disarm = zero_code.arm()
 
     def end(self, ended: launch.Ended) -> None:
         """Detach and close the record."""
         self._off()
         if self._observer is None:
             return
+        self._disarm()
         from traindx.probes.attach import detach
 
         detach(self._observer)

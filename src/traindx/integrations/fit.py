@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from traindx import api
@@ -12,16 +15,22 @@ from traindx.run import Run
 
 
 class Fit:
-    """A watch that lives as long as a fit; takes the options of `traindx.watch`."""
+    """A watch that lives as long as a fit; takes the options of `traindx.watch`, and `mirror=` (see `mirror.py`)."""
 
-    def __init__(self, **options: Any) -> None:
-        self.options = options
+    def __init__(self, *, mirror: Any = None, **options: Any) -> None:
+        self.options, self.mirror = options, mirror
         self.dx: Any = None  # the Watch of the last fit
 
     def begin(self, *models_and_optimizers: Any) -> None:
-        """Observe from now on."""
+        """Observe from now on; a program that is observed as a whole (`traindx run`) is not observed twice."""
+        host = _host()
+        if host is not None:
+            self.dx = _Guest(host) if not _guests else None  # a second callback would tell everything twice
+            return
         self.dx = dx = api.watch(*models_and_optimizers, **self.options)
         weakref.finalize(self, dx.close, "exception")  # a fit that raised never says that it ended
+        if self.mirror:
+            importlib.import_module("traindx.integrations.mirror").mirror(dx, self.mirror)
 
     def close(self, error: BaseException | None = None) -> None:
         """Stop observing and complete the record; closing twice does nothing."""
@@ -34,6 +43,12 @@ class Fit:
             numbers = {k: v for k, v in metrics.items() if isinstance(v, int | float) or getattr(v, "numel", lambda: 0)() == 1}
             self.dx.log(**{f"metric/{phase}/{name}": value for name, value in numbers.items()})
 
+    def tell_loss(self, value: Any) -> None:
+        """Record the validation loss that the framework reports, for those that compute it out of torch's sight."""
+        observer = getattr(self.dx, "_observer", None)
+        if self.dx is not None and self.dx.open and observer is not None and math.isfinite(float(value)):
+            observer.recorder.take({"loss/val": float(value)})
+
     def run(self) -> Run:
         """What was recorded so far."""
         return self.dx.run() if self.dx is not None else Run()
@@ -41,4 +56,54 @@ class Fit:
     @property
     def diagnosis(self) -> Diagnosis:
         """What ails the fit so far."""
-        return api.diagnose(self.run())
+        return api.diagnose(Fit.run(self))  # in fastai a callback's own `run` is a switch
+
+
+def hosted() -> bool:
+    """Whether the whole program is observed by `traindx run`."""
+    return _host() is not None
+
+
+def _host() -> Any:
+    """The observer of `traindx run`, if this program was started by it."""
+    attach = importlib.import_module("traindx.probes.attach")
+    watches = importlib.import_module("traindx.probes.watch")
+    own = [dx._observer for dx in watches._open]
+    return next((o for o in attach.PATCHES.observers if not any(o is other for other in own)), None)
+
+
+_guests: list[_Guest] = []
+
+
+class _Guest:
+    """The fit in a record that somebody else has opened and will close."""
+
+    def __init__(self, observer: Any) -> None:
+        self._observer = observer
+        self.open = True
+        _guests.append(self)
+
+    def log(self, **metrics: Any) -> None:
+        """As `Watch.log`."""
+        for name, value in metrics.items():
+            self._observer.told("on_metric", name, value)
+
+    @contextmanager
+    def validation(self) -> Iterator[None]:
+        """As `Watch.validation`."""
+        self._observer.told("validation_begins")
+        try:
+            yield
+        finally:
+            self._observer.told("validation_ends")
+
+    def run(self) -> Run:
+        """What was recorded so far."""
+        self._observer.recorder.flush()
+        run: Run = self._observer.recorder.sink.run()
+        return run
+
+    def __exit__(self, *_: object) -> None:
+        self.open = False
+        if self in _guests:
+            _guests.remove(self)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from traindx.probes import taps_foreign
 from traindx.probes.taps import around
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ _WORDS = re.compile(r"[A-Za-z]+")
 
 
 def install(patches: Patches) -> None:
-    """Patch the trackers that are imported by now and not patched yet."""
+    """Patch the trackers that are imported by now and not patched yet; optimizers of frameworks also when they come later."""
+    if ("foreign", "") not in patches.tapped:
+        patches.tapped.add(("foreign", ""))
+        taps_foreign.install(patches)
     for module, path, name, heard in _POINTS:
         owner: Any = sys.modules.get(module)
         for part in path.split(".") if path else ():
@@ -54,7 +58,7 @@ def _one(patches: Patches, skip: int, out: Any, args: Args, kwargs: Kwargs) -> N
 
 def _many(patches: Patches, skip: int, out: Any, args: Args, kwargs: Kwargs) -> None:
     """`log({name: value, …}, …)`"""
-    metrics = _given(args[skip:], kwargs, 0, "data", "metrics")
+    metrics = _given(args[skip:], kwargs, 0, "data", "metrics", "values")
     if isinstance(metrics, Mapping):
         _tell(patches, metrics)
 
@@ -90,4 +94,5 @@ _POINTS: tuple[tuple[str, str, str, Callable[..., None]], ...] = (
     ("mlflow", "", "log_metric", _one),
     ("mlflow", "", "log_metrics", _many),
     ("trackio", "", "log", _many),
+    ("accelerate", "Accelerator", "log", _many),
 )

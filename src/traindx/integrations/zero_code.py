@@ -1,0 +1,119 @@
+"""Under `traindx run` the callbacks attach themselves: each framework gets ours when the program has imported it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from traindx.probes.arrivals import when_imported
+
+
+def arm() -> Callable[[], None]:
+    """Wait for the frameworks; call what it gives to wait no longer. Lightning asks by itself, through its entry point."""
+    offs = [when_imported(module, functools.partial(_safely, add)) for module, add in _ARRIVALS.items()]
+
+    def disarm() -> None:
+        for off in offs:
+            off()
+
+    return disarm
+
+
+def _safely(add: Callable[[], None]) -> None:
+    """A framework that looks different from the one we know is observed without its callback: torch's own hooks see most."""
+    try:
+        add()
+    except Exception as why:  # the program must never notice; the reason is shown to whoever asks for it
+        troubles.append(f"{type(why).__name__}: {why}")
+
+
+troubles: list[str] = []  # what could not be attached, and why
+
+
+def _ours(name: str) -> Any:
+    return importlib.import_module(f"traindx.integrations.{name}").Traindx
+
+
+def _transformers() -> None:
+    sys.modules["transformers.trainer"].DEFAULT_CALLBACKS.append(_ours("huggingface"))
+
+
+def _fastai() -> None:
+    learner = sys.modules["fastai.learner"].Learner
+    made = learner.__init__
+
+    @functools.wraps(made)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **kwargs)
+        self.add_cb(_ours("fastai")())
+
+    learner.__init__ = init
+
+
+def _keras() -> None:
+    trainer = sys.modules["keras.src.backend.torch.trainer"].TorchTrainer
+    fit = trainer.fit
+
+    @functools.wraps(fit)
+    def fitted(self: Any, *args: Any, callbacks: Any = None, **kwargs: Any) -> Any:
+        given = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks] if callbacks is not None else []
+        try:
+            return fit(self, *args, callbacks=[*given, _ours("keras")()], **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # without this frame of ours
+            raise
+
+    trainer.fit = fitted
+
+
+def _skorch() -> None:
+    net = sys.modules["skorch.net"].NeuralNet
+    given = net.get_default_callbacks
+
+    @functools.wraps(given)
+    def defaults(self: Any) -> list[Any]:
+        return [*given(self), ("traindx", _ours("skorch")())]
+
+    net.get_default_callbacks = defaults
+
+
+def _ignite() -> None:
+    """Engines that run inside another validate, and their metrics are those of validation."""
+    engine = sys.modules["ignite.engine.engine"].Engine
+    run = engine.run
+    fit_kind = importlib.import_module("traindx.integrations.fit").Fit
+    open_: list[Any] = []
+
+    @functools.wraps(run)
+    def ran(self: Any, *args: Any, **kwargs: Any) -> Any:
+        outermost = not open_
+        if outermost:
+            open_.append(fit_kind())
+            open_[0].begin()
+        inner = open_[0].dx is not None and not outermost
+        try:
+            with open_[0].dx.validation() if inner else contextlib.nullcontext():
+                out = run(self, *args, **kwargs)
+            open_[0].tell("train" if outermost else "val", self.state.metrics)
+            return out
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # as above
+            raise
+        finally:
+            if outermost:
+                open_.pop().close()
+
+    engine.run = ran
+
+
+_ARRIVALS: dict[str, Callable[[], None]] = {
+    "transformers.trainer": _transformers,
+    "fastai.learner": _fastai,
+    "keras.src.backend.torch.trainer": _keras,
+    "skorch.net": _skorch,
+    "ignite.engine.engine": _ignite,
+}

@@ -1,0 +1,171 @@
+"""Arrivals, foreign optimizers and guests, without any framework installed."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import traindx
+from traindx.integrations import lightning_callbacks, zero_code
+from traindx.integrations.fit import Fit
+from traindx.probes.arrivals import when_imported
+from traindx.probes.attach import attach, detach
+from traindx.probes.recorder import Recorder
+
+
+def test_an_arrival_is_told_once_after_the_module_has_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "late_framework.py").write_text("value = 7\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen: list[int] = []
+    before = list(sys.meta_path)
+    off = when_imported("late_framework", lambda: seen.append(sys.modules["late_framework"].value))
+    import late_framework  # type: ignore[import-not-found]
+
+    assert seen == [7] and late_framework.value == 7
+    off()
+    assert sys.meta_path == before
+    when_imported("late_framework", lambda: seen.append(0))
+    assert seen == [7, 0]
+
+
+def test_waiting_can_be_called_off() -> None:
+    before = list(sys.meta_path)
+    offs = [when_imported("never_there", lambda: None), when_imported("never_there", lambda: None)]
+    for off in offs:
+        off()
+    assert sys.meta_path == before
+    with pytest.raises(ModuleNotFoundError):
+        import never_there  # type: ignore[import-not-found] # noqa: F401
+
+
+class Optimizer:
+    """An optimizer of somebody's own, shaped like that of fastai."""
+
+    def __init__(self, params: list[Any], lr: float) -> None:
+        self.param_lists, self.hypers = [params], [{"lr": lr, "wd": 0.01}]
+
+    def step(self) -> None:
+        with torch.no_grad():
+            for p in self.param_lists[0]:
+                p -= self.hypers[0]["lr"] * p.grad
+
+    def zero_grad(self) -> None:
+        for p in self.param_lists[0]:
+            p.grad = None
+
+
+@pytest.fixture
+def framework(monkeypatch: pytest.MonkeyPatch) -> type:
+    module = types.ModuleType("fastai.optimizer")
+    kind = type("Optimizer", (Optimizer,), {"step": Optimizer.step})
+    module.Optimizer = kind  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fastai.optimizer", module)
+    return kind
+
+
+def train(optimizer: Any, model: nn.Module, steps: int = 5) -> None:
+    for _ in range(steps):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(torch.ones(4, 3)), torch.zeros(4, 1)).backward()
+        optimizer.step()
+
+
+def test_steps_of_an_optimizer_that_is_not_torchs_are_seen(framework: type, tmp_path: Path) -> None:
+    original = framework.step  # type: ignore[attr-defined]
+    model = nn.Linear(3, 1)
+    optimizer = framework(list(model.parameters()), 0.1)
+    with traindx.watch(model, dir=tmp_path, budget=None) as dx:
+        train(optimizer, model)
+    run = dx.run()
+    assert len(run.series("loss/train")) == 5 and run.series("lr").values.tolist() == pytest.approx([0.1] * 5)
+    assert run.matrix("update_ratio/param").names == ("weight", "bias")
+    assert run.fact("optimizer.name") == "Optimizer" and run.fact("optimizer.fresh_at_step") is None
+    assert framework.step is original  # type: ignore[attr-defined]
+
+
+def test_a_foreign_optimizer_is_not_kept_alive(framework: type, tmp_path: Path) -> None:
+    import weakref
+
+    model = nn.Linear(3, 1)
+    with traindx.watch(model, dir=tmp_path):
+        optimizer = framework(list(model.parameters()), 0.1)
+        train(optimizer, model)
+        gone = weakref.ref(optimizer)
+        del optimizer
+        gc.collect()
+        assert gone() is None
+
+
+def test_a_callback_in_a_program_that_is_observed_as_a_whole_is_its_guest(tmp_path: Path) -> None:
+    recorder = Recorder(budget=None)
+    observer = attach(recorder)
+    try:
+        model = nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        fit, second = Fit(dir=tmp_path / "never"), Fit(dir=tmp_path / "never")
+        fit.begin(model, optimizer)
+        second.begin(model, optimizer)
+        train(optimizer, model)
+        fit.tell("val", {"score": 0.5})
+        second.tell("val", {"score": 0.7})
+        train(optimizer, model, 1)
+        assert len(fit.run().series("loss/train")) == 6
+        fit.close()
+    finally:
+        detach(observer)
+        recorder.close()
+    assert recorder.sink.run().series("metric/val/score").values.tolist() == [0.5]
+    assert not (tmp_path / "never").exists()
+
+
+def test_lightning_gets_no_callback_from_a_plain_watch(tmp_path: Path) -> None:
+    with traindx.watch(nn.Linear(1, 1), dir=tmp_path):
+        assert "lightning" in sys.modules or lightning_callbacks_are_none()
+
+
+def lightning_callbacks_are_none() -> bool:
+    sys.modules["traindx.integrations.lightning"] = types.ModuleType("traindx.integrations.lightning")
+    sys.modules["traindx.integrations.lightning"].Traindx = object  # type: ignore[attr-defined]
+    try:
+        return lightning_callbacks() == []
+    finally:
+        del sys.modules["traindx.integrations.lightning"]
+
+
+def test_arming_waits_for_frameworks_and_imports_none() -> None:
+    before, path = set(sys.modules), list(sys.meta_path)
+    disarm = zero_code.arm()
+    assert set(sys.modules) == before
+    disarm()
+    assert sys.meta_path == path and zero_code.troubles == []
+
+
+def test_a_framework_of_another_shape_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "skorch.net", types.ModuleType("skorch.net"))
+    zero_code.arm()()
+    assert "NeuralNet" in zero_code.troubles.pop()
+
+
+def three() -> int:
+    return 3
+
+
+class Holder:
+    """Scripted by name: `three` is looked up in the frame that calls torch.jit.script."""
+
+    def __init__(self) -> None:
+        self.value: int = three()
+
+
+def test_scripting_finds_the_names_of_its_caller_while_watched(tmp_path: Path) -> None:
+    with traindx.watch(nn.Linear(1, 1), dir=tmp_path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert torch.jit.script(Holder)().value == 3
