@@ -66,6 +66,11 @@ def watch(
 
 def check(task: Any, **options: Any) -> Any:
     """The pre-flight on a Task, a factory (`file.py:make_task`) or a script; see `traindx.trials.check`."""
+    if isinstance(task, str | Path):
+        start = importlib.import_module("traindx.capture.start")
+        if start.is_script(str(task)):
+            return start.check_on(str(task), **options)
+        task = importlib.import_module("traindx.trials.target").task_from(str(task))
     return importlib.import_module("traindx.trials.check").check(task, **options)
 
 

@@ -12,13 +12,16 @@ from rich.table import Table
 
 from traindx.cli import options
 from traindx.cli.bar import bar
+from traindx.errors import UsageError
 from traindx.report.words import safe
+from traindx.trial import Progress
 
 MARK = {"pass": "[green]✔ pass[/]", "fail": "[red]✖ fail[/]", "cannot-tell": "[yellow]? cannot tell[/]"}
 
 
 @click.command("check")
 @click.argument("target", metavar="TARGET")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT-ARGS…]")
 @click.option("--quick", "level", flag_value="quick", help="Under 20 seconds: facts and the cheapest trials.")
 @click.option("--usual", "level", flag_value="usual", default="usual", help="Under two minutes.  [default]")
 @click.option("--full", "level", flag_value="full", help="Also precision, determinism and resume.")
@@ -35,19 +38,25 @@ MARK = {"pass": "[green]✔ pass[/]", "fail": "[red]✖ fail[/]", "cannot-tell":
 @click.option("-q", "--quiet", is_flag=True)
 @click.option("--debug", is_flag=True, hidden=True)
 def command(
-    target: str, level: str, format_: str, output: Path | None, fail_on: str, no_color: bool, quiet: bool, debug: bool
+    target: str,
+    args: tuple[str, ...],
+    level: str,
+    format_: str,
+    output: Path | None,
+    fail_on: str,
+    no_color: bool,
+    quiet: bool,
+    debug: bool,
 ) -> int:
     """Pre-flight: verify model, loss, data and loop before the long run, on a twin of your task.
 
-    TARGET is file.py:factory or pkg.mod:factory, a function that returns traindx.Task(model, loss_fn, train, val, optimizer).
+    TARGET is a training script as it is (its first steps are watched in a process of their own, its checkpoints are not
+    written), or file.py:factory or pkg.mod:factory: a function that returns traindx.Task(model, loss_fn, train, val, …).
 
-    Example:  traindx check train.py:make_task --quick
+    Example:  traindx check train.py --quick -- --epochs 3
     """
-    from traindx.trials.check import check
-    from traindx.trials.target import task_from
-
     with bar(quiet=quiet) as told:
-        done = check(task_from(target), level=level or "usual", progress=told)
+        done = _checked(target, args, level or "usual", told)
     if format_ == "json":
         rows = [{"item": i.item, "result": i.result, "message": i.message, "fix": i.fix} for i in done.items]
         text = json.dumps({"schema": "traindx.check/1", "items": rows}, indent=2)
@@ -58,6 +67,19 @@ def command(
     elif not (quiet and done.ok):
         _page(done, no_color)
     return int(bool(done.failed) and fail_on != "never")
+
+
+def _checked(target: str, args: tuple[str, ...], level: str, told: Progress) -> Any:
+    from traindx.capture.start import check_on, is_script
+
+    if is_script(target):
+        return check_on(target, args, level=level, progress=told)
+    if args:
+        raise UsageError("arguments after the target are for scripts; a factory takes none")
+    from traindx.trials.check import check
+    from traindx.trials.target import task_from
+
+    return check(task_from(target), level=level, progress=told)
 
 
 def _page(done: Any, no_color: bool) -> None:

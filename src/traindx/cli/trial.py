@@ -15,11 +15,13 @@ from traindx.cli.bar import bar
 from traindx.errors import UsageError
 from traindx.report.json import plain
 from traindx.report.words import safe
+from traindx.trial import Progress, Result, TrialKind
 
 
 @click.command("trial")
 @click.argument("name", metavar="NAME")
 @click.argument("target", metavar="TARGET", required=False)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT-ARGS…]")
 @click.option("--set", "limits", multiple=True, metavar="KEY=VALUE", help="Change a limit of the trial: --set steps=50.")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the result to FILE.")
@@ -29,6 +31,7 @@ from traindx.report.words import safe
 def command(
     name: str,
     target: str | None,
+    args: tuple[str, ...],
     limits: tuple[str, ...],
     format_: str,
     output: Path | None,
@@ -38,10 +41,11 @@ def command(
 ) -> int:
     """One experiment on a twin of your task; the original stays as it was, to the bit. `traindx trial list` names them.
 
-    Example:  traindx trial lr-range train.py:make_task
+    TARGET is a training script as it is (arguments for it go after `--`), or file.py:factory or pkg.mod:factory.
+
+    Example:  traindx trial lr-range train.py
     """
     from traindx.trial import catalogue
-    from traindx.trials.target import task_from
 
     trials = catalogue()
     screen = options.console(no_color=no_color)
@@ -58,7 +62,7 @@ def command(
     if not quiet:
         sys.stderr.write(f"traindx: {name} takes at most about {kind.steps} steps on a twin of your task\n")
     with bar(quiet=quiet) as told:
-        result = kind.run(task_from(target), told, **values)
+        result = _run(kind, target, args, values, told)
     document = {
         "schema": "traindx.trial/1",
         "trial": result.trial,
@@ -78,6 +82,18 @@ def command(
         screen.print(f"[{style}]{result.result}[/]  {safe(result.reason)}", highlight=False)
         screen.print(f"[dim]{result.steps} steps, {result.seconds:.1f} s[/]")
     return 0
+
+
+def _run(kind: TrialKind, target: str, args: tuple[str, ...], values: dict[str, Any], told: Progress) -> Result:
+    from traindx.capture.start import is_script, trial_on
+
+    if is_script(target):
+        return trial_on(target, args, kind.name, values, told)
+    if args:
+        raise UsageError("arguments after the target are for scripts; a factory takes none")
+    from traindx.trials.target import task_from
+
+    return kind.run(task_from(target), told, **values)
 
 
 def _limits(make: Any, given: tuple[str, ...]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ Exact facts come first (a short rehearsal on a twin, read by the ordinary rules)
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from traindx.diagnosis import examine
@@ -37,6 +37,8 @@ class Checked:
     items: tuple[Item, ...]
     run: Run
     seconds: float
+    modules: tuple[Mapping[str, Any], ...] = ()  # a row per module: shapes, dtype, device, RMS (trials/sight.py)
+    sheet: Mapping[str, Any] = field(default_factory=dict)  # what the batches look like, to be looked at
 
     @property
     def failed(self) -> tuple[Item, ...]:
@@ -57,6 +59,7 @@ class Question:
     level: str = "quick"  # quick, usual, full
     fix: str = ""
     needs: str = ""  # what a task lacks when nothing can be told
+    watched: tuple[str, ...] = ()  # rules that answer instead of the trial where a script's own loop was watched
 
 
 QUESTIONS: tuple[Question, ...] = (
@@ -100,7 +103,11 @@ QUESTIONS: tuple[Question, ...] = (
         fix="Recompute BatchNorm statistics; momentum .1; larger batches.",
     ),
     Question(
-        "data is not the bottleneck", trial="cached-batch", level="usual", fix="More workers, pin_memory, cheaper decoding."
+        "data is not the bottleneck",
+        trial="cached-batch",
+        level="usual",
+        fix="More workers, pin_memory, cheaper decoding.",
+        watched=("PERF001",),
     ),
     Question(
         "half precision changes nothing", trial="precision", level="full", fix="Keep the named module in fp32, or use bf16."
@@ -121,17 +128,45 @@ QUESTIONS: tuple[Question, ...] = (
 _LEVELS = ("quick", "usual", "full")
 
 
-def check(target: Any, *, level: str = "usual", progress: Progress = silent) -> Checked:
-    """Answer the checklist for a Task; `level` is quick (seconds), usual (under two minutes) or full."""
+def check(
+    target: Any, *, level: str = "usual", progress: Progress = silent, seen: Run | None = None, blind: str = ""
+) -> Checked:
+    """Answer the checklist for a Task; `level` is quick (seconds), usual (under two minutes) or full.
+
+    Where a script's own loop was watched, `seen` is that record; when its steps could not be made again, there is no task
+    and `blind` says why: rules answer what they can, experiments cannot tell.
+    """
     if level not in _LEVELS:
         raise UsageError(f"the level of a check is one of {', '.join(_LEVELS)}, not {level!r}")
-    if not isinstance(target, Task):
+    if not isinstance(target, Task) and not (target is None and seen is not None):
         raise UsageError(f"check wants a traindx.Task, not {type(target).__name__}")
     began = time.monotonic()
-    run, problem = _rehearsed(target, progress)
+    problem: Item | None = None
+    if seen is not None:
+        run = seen
+    else:
+        assert target is not None
+        run, problem = _rehearsed(target, progress)
     items = [problem] if problem else []
-    items += list(_answers(target, run, level, progress, broken=problem is not None))
-    return Checked(tuple(items), run, time.monotonic() - began)
+    items += list(_answers(target, run, level, progress, broken=problem is not None, blind=blind))
+    modules, sheet = ((), {}) if problem or target is None else _sights(target)
+    return Checked(tuple(items), run, time.monotonic() - began, modules, sheet)
+
+
+def not_a_step(message: str, level: str = "usual") -> Checked:
+    """The checklist of a program that fails before its first update."""
+    first = Item("a step can be made", "fail", message, "Mend this first; the rest depends on it.")
+    rest = [Item(q.item, "cannot-tell", "no step could be made") for q in _asked(level)]
+    return Checked((first, *rest), Run(), 0.0)
+
+
+def _sights(task: Task) -> tuple[tuple[Mapping[str, Any], ...], Mapping[str, Any]]:
+    from traindx.trials.sight import contact_sheet, module_table
+
+    try:
+        return tuple(module_table(task)), contact_sheet(task)
+    except Exception:  # odd batches or modules: a picture less, the answers stand
+        return (), {}
 
 
 def _rehearsed(task: Task, progress: Progress) -> tuple[Run, Item | None]:
@@ -145,22 +180,27 @@ def _rehearsed(task: Task, progress: Progress) -> tuple[Run, Item | None]:
         return Run(), Item("a step can be made", "fail", located(error), "Mend this first; the rest depends on it.")
 
 
-def _answers(task: Task, run: Run, level: str, progress: Progress, broken: bool) -> Iterator[Item]:
+def _asked(level: str) -> list[Question]:
+    return [q for q in QUESTIONS if _LEVELS.index(q.level) <= _LEVELS.index(level)]
+
+
+def _answers(task: Task | None, run: Run, level: str, progress: Progress, broken: bool, blind: str) -> Iterator[Item]:
     outcomes = {o.code: o for o in examine(run)} if not broken else {}
-    asked = [q for q in QUESTIONS if _LEVELS.index(q.level) <= _LEVELS.index(level)]
+    asked = _asked(level)
     for i, q in enumerate(asked):
         progress(i, len(asked), q.item)
         began = time.monotonic()
+        codes = q.watched if task is None or task.captured else q.codes
         if broken:
             item = Item(q.item, "cannot-tell", "no step could be made")
-        elif q.trial:
-            item = _by_trial(task, q)
+        elif q.trial and not (codes and q.watched):
+            item = _by_trial(task, q) if task is not None else Item(q.item, "cannot-tell", f"blind: {blind}")
         else:
-            item = _by_rules(q, [outcomes[c] for c in q.codes if c in outcomes], task)
+            item = _by_rules(q, [outcomes[c] for c in codes or q.codes if c in outcomes], task)
         yield Item(item.item, item.result, item.message, item.fix, time.monotonic() - began)
 
 
-def _by_rules(q: Question, outcomes: Sequence[Outcome], task: Task) -> Item:
+def _by_rules(q: Question, outcomes: Sequence[Outcome], task: Task | None) -> Item:
     found: list[Finding] = [f for o in outcomes for f in o.findings]
     firm = [f for f in found if f.severity > Severity.INFO and f.confidence is not Confidence.SUGGESTIVE]
     if firm:
@@ -168,7 +208,11 @@ def _by_rules(q: Question, outcomes: Sequence[Outcome], task: Task) -> Item:
         return Item(q.item, "fail", f"{worst.code}: {worst.message}", worst.fix)
     clear = [o for o in outcomes if o.status in (Status.CLEAR, Status.FOUND)]
     if not clear:
-        lacks = q.needs if q.needs and task.val is None else next((o.reason for o in outcomes if o.reason), "nothing was seen")
+        lacks = (
+            q.needs
+            if q.needs and task is not None and task.val is None and not task.captured
+            else next((o.reason for o in outcomes if o.reason), "nothing was seen")
+        )
         return Item(q.item, "cannot-tell", f"needs {lacks}" if lacks == q.needs else lacks)
     remark = next((f"; to know: {f.message}" for f in found), "")
     return Item(q.item, "pass", f"{', '.join(o.code for o in clear)} clear{remark}")

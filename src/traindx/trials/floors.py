@@ -59,6 +59,42 @@ def named(fit: Fit) -> Floor | None:
     return next((f for f in fit.suspects if abs(fit.last - f.level) <= max(0.01 * abs(f.level), 0.005)), None)
 
 
+def suspects(twin: Twin, batch: Batch) -> tuple[Floor, ...]:
+    """Levels at which a faulty task stops: what the labels alone allow, a softmax before the softmax, the targets' variance."""
+    _, target = split(batch)
+    if not isinstance(target, Tensor) or not target.numel():
+        return ()
+    kind = type(twin.task.loss_fn).__name__
+    if not target.is_floating_point():
+        classes = _classes(twin, batch)
+        found = [
+            Floor(_entropy(target), "the entropy of the labels", "the input does not reach the output (ignored, dead or zero)")
+        ]
+        if classes and classes > 1:
+            level = math.log(math.e + classes - 1) - 1
+            found.append(
+                Floor(level, "the floor of a double softmax", "softmax before a loss that applies it itself (WIRE006)")
+            )
+            found.append(Floor(math.log(classes), f"ln {classes}", "the model guesses evenly: nothing reaches the logits"))
+        return tuple(f for f in found if f.level > 0.005)
+    y = target.detach().double()
+    if "BCE" in kind:
+        rate = y.mean(0).clamp(1e-12, 1 - 1e-12)
+        level = float(-(rate * rate.log() + (1 - rate) * (1 - rate).log()).mean())
+        return (Floor(level, "the entropy of the labels", "the input does not reach the output (ignored, dead or zero)"),)
+    if "MSE" in kind:
+        whole, each = float(y.var(unbiased=False)), float(y.var(0, unbiased=False).mean()) if y.ndim > 1 else math.nan
+        said = "the mean is predicted for every sample: the input is ignored, or shapes broadcast in the loss (WIRE008)"
+        return tuple(Floor(v, "the variance of the targets", said) for v in (whole, each) if v == v and v > 0)
+    return ()
+
+
+def _entropy(target: Tensor) -> float:
+    valid = target[target >= 0].reshape(-1)
+    shares = valid.unique(return_counts=True)[1].double() / max(valid.numel(), 1)
+    return float(-(shares * shares.log()).sum())
+
+
 def _smoothing(twin: Twin) -> float:
     return float(getattr(twin.task.loss_fn, "label_smoothing", 0.0) or 0.0)
 
@@ -72,7 +108,19 @@ def _classes(twin: Twin, batch: Batch) -> int | None:
             output = twin.task.output_of(twin.model, batch)
     except Exception:  # a model that cannot be called outside its loss has no class count to offer
         return None
-    return int(output.shape[1]) if isinstance(output, Tensor) and output.ndim >= 2 else None
+    axis = class_axis(output, target)
+    return int(output.shape[axis]) if axis is not None else None
+
+
+def class_axis(output: object, target: Tensor) -> int | None:
+    """The axis of the logits that counts classes: the second, or the last where a sequence's logits are flattened later."""
+    if not isinstance(output, Tensor) or output.ndim < 2:
+        return None
+    if target.shape == output.shape[:1] + output.shape[2:]:
+        return 1
+    if output.ndim > 2 and (target.shape == output.shape[:-1] or target.numel() == output[..., 0].numel()):
+        return output.ndim - 1
+    return 1
 
 
 def accuracy(twin: Twin, batch: Batch) -> float | None:
@@ -82,6 +130,9 @@ def accuracy(twin: Twin, batch: Batch) -> float | None:
         return None
     with evaluating(twin.model):
         output = twin.task.output_of(twin.model, batch)
-    if output.shape[0] != target.shape[0] or output.argmax(1).shape != target.shape:
+    axis = class_axis(output, target)
+    guess = output.argmax(axis) if axis is not None else output
+    if guess.numel() != target.numel():
         return None
-    return float((output.argmax(1) == target).float().mean())
+    valid = target.reshape(-1) >= 0  # below zero is what losses are told to ignore
+    return float((guess.reshape(-1) == target.reshape(-1))[valid].float().mean()) if bool(valid.any()) else None

@@ -16,6 +16,7 @@ from traindx.trials.task import Task
 
 Floats = NDArray[np.float64]
 LEAST_SNR = 5.0  # fall of the loss over its noise below which no rate may be named: real tasks 9–172, shuffled labels 0.9–1.9
+FIRST = 10  # losses at the smallest rates: where the sweep starts, and how much batches differ
 MOST_SPREAD = 30.0  # rates that the rules suggest may differ by this factor, no more
 ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Lion", "Adafactor", "SparseAdam", "Muon")
 
@@ -70,13 +71,16 @@ class LrRange:
 
 def _lost(losses: list[float]) -> bool:
     """The sweep is over when the loss is gone for good; differences only, so losses below zero are fine."""
-    now, first, best = losses[-1], losses[0], min(losses)
+    now, best = losses[-1], min(losses)
     if not math.isfinite(now):
         return True
-    if len(losses) < 10:
+    if len(losses) < FIRST + 3:
         return False
+    # one batch may be the easiest of all: the start is the middle of the first losses, their spread is what batches differ by
+    first, top = float(np.median(losses[:FIRST])), max(losses[:FIRST])
+    spread = top - min(losses[:FIRST])
     recent = float(np.median(losses[-3:]))
-    return recent > first + 3 * max(first - best, 0.05 * abs(first), 1e-12)
+    return recent > top + 3 * max(first - best, spread, 0.05 * abs(first), 1e-12)
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def read(rates: Floats, losses: Floats) -> Reading:
     keep = np.isfinite(losses)
     rates, losses = rates[keep], losses[keep]
     if len(losses) < 20:
-        return Reading({}, f"only {len(losses)} finite losses: the smallest rates already break the model")
+        return Reading({}, f"only {len(losses)} losses before the model broke: start the sweep at smaller rates")
     x, y = np.log10(rates), smooth(losses)
     noise = 1.4826 * float(np.median(np.abs(np.diff(losses[: max(12, len(losses) // 4)])))) / math.sqrt(2) + 1e-12
     low = int(np.argmin(y))

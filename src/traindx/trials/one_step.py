@@ -9,6 +9,7 @@ import torch
 
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
+from traindx.trials.state import random_kept
 from traindx.trials.task import Task
 
 
@@ -33,7 +34,8 @@ class OneStep:
                     module.p = 0.0
             twin.model.train()
             start = twin.snapshot()
-            loss = twin.gradients(batch)
+            with random_kept(seed=0):  # noise drawn in a forward must be the same before and after the step
+                loss = twin.gradients(batch)
             grads = {n: p.grad.detach().clone() for n, p in twin.model.named_parameters() if p.grad is not None}
             square = float(sum((g.double() ** 2).sum() for g in grads.values())) if grads else 0.0
             if square == 0 or not math.isfinite(square):
@@ -44,7 +46,7 @@ class OneStep:
             for i, rate in enumerate(self.rates):
                 size = rate / math.sqrt(square)  # a step of length `rate`, whatever the scale of the loss
                 twin.restore(start)
-                with torch.no_grad():
+                with torch.no_grad(), random_kept(seed=0):
                     for name, p in twin.model.named_parameters():
                         if name in grads:
                             p.sub_(grads[name], alpha=size)

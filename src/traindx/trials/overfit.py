@@ -64,7 +64,7 @@ class Overfit:
             )
             if not math.isfinite(loss) or (step > 20 and loss - floor.level < PASS / 2 * max(losses[0] - floor.level, 1e-12)):
                 break
-        return floors.Fit(losses, floor, floors.accuracy(twin, batch), rate)
+        return floors.Fit(losses, floor, floors.accuracy(twin, batch), rate, floors.suspects(twin, batch))
 
 
 def _prepare(twin: Twin, batch: Batch) -> tuple[str, float] | None:

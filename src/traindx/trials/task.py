@@ -45,6 +45,8 @@ class Task:
     loss: Loss | None = None
     device: torch.device | str | None = None
     name: str = ""
+    output: Callable[[nn.Module, Batch], Any] | None = None  # output(model, batch), where the model is not simply called
+    captured: bool = False  # made from a script's own steps: its data are the batches that were seen
     _drawn: dict[str, list[Batch]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -74,6 +76,8 @@ class Task:
 
     def output_of(self, model: nn.Module, batch: Batch) -> Any:
         """What the model says to a batch."""
+        if self.output is not None:
+            return _main(self.output(model, to_device(batch, self.device)))
         return _main(_call(model, split(to_device(batch, self.device))[0]))
 
     # -- the data

@@ -1,0 +1,145 @@
+"""Watches the first steps of a script and makes a Task of them: a copy of its model and optimizer, its batches, its loss."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from traindx.capture.recipe import CannotCapture, Parts, Recipe, written
+from traindx.forensics.witness import Called, Moment, Witness
+from traindx.probe import Reading, Scene
+from traindx.trials.state import random_kept
+from traindx.trials.task import Task
+
+MOST_BATCHES = 64
+MOST_BYTES = 512 * 2**20
+SAME = 1e-4  # relative difference of the loss of a step and of the same step made again
+ALIKE = 0.98  # cosine between their gradients (clipping by value and weight decay in the gradient turn it a little)
+
+
+@dataclass
+class First:
+    """The script's first step, kept to prove that the recipe makes the same."""
+
+    loss: float
+    random: Tensor
+    gradients: list[Tensor | None]
+
+
+class Capturer(Witness):
+    """A witness that writes every step down as a recipe, and copies the model before its first update."""
+
+    def __init__(self, busy: Any = lambda: False) -> None:
+        super().__init__(busy=busy)
+        self.steps: list[tuple[Recipe, tuple[Tensor, ...]]] = []
+        self.why = ""  # why nothing could be written down
+        self.model: nn.Module | None = None  # the copy
+        self.optimizer: Any = None
+        self.scheduler: Any = None
+        self._first: First | None = None
+        self._parts: dict[int, int] = {}
+        self._own: dict[int, str] = {}
+        self._alive: nn.Module | None = None
+        self._bytes = 0
+        self._backwards = 0
+
+    def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
+        super().on_backward(scene, loss)
+        if self.model is None:
+            self._backwards += 1
+        if len(self.steps) < MOST_BATCHES and self._bytes < MOST_BYTES and loss.numel() == 1:
+            try:
+                self._write(self.moment)
+            except CannotCapture as why:
+                self.why = str(why)
+        return None
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        super().before_step(scene, optimizer)
+        if self.model is None and self._alive is not None and optimizer is not None:
+            scheduler = next((s for s in self.others()["schedulers"] if getattr(s, "optimizer", None) is optimizer), None)
+            if self._first is not None:
+                self._first.gradients = [None if p.grad is None else p.grad.clone() for p in self._alive.parameters()]
+            try:
+                self.model, self.optimizer, self.scheduler = copy.deepcopy((self._alive, optimizer, scheduler))
+            except Exception as error:  # models may refuse to be copied in many ways; the user hears which
+                self.why = f"the model cannot be copied ({type(error).__name__}: {error})"
+                self._alive = None
+        return None
+
+    def _write(self, moment: Moment) -> None:
+        calls = [c for c in moment.happened if isinstance(c, Called)]
+        if not calls:
+            raise CannotCapture("no forward of a module was seen before the loss")
+        if self._alive is None:
+            self._meet(calls)
+        if any(id(c.model) not in self._parts for c in calls):
+            raise CannotCapture("the steps do not call the same modules")
+        recipe, batch = written(moment, self._own, self._parts)
+        assert moment.root is not None
+        if self._first is None:
+            self._first = First(float(moment.root.detach()), calls[0].random, [])
+        self.steps.append((recipe, batch))
+        self._bytes += sum(t.numel() * t.element_size() for t in batch)
+
+    def _meet(self, calls: list[Called]) -> None:
+        models = list({id(c.model): c.model for c in calls}.values())
+        self._parts = {id(m): i for i, m in enumerate(models)}
+        self._alive = models[0] if len(models) == 1 else Parts(models)
+        named: dict[str, Tensor] = dict(self._alive.named_parameters()) | dict(self._alive.named_buffers())
+        self._own = {id(t): name for name, t in named.items()}
+
+    # -- the task
+
+    def task(self, name: str) -> Task:
+        """The script as a Task; raises CannotCapture with the reason when its steps cannot be made again."""
+        if self.model is None or not self.steps:
+            raise CannotCapture(self.why or "no optimizer step was seen")
+        usual = Counter(r.key for r, _ in self.steps).most_common(1)[0][0]
+        kept = [(r, b) for r, b in self.steps if r.key == usual]
+        recipe = kept[0][0]
+        if self.steps[0][0].key == usual:
+            self._prove(*self.steps[0])
+        return Task(
+            self.model,
+            recipe.kind,
+            [b for _, b in kept],
+            None,
+            self.optimizer,
+            self.scheduler,
+            loss=recipe,
+            output=recipe.output,
+            name=name,
+            captured=True,
+        )
+
+    def _prove(self, recipe: Recipe, batch: tuple[Tensor, ...]) -> None:
+        """The first step made again must give the script's own loss, and its gradient."""
+        assert self.model is not None and self._first is not None
+        model = copy.deepcopy(self.model)
+        with random_kept(), torch.enable_grad():
+            torch.set_rng_state(self._first.random)
+            model.zero_grad(set_to_none=True)
+            try:
+                loss = recipe(model, batch)
+            except Exception as error:  # whatever the user's own code may raise
+                raise CannotCapture(f"the first step cannot be made again ({type(error).__name__}: {error})") from None
+            if not loss.requires_grad:
+                raise CannotCapture("the way from the model to the loss is not seen whole (a custom autograd function?)")
+            loss.backward()
+        again, then = float(loss.detach()), self._first.loss
+        if math.isfinite(then) and not abs(again - then) <= SAME * max(abs(then), 1e-6):
+            raise CannotCapture(f"the first step made again gives another loss ({again:.6g}, in the script {then:.6g})")
+        pairs = zip(model.parameters(), self._first.gradients, strict=False)
+        both = [(p.grad.reshape(-1), g.reshape(-1)) for p, g in pairs if p.grad is not None and g is not None]
+        if self._backwards == 1 and both:
+            mine, theirs = (torch.cat(side).double() for side in zip(*both, strict=True))
+            size = float(mine.norm() * theirs.norm())
+            if math.isfinite(size) and size > 0 and float(mine @ theirs) / size < ALIKE:
+                raise CannotCapture("the first step made again gives another gradient than the script's")

@@ -1,0 +1,132 @@
+"""The process a script runs in while it is captured: its first steps are watched, then the experiment is made on a copy.
+
+Not for users: `traindx check train.py` and `traindx trial NAME train.py` start it (`capture/start.py`).
+The script's own checkpoints are not written meanwhile, and it never reaches its end: nothing of the user's is overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from traindx.probes import launch
+from traindx.report.json import plain
+
+SECONDS = 60.0  # longest look at the script's own steps
+LEAST = 3
+
+
+class Job:
+    """What was asked, and where the answer goes."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        self.asked = asked
+        self.done = False
+
+    def answer(self, **said: Any) -> None:
+        """Write the answer whole or not at all."""
+        place = Path(self.asked["answer"])
+        part = place.with_suffix(".part")
+        part.write_text(json.dumps(plain(said)), encoding="utf-8")
+        part.replace(place)
+        self.done = True
+
+    def told(self, done: int, total: int, what: str) -> None:
+        """Progress, a line each, to whoever started us."""
+        try:
+            os.write(self.asked["pipe"], f"{done}\t{total}\t{what}\n".encode())
+        except OSError:
+            self.asked["pipe"] = -1  # nobody listens any more; the answer is still worth having
+
+
+class Session:
+    """One captured script: watched from its start, ended after enough steps."""
+
+    def __init__(self, job: Job, script: str) -> None:
+        self.job, self.script = job, script
+        self.steps = 0
+        self.began = time.monotonic()
+        self.recorder: Any = None
+
+    def attach(self) -> None:
+        """Watch from now on."""
+        import torch
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        from traindx.capture.capturer import Capturer
+        from traindx.probes.attach import attach
+        from traindx.probes.recorder import Recorder
+
+        watching = self.job.asked["what"] == "check"
+        self.recorder = Recorder(budget=None) if watching else Recorder(budget=0.05, probes=[])
+        self.capturer = Capturer(busy=lambda: bool(self.recorder.busy))
+        self.recorder.add(self.capturer)
+        self.observer = attach(self.recorder)
+        register_optimizer_step_post_hook(self._stepped)
+        torch.save = lambda *args, **kwargs: None  # a trial must not overwrite the user's checkpoints
+
+    def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self.recorder.scene.optimizer not in (None, optimizer):
+            return
+        self.steps += 1
+        wanted = self.job.asked["steps"]
+        self.job.told(self.steps, wanted, f"step {self.steps} of {self.script}")
+        late = time.monotonic() - self.began > SECONDS and self.steps >= LEAST
+        if self.steps >= wanted or late:
+            self.finish()
+
+    def finish(self) -> None:
+        """Enough was seen: do what was asked, and leave without a trace."""
+        code = 0
+        try:
+            self._work()
+        except BaseException as error:  # whatever it is, the starter is waiting for an answer
+            from traindx.errors import TraindxError
+            from traindx.trials.faults import located
+
+            told = str(error) if isinstance(error, TraindxError) else located(error)
+            self.job.answer(error=told, known=isinstance(error, TraindxError), exit=getattr(error, "exit_code", 70))
+            code = 1
+        os._exit(code)
+
+    def _work(self) -> None:
+        import torch
+
+        from traindx.capture import jobs
+        from traindx.capture.recipe import CannotCapture
+        from traindx.probes.attach import detach
+
+        detach(self.observer)
+        self.recorder.close("closed")
+        run = self.recorder.sink.run()
+        with torch.enable_grad():
+            try:
+                task, why = self.capturer.task(Path(self.script).name), ""
+            except CannotCapture as reason:
+                task, why = None, str(reason)
+            self.job.answer(**jobs.work(self.job.asked, task, why, run, self.job.told))
+
+
+def main(argv: list[str]) -> None:
+    """Run the script up to its first steps, then the job."""
+    job = Job(json.loads(Path(argv[0]).read_text(encoding="utf-8")))
+    session = Session(job, argv[1])
+    session.attach()
+    ended = launch.run_script(argv[1], argv[2:])
+    if ended.error is not None:
+        from traindx.trials.faults import located
+
+        job.answer(failed=located(ended.error), steps=session.steps)
+    elif session.steps >= LEAST:
+        session.finish()  # a short script: what it did is all there is
+    else:
+        job.answer(ended=ended.code, steps=session.steps)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,77 @@
+"""What is done with a captured script: one experiment, or the whole pre-flight."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from traindx.run import Matrix, Run, Series
+from traindx.trial import Progress, Result, catalogue
+from traindx.trials.check import Checked, check
+from traindx.trials.task import Task
+
+
+def work(asked: Mapping[str, Any], task: Task | None, why: str, run: Run, progress: Progress) -> dict[str, Any]:
+    """The answer to a job, as plain data."""
+    if asked["what"] == "check":
+        return {"checked": checked_as_data(check(task, level=asked["level"], progress=progress, seen=run, blind=why))}
+    name, limits = asked["trial"], dict(asked["limits"])
+    if task is None:
+        return {"result": result_as_data(blind(name, why))}
+    return {"result": result_as_data(catalogue()[name].run(task, progress, **limits))}
+
+
+def blind(name: str, why: str) -> Result:
+    """The trial cannot look into this script."""
+    advice = "give a factory that returns a traindx.Task (train.py:make_task) and it can"
+    return Result(name, "refused", {"blind": True}, f"blind: {why}; {advice}")
+
+
+def result_as_data(result: Result) -> dict[str, Any]:
+    """A result that can travel between processes."""
+    told = {f.name: getattr(result, f.name) for f in dataclasses.fields(Result) if f.name != "run"}
+    return {**told, "run": run_as_data(result.run)}
+
+
+def result_from(data: Mapping[str, Any]) -> Result:
+    """The result behind what `result_as_data` gave."""
+    return Result(**{**data, "run": run_from(data["run"])})
+
+
+def run_as_data(run: Run) -> dict[str, Any]:
+    """A trial's run: series and matrices as lists."""
+    signals: dict[str, Any] = {}
+    for name, s in run.signals.items():
+        names = list(s.names) if isinstance(s, Matrix) else None
+        signals[name] = {"steps": s.steps.tolist(), "names": names, "values": s.values.tolist()}
+    return {"signals": signals, "facts": dict(run.facts), "kind": run.kind}
+
+
+def run_from(data: Mapping[str, Any]) -> Run:
+    """The run behind what `run_as_data` gave."""
+    signals: dict[str, Series | Matrix] = {}
+    for name, s in data["signals"].items():
+        values = np.array(_numbers(s["values"]), dtype=np.float64)
+        if s["names"] is None:
+            signals[name] = Series(np.array(s["steps"], np.int64), values)
+        else:
+            signals[name] = Matrix(np.array(s["steps"], np.int64), tuple(s["names"]), values.reshape(-1, len(s["names"])))
+    return Run(signals, dict(data["facts"]), kind=data["kind"])
+
+
+def _numbers(values: Any) -> Any:
+    """Lists of numbers in which 'nan', 'inf' and '-inf' stand for themselves."""
+    return [_numbers(v) for v in values] if isinstance(values, list) else float(values)
+
+
+def checked_as_data(checked: Checked) -> dict[str, Any]:
+    """The answered checklist as plain data."""
+    return {
+        "items": [dataclasses.asdict(i) for i in checked.items],
+        "seconds": checked.seconds,
+        "modules": list(checked.modules),
+        "sheet": checked.sheet,
+    }

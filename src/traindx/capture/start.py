@@ -1,0 +1,112 @@
+"""Starts a script in a child process and waits for what was asked about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from traindx.errors import EnvironmentFault, UsageError
+from traindx.trial import Progress, Result, silent
+
+STEPS = {"trial": 48, "check": 60}  # of the script's own that are watched; their batches are what experiments work with
+
+
+def is_script(target: str) -> bool:
+    """Whether a target is a plain script, not file.py:factory."""
+    return target.endswith(".py")
+
+
+def trial_on(script: str, args: Sequence[str], name: str, limits: dict[str, Any], progress: Progress = silent) -> Result:
+    """One experiment on a script that is not changed for it."""
+    from traindx.capture.jobs import result_from
+
+    answer = _ask(script, args, {"what": "trial", "trial": name, "limits": limits, "steps": STEPS["trial"]}, progress)
+    if "failed" in answer:
+        raise UsageError(f"the script fails before the experiment can begin: {answer['failed']}")
+    return result_from(answer["result"])
+
+
+def check_on(script: str, args: Sequence[str] = (), *, level: str = "usual", progress: Progress = silent) -> Any:
+    """The pre-flight on a script that is not changed for it."""
+    from traindx.run import Run
+    from traindx.trials.check import Checked, Item, not_a_step
+
+    answer = _ask(script, args, {"what": "check", "level": level, "steps": STEPS["check"]}, progress)
+    if "failed" in answer:
+        return not_a_step(answer["failed"], level)
+    told = answer["checked"]
+    return Checked(tuple(Item(**i) for i in told["items"]), Run(), told["seconds"], tuple(told["modules"]), told["sheet"])
+
+
+def _ask(script: str, args: Sequence[str], asked: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    if not Path(script).is_file():
+        raise UsageError(f"there is no script {script}")
+    with tempfile.TemporaryDirectory(prefix="traindx-") as folder:
+        read, write = os.pipe()
+        place = Path(folder) / "answer.json"
+        job = Path(folder) / "job.json"
+        job.write_text(json.dumps({**asked, "answer": str(place), "pipe": write}), encoding="utf-8")
+        log = Path(folder) / "output.txt"
+        with log.open("wb") as output:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "traindx.capture.child", str(job), script, *args],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(write,),
+                start_new_session=True,
+                env={**os.environ, "WANDB_MODE": "disabled", "TRAINDX_DISABLE": ""},
+            )
+        os.close(write)
+        try:
+            _listen(read, progress)
+            child.wait()
+        finally:
+            os.close(read)
+            if child.poll() is None:  # interrupted: the script and whatever it started go with it
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        if not place.exists():
+            raise EnvironmentFault(f"the script's process ended with {child.returncode} and no answer. {_tail(log)}")
+        answer: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+    return _usable(answer, script)
+
+
+def _usable(answer: dict[str, Any], script: str) -> dict[str, Any]:
+    if "error" in answer:
+        raise (UsageError if answer["known"] and answer["exit"] == 2 else EnvironmentFault)(str(answer["error"]))
+    if "ended" in answer:
+        seen = f"{answer['steps']} optimizer step{'s' * (answer['steps'] != 1)}"
+        raise UsageError(f"{script} ended after {seen}: nothing to experiment on (arguments for it go after `--`)")
+    return answer
+
+
+def _listen(read: int, progress: Progress) -> None:
+    """Pass on progress until the child closes its end."""
+    rest = b""
+    while True:
+        ready, _, _ = select.select([read], [], [], 1.0)
+        if not ready:
+            continue
+        chunk = os.read(read, 1 << 16)
+        if not chunk:
+            return
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            done, _, tail = line.decode("utf-8", "replace").partition("\t")
+            total, _, what = tail.partition("\t")
+            if done.isdigit() and total.isdigit():
+                progress(int(done), int(total), what)
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
+    return "Its last words: " + " | ".join(lines) if lines else "It said nothing."
