@@ -35,7 +35,7 @@ def test_reads_the_nearest_file_above(tmp_path: Path) -> None:
         ("budget = true", "'budget' must be"),
         ("select = 'GRAD'", "'select' must be list"),
         ("[rules]\nGRAD002 = 3", "must be a table of limits"),
-        ("select = [", "cannot read the settings"),
+        ("select = [", "not valid TOML"),
     ],
 )
 def test_says_what_is_wrong_and_where(tmp_path: Path, text: str, told: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import pkgutil
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -111,6 +112,8 @@ class Rule:
         if unknown:
             has = ", ".join(sorted(self.settings)) or "none"
             raise UsageError(f"{self.code} has no limit '{unknown[0]}'; it has {has}")
+        for name, value in limits.items():
+            _check_limit(f"{self.code}: '{name}'", self.settings[name], value)
 
     def _in_words(self, e: Evidence) -> Finding:
         severity = e.severity or self.severity
@@ -256,6 +259,19 @@ def _lack(run: Run, need: str, least: int) -> tuple[Status, tuple[Finding, ...],
     label = " or ".join(f"'{n.removeprefix('fact:').removeprefix('event:')}'" for n in names)
     reason = f"needs {label}, which this run did not record" + (f": {why}" if why else "")
     return Status.BLIND, (), reason, tuple(n.removeprefix("fact:").removeprefix("event:") for n in names)
+
+
+def _check_limit(what: str, default: Any, value: Any) -> None:
+    """A user's limit must be of the default's kind: a finite number, not below zero where the default is above it."""
+    number = isinstance(default, int | float) and not isinstance(default, bool)
+    if number and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise UsageError(f"{what} must be a number such as {default}, not {value!r}")
+    if number and (not math.isfinite(value) or (default > 0 and value < 0)):
+        raise UsageError(
+            f"{what} must be a finite number{', 0 or more' if default > 0 else ''} (default {default}), not {value}"
+        )
+    if not number and default is not None and not isinstance(value, type(default)):
+        raise UsageError(f"{what} must be {type(default).__name__} such as {default!r}, not {value!r}")
 
 
 def _listed(where: tuple[str, ...], most: int = 3) -> str:

@@ -9,6 +9,7 @@ limit = 20.0
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from typing import Any
 from traindx.errors import UsageError
 
 FAIL_ON = ("critical", "warning", "never")
+LARGEST = 2**20  # bytes of a settings file
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ def load(start: Path | None = None, file: Path | None = None) -> Settings:
 
 def _read(path: Path, *, required: bool) -> Settings:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as why:
+        table = _table(path)
+    except UsageError:
         if not required:
             return Settings()  # somebody else's broken pyproject.toml is not ours to judge
-        raise UsageError(f"{path}: cannot read the settings: {why}") from None
+        raise
     tool = table.get("tool", {})
     section = tool.get("traindx") if isinstance(tool, dict) else None
     if section is None and path.name != "pyproject.toml":
@@ -68,6 +70,21 @@ def _read(path: Path, *, required: bool) -> Settings:
     if section is None:
         return Settings()
     return _settings(section, path)
+
+
+def _table(path: Path) -> dict[str, Any]:
+    if path.suffix.lower() in (".yaml", ".yml", ".json"):
+        raise UsageError(f"{path}: settings are TOML only: a traindx.toml, or [tool.traindx] in pyproject.toml")
+    try:
+        if path.stat().st_size > LARGEST:
+            raise UsageError(f"{path}: over {LARGEST // 2**20} MB, so it is not read as settings")
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as why:
+        raise UsageError(f"{path}: cannot read the settings: {why.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: settings must be UTF-8 text; this is in another encoding") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as why:
+        raise UsageError(f"{path}: not valid TOML: {why}") from None
 
 
 _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
@@ -82,13 +99,18 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
 }
 
 
+def _meant(key: str) -> str:
+    near = difflib.get_close_matches(key, _KEYS, n=1)
+    return f" (did you mean '{near[0]}'?)" if near else ""
+
+
 def _settings(section: Any, path: Path) -> Settings:
     if not isinstance(section, dict):
         raise UsageError(f"{path}: [tool.traindx] must be a table")
     values: dict[str, Any] = {"source": str(path)}
     for key, value in section.items():
         if key not in _KEYS:
-            raise UsageError(f"{path}: unknown setting '{key}'; there are {', '.join(sorted(_KEYS))}")
+            raise UsageError(f"{path}: unknown setting '{key}'{_meant(key)}; there are {', '.join(sorted(_KEYS))}")
         name, types = _KEYS[key]
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             raise UsageError(f"{path}: '{key}' must be {' or '.join(t.__name__ for t in types)}, not {value!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import os
 import sys
 from typing import Any
@@ -34,7 +35,6 @@ VERBS: dict[str, str] = {
 }
 EXIT = {"ok": 0, "findings": 1, "usage": 2, "nothing": 3, "partly": 4, "environment": 5, "bug": 70, "interrupted": 130}
 
-click.rich_click.USE_MARKDOWN = False
 click.rich_click.SHOW_ARGUMENTS = True
 click.rich_click.COMMAND_GROUPS = {
     "traindx": [
@@ -102,7 +102,10 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point: runs the verb and turns every way to end into the exit code of the contract."""
-    debug = "--debug" in (sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in words
+    if words[:1] != ["run"] and isinstance(sys.stdout, io.TextIOWrapper):  # the stdout of `run` is the script's
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a sign gets a question mark, not a crash
     try:
         code = cli.main(args=argv, prog_name="traindx", standalone_mode=False)
         _leave(code if isinstance(code, int) else 0)

@@ -70,11 +70,18 @@ def settings(
     )
 
 
+class Screen(Console):
+    """A console whose reader may go away (`| head`): that is no error of ours."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool = False, no_color: bool = False, file: Any = None) -> Console:
     """A console that respects NO_COLOR, dumb terminals and pipes."""
     piped = not (sys.stderr if stderr else sys.stdout).isatty() and not os.environ.get("FORCE_COLOR")
     width = 100 if piped and "COLUMNS" not in os.environ else None
-    return Console(stderr=stderr, no_color=no_color or None, highlight=False, width=width, file=file, soft_wrap=False)
+    return Screen(stderr=stderr, no_color=no_color or None, highlight=False, width=width, file=file, soft_wrap=False)
 
 
 def unicode_ok(console_: Console) -> bool:
@@ -108,11 +115,24 @@ def deliver(
         return
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text + "\n", encoding="utf-8")
+        _put_whole(output, text + "\n")
     except OSError as why:
         raise EnvironmentFault(f"cannot write {output}: {why.strerror or why}") from None
     if not quiet:
         sys.stderr.write(f"traindx: report written to {output}\n")
+
+
+def _put_whole(path: Path, text: str) -> None:
+    """Replace `path` with the whole text, or leave what was there."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        path.write_text(text, encoding="utf-8")  # a link, a pipe, /dev/stdout: written through, never replaced
+        return
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _print_pages(screen: Console, diagnoses: Sequence[Diagnosis], verbose: bool) -> None:

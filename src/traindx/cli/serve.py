@@ -17,7 +17,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @click.command("serve")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("traindx-runs"), metavar="[DIR]")
-@click.option("--port", default=7007, show_default=True, help="0 takes any free port.")
+@click.option("--port", type=click.IntRange(0, 65535), default=7007, show_default=True, help="0 takes any free port.")
 @click.option(
     "--host",
     default="127.0.0.1",

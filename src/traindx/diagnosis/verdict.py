@@ -70,6 +70,9 @@ def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | 
     if hint is not None:
         return Verdict(*hint[:2], None, forecast, hint[2], "what the named test shows")
     clear = sum(o.status is Status.CLEAR for o in outcomes)
+    if not clear:
+        need = "rules that could speak: none was active, or none had what it reads"
+        return Verdict("cannot-tell", "No condition could be looked at.", None, None, (need,), "a rule that could speak")
     text = f"No sign of trouble in {clear} conditions that could be looked at."
     if unsure:
         text += f" {len(unsure)} could not be decided yet."
@@ -89,12 +92,17 @@ def _hint(outcomes: Sequence[Outcome]) -> tuple[str, str, tuple[str, ...]] | Non
     """No alarm, but the curve hints at something: say so instead of calling the run healthy."""
     found = {o.code: o.findings[0] for o in outcomes if o.findings}
     gap = found.get("LOSS008")
-    if gap is not None and gap.variant == "gap":
+    if gap is not None and gap.variant != "passed":
         return "stop-keep-best", f"No alarm; {gap.message}.", ()
     for code, (name, test) in HINTS.items():
-        if code in found and found[code].confidence is Confidence.SUGGESTIVE:
+        if code in found and not _over(found[code]):
             return name, f"No alarm, but a hint: {found[code].message}.", (test,)
     return None
+
+
+def _over(f: Finding) -> bool:
+    """It happened and is no more: told, but nothing to act on."""
+    return f.code == "LOSS001" and f.variant in ("excursion", "passing") and f.confidence is not Confidence.SUGGESTIVE
 
 
 def _still_falling(outcomes: Sequence[Outcome]) -> bool:
