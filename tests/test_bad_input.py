@@ -1,4 +1,4 @@
-"""What a person may throw at the command line and its settings (reference section 6, rows 1 to 36): one line, the right code."""
+"""What a person may throw at the command line and its settings (rows 1 to 36 of the reference): a line and a code."""
 
 from __future__ import annotations
 
