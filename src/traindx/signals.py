@@ -401,6 +401,7 @@ FACTS: dict[str, str] = {
     "versions": "python, torch, numpy, traindx …",
     "device": "device of the parameters",
     "rank": "rank of this process",
+    "ranks": "rank → {last_step, loss_mean, loss_std, step_time, ended}, of a merged record",
     "world_size": "number of ranks",
     "distributed": "ddp, fsdp, dp or null",
     "started": "wall-clock start, seconds",

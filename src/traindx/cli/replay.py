@@ -13,7 +13,6 @@ from traindx.cli import options
 from traindx.errors import UsageError
 from traindx.report.words import safe
 
-
 _CONTEXT = {"allow_interspersed_args": True, "ignore_unknown_options": False}
 
 

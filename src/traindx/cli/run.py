@@ -54,7 +54,9 @@ def command(
     ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
     watcher.end(ended)
     code = ended.code
-    if watcher.recorder is not None:
+    if watcher.recorder is not None and session.rank() > 0:
+        pass  # rank 0 tells the story of all
+    elif watcher.recorder is not None:
         try:
             code = _report(watcher, chosen, ended.code, format_, output, verbose, quiet, no_color)
         except Exception as bug:  # the script is done: its exit code stands, whatever happens to our page
@@ -110,7 +112,9 @@ class Watcher:
 
         name = Path(self.target).stem if self.target.endswith(".py") else self.target.rpartition(".")[2] or "run"
         sink = DiskSink(session.folder(name, self.folder), name, session.rank())
-        self.recorder = Recorder(sink, budget=self.budget)
+        # the other ranks see the same weights: half the looking is enough there
+        lighter = self.budget if self.budget is None or session.rank() == 0 else self.budget / 2
+        self.recorder = Recorder(sink, budget=lighter)
         self.recorder.scene.facts.update(session.about(self.target, self.args))
         if self.chosen.replay:
             from traindx.forensics.arm import arm

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from traindx.forensics.advice import advise
 from traindx.forensics.places import ours
@@ -29,6 +29,12 @@ from traindx.forensics.trace import Origin, Trace, explain
 from traindx.forensics.witness import Called, Moment, Taped
 
 SECONDS = 10.0
+_COLLECTIVES = (
+    "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_reduce_coalesced",
+    "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list", "gather",
+    "gather_object", "irecv", "isend", "monitored_barrier", "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor",
+    "scatter", "scatter_object_list", "send", "_all_gather_base", "_reduce_scatter_base",
+)  # fmt: skip
 
 
 class CannotReplay(Exception):
@@ -40,6 +46,8 @@ def investigate(moment: Moment, params: Sequence[Tensor], names: Sequence[str], 
     try:
         calls = _calls(moment)
         _replayable(moment, calls)
+        if any(type(p).__name__ == "DTensor" or "FlatParameter" in type(p).__name__ for p in params):
+            raise CannotReplay("the parameters are sharded over ranks: a replay would have to talk to them")
         if any(t.device.type != "cpu" for c in calls for t in tensors_in((c.args, c.kwargs))):
             raise CannotReplay("the step ran on an accelerator, and a replay in this process could touch the run")
         found = in_child(lambda: _work(moment, params, names, seconds * 0.9), seconds)
@@ -117,10 +125,27 @@ def _answer(read: int, child: int, seconds: float) -> dict[str, Any]:
 # -- in the child
 
 
+def alone(models: Sequence[nn.Module]) -> None:
+    """Cut this child off from the other ranks: nothing it does may reach a collective, whose sockets it has inherited."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise CannotReplay("the step talks to the other ranks, and a replay must not")
+
+    for name in _COLLECTIVES:
+        if hasattr(torch.distributed, name):
+            setattr(torch.distributed, name, refuse)
+    for module in (part for model in models for part in model.modules()):
+        if isinstance(module, nn.parallel.DistributedDataParallel):
+            module.require_backward_grad_sync = module.require_forward_param_sync = module.broadcast_buffers = False
+
+
 def _work(moment: Moment, params: Sequence[Tensor], names: Sequence[str], seconds: float) -> dict[str, Any]:
     ends = time.monotonic() + seconds
     calls = _calls(moment)
-    models = list({id(c.model): c.model for c in calls}.values())
+    alone([c.model for c in calls])
+    models = list({id(m): m for m in (unwrapped(c.model) for c in calls)}.values())
     trace = explain(step_of(moment, params), models, seconds=seconds)
     if trace.finite and not trace.origins:
         raise CannotReplay(
@@ -171,8 +196,6 @@ def step_of(moment: Moment, params: Sequence[Tensor], whole: bool = False) -> Ca
 
     def run() -> list[Tensor]:
         made: dict[int, Tensor] = {}
-        for p in params:
-            p.grad = None
         for thing in moment.happened:
             if thing.output is not None:
                 again(thing, made, whole)
@@ -180,8 +203,10 @@ def step_of(moment: Moment, params: Sequence[Tensor], whole: bool = False) -> Ca
         if loss is None:
             raise CannotReplay(moment.untaped or "the loss was not made from the model's output by calls we saw")
         with torch.enable_grad():
-            loss.backward(torch.ones_like(loss))
-        return [loss, *[p.grad for p in params if p.grad is not None]]
+            # not backward(): hooks that wrappers hang on the accumulation of gradients (a reduction over ranks) stay silent
+            wanted = [p for p in params if p.requires_grad]
+            grads = torch.autograd.grad(loss, wanted, torch.ones_like(loss), allow_unused=True) if wanted else ()
+        return [loss, *[g for g in grads if g is not None]]
 
     return run
 
@@ -191,7 +216,7 @@ def again(thing: Called | Taped, made: dict[int, Tensor], whole: bool) -> None:
     cast: Any = nullcontext()
     if thing.autocast and not whole:
         cast = torch.autocast(thing.autocast[0], dtype=thing.autocast[1])
-    func: Any = thing.model if isinstance(thing, Called) else thing.func
+    func: Any = unwrapped(thing.model) if isinstance(thing, Called) else thing.func
     if isinstance(thing, Called):
         if thing.random is not None:
             torch.set_rng_state(thing.random)
@@ -200,6 +225,13 @@ def again(thing: Called | Taped, made: dict[int, Tensor], whole: bool) -> None:
     with cast, torch.set_grad_enabled(isinstance(thing, Called) or thing.grad):
         new = _placed(func, _replaced(thing.args, made), _replaced(thing.kwargs, made), thing.file, thing.line)
         _map(thing.output, new, made)
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The model inside a wrapper that talks to other ranks."""
+    while isinstance(model, nn.parallel.DistributedDataParallel):
+        model = model.module
+    return model
 
 
 def _placed(func: Any, args: Any, kwargs: Any, file: str, line: int) -> Any:

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from traindx.forensics.again import in_child, step_of
+from traindx.forensics.again import alone, in_child, step_of
 from traindx.forensics.places import line_in, user_line
 from traindx.forensics.tensors import tensors_in
-from traindx.forensics.witness import Moment
+from traindx.forensics.witness import Called, Moment
 
 _SHAPE = re.compile(r"\[torch\.\w+ \[(?P<shape>[\d, ]*)\]\]")
 
@@ -48,6 +48,7 @@ def lines(moment: Moment, params: Sequence[Tensor], message: str, seconds: float
 
 
 def _work(moment: Moment, params: Sequence[Tensor], message: str) -> dict[str, Any]:
+    alone([c.model for c in moment.happened if isinstance(c, Called)])
     step, seen = step_of(moment, params), Writes()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

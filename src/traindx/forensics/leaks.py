@@ -28,6 +28,8 @@ LEAST, EVEN = 0.2, 0.6  # [def] nodes per step; a leak goes on at its pace, a bu
 class Graphs(Probe):
     """`mem/graph_nodes` at a few steps, and `memory.growth` with the line that grows once it has risen three times."""
 
+    light = True
+
     def __init__(self, share: float | None = SHARE) -> None:
         self.share = share  # None: at any price
         self._due = FIRST

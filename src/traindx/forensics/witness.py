@@ -18,11 +18,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from traindx.forensics.places import user_line
 from traindx.forensics.tensors import tensors_in
 from traindx.probe import VAL, Forward, Probe, Reading, Scene
+from traindx.probes.taps import LOSSES
 
 MOST_FORWARDS, MOST_CALLS = 256, 2000
 _BESIDE = f"{os.sep}torch{os.sep}optim{os.sep}"
@@ -110,6 +112,8 @@ class Tape(TorchFunctionMode):
 class Witness(Probe):
     """Keeps the moment; forgets it when the update is made."""
 
+    light = True
+
     def __init__(
         self,
         busy: Callable[[], bool] = lambda: False,
@@ -123,6 +127,7 @@ class Witness(Probe):
         self.on = True
         self._busy, self._spend = busy, spend
         self._draws: dict[int, bool] = {}  # model → whether its forward draws random numbers, as full steps have shown
+        self._simple: dict[int, bool] = {}  # model → whether its loss is one call of torch
         self._lines: dict[int, tuple[str, int]] = {}  # model → where it was called on the latest full step
         self._tape: Tape | None = None
         self._paused = False
@@ -182,8 +187,19 @@ class Witness(Probe):
                 self._start()
             return None
         last.output = forward.output
-        self._start()
+        if scene.full or not self._simple.get(id(forward.model)):
+            self._start()
         return None
+
+    def on_call(
+        self, scene: Scene, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str
+    ) -> None:
+        """Where the loss is one call of torch and nothing else, the call itself is the tape: no mode is needed."""
+        last = self.moment.happened[-1] if self.moment.happened else None
+        if self._tape is None and isinstance(last, Called) and last.output is not None:
+            file, _, line = site.rpartition(":")
+            func = getattr(functional, name, module)
+            self.moment.happened.append(Taped(func, args, kwargs, output, scene.autocast, True, file, int(line or 0)))
 
     def before_clear(self, scene: Scene) -> None:
         self._paused = self._tape is not None  # clearing touches every parameter, and a mode costs a microsecond a touch
@@ -200,6 +216,11 @@ class Witness(Probe):
     def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
         self._stop()
         self.moment.root = loss
+        happened = self.moment.happened
+        if happened and isinstance(happened[0], Called):
+            last = happened[-1]
+            plain = len(happened) == 2 and isinstance(last, Taped) and last.output is loss
+            self._simple[id(happened[0].model)] = plain and getattr(last.func, "__name__", "") in LOSSES
         return None
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,16 @@ from traindx.record import fresh_dir
 
 
 def rank() -> int:
-    """This process among the ranks of a distributed run."""
-    return _whole("RANK", 0)
+    """This process among the ranks of a distributed run: as its launcher says, else as its process group does."""
+    return _placed()[0]
+
+
+def _placed() -> tuple[int, int]:
+    if _whole("WORLD_SIZE", 1) > 1 or "torch" not in sys.modules:
+        return _whole("RANK", 0), _whole("WORLD_SIZE", 1)
+    from traindx.probes.replicas import place
+
+    return place()
 
 
 def folder(name: str, chosen: str | os.PathLike[str] | None) -> Path:
@@ -21,7 +30,7 @@ def folder(name: str, chosen: str | os.PathLike[str] | None) -> Path:
     if chosen is not None:
         return Path(chosen)
     base = Path(os.environ.get("TRAINDX_DIR") or "traindx-runs")
-    if _whole("WORLD_SIZE", 1) > 1:
+    if _placed()[1] > 1:
         return base / f"{name}-{_launched()}"
     return fresh_dir(base, name)
 
@@ -52,7 +61,7 @@ def about(script: str | None, argv: list[str]) -> dict[str, Any]:
         "versions": surroundings.versions(),
         "started": time.time(),
         "rank": rank(),
-        "world_size": _whole("WORLD_SIZE", 1),
+        "world_size": _placed()[1],
     }
     if script:
         facts["script"] = script

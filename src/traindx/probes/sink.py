@@ -15,6 +15,7 @@ from torch import Tensor
 from traindx import record
 from traindx.errors import TraindxError
 from traindx.probe import Later, Row
+from traindx.probes import session
 from traindx.run import Event, Matrix, Run, Series, Signal
 
 
@@ -91,7 +92,7 @@ class DiskSink:
 
     def write(self, step: int, values: Mapping[str, Any], time: float | None = None) -> None:
         if self._writer is None:
-            self._writer = record.Writer(self.path, rank=self._rank, name=self._name)
+            self._writer = record.Writer(self.path, rank=self._rank or session.rank(), name=self._name)
             early, self._early = self._early, []
             for what, args in early:
                 getattr(self._writer, what)(*args)

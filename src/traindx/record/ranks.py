@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,8 @@ MERGED = {
     "rank/tokens": "batch/valid_targets",
     "rank/grad_norm": "grad_norm",
 }
+TOLD = ("origin", "origins", "unstable_forms", "replay.failed", "exception", "memory.oom")  # facts any rank may have
+SHARED = ("nonfinite", "hang", "exception", "oom", "nan_hidden", "autograd_error", "sensor_off", "traindx_off")
 BEHIND = 20  # steps that a dead rank must lie behind the others to be called lost
 
 
@@ -27,7 +31,8 @@ def merge_ranks(runs: Mapping[int, Run]) -> Run:
     notes = list(_completeness(runs))
     if len(ranks) == 1:
         return first.with_(notes=notes)
-    signals = {}
+    signals: dict[str, Matrix] = {}
+    facts: dict[str, Any] = {"ranks": _spread(runs)}
     for name, own in MERGED.items():
         found = {r: runs[r].series(own) for r in ranks if len(runs[r].series(own))}
         if len(found) >= 2:
@@ -37,7 +42,11 @@ def merge_ranks(runs: Mapping[int, Run]) -> Run:
         signals["rank/step_time"] = side_by_side({r: t for r, t in times.items() if len(t)})
     for rank in ranks[1:]:
         notes += [f"rank {rank}: {note}" for note in runs[rank].notes]
-    return first.with_(signals=signals, events=_lost(runs), notes=notes)
+    for key in TOLD:  # what one rank alone found out
+        who = next((r for r in _by_first_trouble(runs) if runs[r].fact(key) is not None), None)
+        if who is not None:
+            facts[key] = runs[who].fact(key)
+    return replace(first, events=()).with_(signals=signals, facts=facts, events=[*_told(runs), *_lost(runs)], notes=notes)
 
 
 def side_by_side(series: Mapping[int, Series]) -> Matrix:
@@ -73,6 +82,45 @@ def _completeness(runs: Mapping[int, Run]) -> list[str]:
         listed = ", ".join(map(str, missing[:10])) + ("…" if len(missing) > 10 else "")
         notes.append(f"{len(missing)} of {world} ranks wrote nothing: {listed}")
     return notes
+
+
+def _told(runs: Mapping[int, Run]) -> list[Event]:
+    """The lowest rank's events, and those of the others that concern everybody, each with its rank."""
+    lowest = min(runs)
+    out = [
+        Event(e.step, e.kind, {**e.data, "rank": r} if e.kind in SHARED else e.data, e.time)
+        for r, run in runs.items()
+        for e in run.events
+        if r == lowest or e.kind in SHARED
+    ]
+    return sorted(out, key=lambda e: e.step)
+
+
+def _by_first_trouble(runs: Mapping[int, Run]) -> list[int]:
+    """Ranks, the one whose own loss broke first before the others: an all-reduce hands a NaN on to everybody."""
+
+    def key(rank: int) -> tuple[int, int, int]:
+        broke = [(e.step, e.data.get("what") != "loss") for e in runs[rank].events if e.kind == "nonfinite"]
+        step, other = min(broke, default=(1 << 62, True))
+        return step, int(other), rank
+
+    return sorted(runs, key=key)
+
+
+def _spread(runs: Mapping[int, Run]) -> dict[str, dict[str, float | int | str | None]]:
+    """Per rank: steps, mean and spread of its loss, median step time, how it ended."""
+    out: dict[str, dict[str, float | int | str | None]] = {}
+    for rank, run in runs.items():
+        loss, own = run.series("loss/train").finite().values, own_time(run).finite().values
+        ended = run.fact("ended")
+        out[str(rank)] = {
+            "last_step": run.steps[1] if run.steps else None,
+            "loss_mean": float(np.mean(loss)) if len(loss) else None,
+            "loss_std": float(np.std(loss)) if len(loss) else None,
+            "step_time": float(np.median(own)) if len(own) else None,
+            "ended": str(ended) if ended is not None else None,
+        }
+    return out
 
 
 def _lost(runs: Mapping[int, Run]) -> list[Event]:

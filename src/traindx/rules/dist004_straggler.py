@@ -46,6 +46,8 @@ def straggler(
     ratio: float = 1.1,  # CATALOGUE
     share: float = 0.8,  # CATALOGUE
     steps: int = 200,  # CATALOGUE
+    far: float = 1.5,  # [def] on a noisy machine single steps scatter: half as slow again in the median, and in most of them
+    most: float = 0.65,
     warn: float = 1.2,  # [def] below a fifth it is worth knowing; the rank that logs is often a little slower
 ) -> Iterator[Evidence]:
     seen = ranks.rows(run, "rank/step_time")
@@ -59,7 +61,7 @@ def straggler(
             continue
         slow = mine[both] / others[both]
         often, usual = float(np.mean(slow > ratio)), float(np.median(slow))
-        if often >= share:
+        if often >= share or (usual >= far and often >= most):
             yield Evidence(
                 where=(ranks.label(name),),
                 steps=(int(seen.steps[0]), int(seen.steps[-1])),

@@ -67,7 +67,9 @@ def device_fault(
 
 def _first_alone(run: Run) -> tuple[str, int] | None:
     """The rank that was alone with the first non-finite number: from events that carry a rank, or infinite records."""
-    told = [(e.step, str(e.data["rank"])) for e in run.events_of("nonfinite") if e.data.get("rank") is not None]
+    events = [e for e in run.events_of("nonfinite") if e.data.get("rank") is not None]
+    own = [e for e in events if e.data.get("what") == "loss"]  # gradients are everybody's after the all-reduce, a loss is not
+    told = [(e.step, str(e.data["rank"])) for e in own or events]
     if told:
         first = min(step for step, _ in told)
         who = {name for step, name in told if step == first}

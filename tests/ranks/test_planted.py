@@ -1,0 +1,118 @@
+"""Two ranks over gloo: planted faults are found, healthy ranks are left alone, and nothing of ours is ever communicated."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from traindx import record
+from traindx.diagnosis import diagnose
+from traindx.run import Run
+from traindx.settings import Settings
+
+HERE = Path(__file__).parent
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port"]
+FEW = ["same-data", "around", "lone-nan"]
+MORE = ["no-set-epoch", "no-sync", "no-wrapper", "drift", "straggler", "uneven-tokens"]
+EXPECTED = {
+    "same-data": "DIST002",
+    "no-set-epoch": "DIST002",
+    "around": "DIST003",
+    "no-sync": "DIST003",
+    "no-wrapper": "DIST001",
+    "drift": "DIST001",
+    "straggler": "DIST004",
+    "uneven-tokens": "DIST006",
+    "lone-nan": "DIST007",
+}
+
+
+def torchrun(words: list[str], timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in two ranks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    own = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    return subprocess.run([*TORCHRUN, port, *words], env=own, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def found(run: Run) -> list[str]:
+    """Codes of the findings about ranks, at warning or above."""
+    return [f.code for f in diagnose(run, Settings(select=("DIST",))).findings if f.severity.value != "info"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Records of a healthy run and of a few sick ones."""
+    folder = tmp_path_factory.mktemp("ranks")
+    done = torchrun([str(HERE / "worker.py"), str(folder), *FEW])
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+def test_the_bits_are_the_same_and_no_collective_is_ours(trained: Path) -> None:
+    compared = json.loads((trained / "compared.json").read_text())
+    bare, observed = compared["collectives"]
+    assert compared["same"] and bare == observed > 50
+
+
+def test_healthy_ranks_with_different_losses_are_not_accused(trained: Path) -> None:
+    run = record.read(trained / "healthy")
+    assert (run.matrix("rank/loss").values[:, 0] != run.matrix("rank/loss").values[:, 1]).all()
+    assert (run.fact("world_size"), run.fact("distributed")) == (2, "ddp")
+    assert len(run.matrix("rank/params")) >= 5 and found(run) == []
+
+
+@pytest.mark.parametrize("fault", FEW)
+def test_a_planted_fault_is_found(fault: str, trained: Path) -> None:
+    assert EXPECTED[fault] in found(record.read(trained / fault))
+
+
+def test_the_batch_of_the_lone_rank_is_to_blame(trained: Path) -> None:
+    run = record.read(trained / "lone-nan")
+    assert (run.fact("origin")["blame"], run.fact("origin")["sample"]) == ("batch", 3)
+    assert {e.data["rank"] for e in run.events_of("nonfinite") if e.data["what"] == "loss"} >= {1}
+
+
+@pytest.mark.slow
+def test_every_planted_fault_is_found(tmp_path: Path) -> None:
+    done = torchrun([str(HERE / "worker.py"), str(tmp_path), *MORE])
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert {fault: EXPECTED[fault] in found(record.read(tmp_path / fault)) for fault in MORE} == dict.fromkeys(MORE, True)
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_killed_is_reported_and_the_others_end_as_without_us(tmp_path: Path) -> None:
+    program = str(HERE / "program.py")
+    bare = torchrun([program, "killed", "80"])
+    done = torchrun(["-m", "traindx", "run", "--dir", str(tmp_path / "r"), "-q", program, "killed", "80"])
+    assert (done.returncode != 0) and (bare.returncode != 0)
+    run = record.read(tmp_path / "r")
+    assert run.fact("ranks")["1"]["ended"] == "killed"
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_stuck_says_where(tmp_path: Path) -> None:
+    program = str(HERE / "program.py")
+    with pytest.raises(subprocess.TimeoutExpired):
+        torchrun(
+            ["-m", "traindx", "run", "--dir", str(tmp_path / "r"), "-q", program, "hang", "40"], 45, TRAINDX_HANG_SECONDS="3"
+        )
+    run = record.read(tmp_path / "r")
+    hangs = {e.data["rank"]: e.data["stack"] for e in run.events_of("hang")}
+    assert set(hangs) == {0, 1}
+    assert "time.sleep" in hangs[1] and "backward" in hangs[0]
+    assert "DIST005" in found(run)
+
+
+@pytest.mark.slow
+def test_a_rank_without_disk_trains_on(tmp_path: Path) -> None:
+    (tmp_path / "r").write_text("a file where the record should go")
+    done = torchrun(["-m", "traindx", "run", "--dir", str(tmp_path / "r"), "-q", str(HERE / "program.py"), "healthy", "30"])
+    assert done.returncode == 0
