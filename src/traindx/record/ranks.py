@@ -124,13 +124,14 @@ def _spread(runs: Mapping[int, Run]) -> dict[str, dict[str, float | int | str | 
 
 
 def _lost(runs: Mapping[int, Run]) -> list[Event]:
-    """Ranks that ended without a word well before the others."""
+    """Ranks that ended without a word, well before the others or while these could still say how they ended."""
     ends = {r: run.steps[1] for r, run in runs.items() if run.steps}
     if not ends:
         return []
     newest = max(ends.values())
+    told = any(run.fact("ended") in ("exception", "closed", "exit") for run in runs.values())
     return [
         Event(end, "rank_lost", {"rank": r, "last_step": end})
         for r, end in sorted(ends.items())
-        if newest - end > BEHIND and runs[r].fact("ended") == "killed"
+        if (newest - end > BEHIND or told) and runs[r].fact("ended") == "killed"
     ]
