@@ -24,10 +24,16 @@ Program = Callable[..., Recorder]
 def observed(tmp_path: Path) -> Program:
     """Run the text of a program; gives the closed recorder."""
 
-    def run(text: str, probes: list[Probe] | None = None, recorders: list[Recorder] | None = None, **globals_: Any) -> Recorder:
+    def run(
+        text: str,
+        probes: list[Probe] | None = None,
+        recorders: list[Recorder] | None = None,
+        budget: float | None = None,
+        **globals_: Any,
+    ) -> Recorder:
         file = tmp_path / "program.py"
         file.write_text(text)
-        recorder = Recorder(budget=None, probes=[GradNorms()] if probes is None else probes)
+        recorder = Recorder(budget=budget, probes=[GradNorms()] if probes is None else probes)
         if recorders is not None:
             recorders.append(recorder)  # for programs that raise
         arm(recorder)

@@ -5,7 +5,8 @@
 A census of live tensors and of the autograd nodes they keep alive, taken at the same point of the loop. A count that rises
 at every one of the last four or more censuses, evenly, is a leak: graph nodes are a warning (so are tensors that hold a
 graph, from two censuses on), plain tensors a remark unless the accelerator's memory grows with them. Where the line that
-creates them is known it is named. Resident memory of the process alone is weak evidence (the allocator reuses freed memory)
+creates them is known it is named. Marks left with the loss of a few steps do the same in short runs: a graph that is alive
+forty steps later is kept by somebody. Resident memory of the process alone is weak evidence (the allocator reuses freed memory)
 and only a remark.
 
 ## Why it matters
@@ -28,6 +29,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -42,13 +44,14 @@ from traindx.run import Run, Series
     needs={"mem/graph_nodes | mem/graph_tensors | mem/tensors | mem/allocated | mem/rss | fact:memory.growth": 2},
     says={
         "graph": "autograd nodes kept alive grow by {slope:.3g} per step ({low:.0f} to {high:.0f}){line}",
+        "kept": "the graphs of {kept:.0f} of {of:.0f} steps were still alive long after their step{line}",
         "held": "live tensors that hold a graph grow by {slope:.3g} per step ({low:.0f} to {high:.0f}){line}",
         "tensors": "live tensors grow by {slope:.3g} per step ({low:.0f} to {high:.0f}){line}",
         "bytes": "memory in tensors grows by {slope_mb:.3g} MB per step ({low_mb:.0f} to {high_mb:.0f} MB){line}",
         "process": "the process grew from {low_mb:.0f} to {high_mb:.0f} MB; whether tensors or something else, is not known",
     },
     fix={
-        "": "Keep numbers, not tensors: .item() or .detach() on losses and outputs that are collected{line}.",
+        "": "Keep numbers, not tensors: .item() or .detach() on what is collected{line}.",
         "process": "Look at worker copies, Python lists, figures and loggers; run 20 steps without logging to compare.",
     },
     severity=Severity.WARNING,
@@ -64,11 +67,15 @@ def memory_leak(
     process: float = 1.5,
 ) -> Iterator[Evidence]:
     rows = facts.rows(run, "memory.growth")
-    line = "".join(f", created at {r['line']}" for r in rows[:1] if r.get("line"))
+    line = "".join(_place(r) for r in rows[:1] if r.get("line"))
     where = tuple(str(r["line"]) for r in rows if r.get("line"))
     nodes = _rising(run.series("mem/graph_nodes"), least)
     if nodes and nodes["slope"] >= per_step:
         yield Evidence({**nodes, "line": line}, where, _steps(run, "mem/graph_nodes"), "graph")
+        return
+    if rows and facts.number(rows[0].get("of"), 0.0) > 0:
+        seen = {"kept": facts.number(rows[0].get("kept")), "of": facts.number(rows[0].get("of")), "line": line}
+        yield Evidence(seen, where, run.steps, "kept")
         return
     held = _held(run.series("mem/graph_tensors"), per_step)
     if held:
@@ -82,6 +89,10 @@ def memory_leak(
         yield Evidence({**tensors, "line": line}, where, _steps(run, "mem/tensors"), "tensors", Severity.INFO)
     elif not len(run.series("mem/graph_nodes")):
         yield from _process(run, process)
+
+
+def _place(row: dict[str, Any]) -> str:
+    return f", kept in {row['holder']} at {row['line']}" if row.get("holder") else f", created at {row['line']}"
 
 
 def _rising(series: Series, least: int) -> dict[str, float]:
