@@ -29,6 +29,7 @@ def observed(tmp_path: Path) -> Program:
         probes: list[Probe] | None = None,
         recorders: list[Recorder] | None = None,
         budget: float | None = None,
+        fails: bool = False,
         **globals_: Any,
     ) -> Recorder:
         file = tmp_path / "program.py"
@@ -42,6 +43,10 @@ def observed(tmp_path: Path) -> Program:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 runpy.run_path(str(file), init_globals=globals_)
+        except BaseException as error:
+            if fails:
+                recorder.fails(error, {"type": type(error).__name__})
+            raise
         finally:
             detach(observer)
             recorder.close()

@@ -133,9 +133,7 @@ class Watcher:
 
         detach(self._observer)
         if ended.error is not None:
-            told = session.told(ended.error)
-            self.recorder.scene.fact("exception", told)
-            self.recorder.event("exception", told)
+            self.recorder.fails(ended.error, session.told(ended.error))
         self.recorder.close(ended.how)
         if not self.recorder.started:
             self.recorder = None

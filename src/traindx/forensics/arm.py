@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from traindx.forensics import command
+from traindx.forensics import command, oom
 from traindx.forensics.again import SECONDS, investigate
 from traindx.forensics.capsule import Capsule, NotSaved, save
 from traindx.forensics.guard import SkipGuard
@@ -61,7 +61,15 @@ def arm(recorder: Any, *, seconds: float = SECONDS, capture_batch: bool = False)
         witness._stop()
         return lines(witness.moment, scene.params, message, seconds)
 
+    def ended(scene: Scene, error: BaseException) -> None:
+        if oom.ran_out(error):
+            witness.off()  # what the witness holds is not the program's doing
+            told = oom.report(error, scene)
+            scene.fact("memory.oom", told)
+            scene.event("oom", message=told["message"], where=told["where"])
+
     recorder.on_nonfinite.append(broken)
+    recorder.on_error.append(ended)
     recorder.on_inplace.append(overwritten)
     return witness
 

@@ -25,7 +25,7 @@ MOST_EVENTS = 2000  # of each of these kinds
 SENSOR_ERRORS, ALL_ERRORS = 3, 10  # PROMISES part 1
 FACTS_S = 30.0
 FAMILIES = (
-    "gradients", "weights", "activations", "liveness", "optimizers", "memory",
+    "gradients", "weights", "activations", "liveness", "optimizers", "memory", "replicas",
     "contract", "data", "evaluation", "outline", "checkpoint",
 )  # fmt: skip
 
@@ -59,6 +59,7 @@ class Recorder:
         self.sources: list[Callable[[], Mapping[str, Any]]] = []  # facts of the story
         self.on_nonfinite: list[Callable[[Scene, str], None]] = []  # forensics: called once, at the first bad loss or gradient
         self.on_inplace: list[Callable[[Scene, str], Mapping[str, Any]]] = []  # forensics: more about a version-counter error
+        self.on_error: list[Callable[[Scene, BaseException], None]] = []  # forensics: the program is ending with this error
         self._probes, self.failures = every_probe() if probes is None else (list(probes), [])
         self._row: dict[str, Any] = {}
         self._tensors: list[tuple[str, Tensor | Row | Later]] = []
@@ -176,6 +177,16 @@ class Recorder:
                     callback(self.scene, what)
                 except Exception as error:  # as in _ask
                     self.failed("forensics", what, error)
+
+    def fails(self, error: BaseException, told: Mapping[str, Any]) -> None:
+        """The program ends with this error: note it, and let forensics look while everything is still alive."""
+        self.scene.fact("exception", dict(told))
+        self.event("exception", told)
+        for callback in self.on_error:
+            try:
+                callback(self.scene, error)
+            except Exception as own:  # as in _ask
+                self.failed("forensics", "error", own)
 
     def _arrived(self, step: int, row: dict[str, Any]) -> None:
         """Numbers that had to come from a device: look at them late rather than never."""

@@ -107,9 +107,7 @@ class Watch:
 
     def __exit__(self, kind: Any, error: BaseException | None, tb: Any) -> None:
         if error is not None and self.open and self._recorder is not None:
-            told = session.told(error)
-            self._recorder.scene.fact("exception", told)
-            self._recorder.event("exception", told)
+            self._recorder.fails(error, session.told(error))
         self.close("closed" if error is None else "exception")
 
     def close(self, how: str = "closed") -> None:

@@ -28,7 +28,7 @@ at fault.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,7 @@ def memory_leak(
         yield from _process(run, process)
 
 
-def _place(row: dict[str, Any]) -> str:
+def _place(row: Mapping[str, Any]) -> str:
     return f", kept in {row['holder']} at {row['line']}" if row.get("holder") else f", created at {row['line']}"
 
 

@@ -22,7 +22,8 @@ Half the micro-batch with accumulation × 2, activation checkpointing, batches o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,7 @@ from traindx.run import Run
         "fragmented": "{share:.0%} of the reserved memory was never in use at once: fragmentation",
     },
     fix={
+        "oom": "{advice}",
         "": "Half the micro-batch (accumulate twice), activation checkpointing, or batches of even length.",
         "fragmented": "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; batches of even length.",
         "retries": "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or make the largest batch smaller.",
@@ -61,7 +63,10 @@ def memory_pressure(
         end = run.steps[1] if run.steps else 0
         step = events[0].step if events else end
         message = str(report.get("message") or (events[0].data.get("message") if events else "") or "")
-        yield Evidence({"detail": f": {message[:120]}" if message else ""}, (), (step, step), "oom")
+        where = str(report.get("where") or "")
+        yield Evidence(
+            {"detail": _detail(report, message), "advice": _advice(report)}, (where,) if where else (), (step, step), "oom"
+        )
     peak, total = run.series("mem/peak").finite().values, facts.number(run.fact("memory.total"))
     if len(peak) and total > 0 and float(np.max(peak)) > full * total:
         yield Evidence({"share": float(np.max(peak)) / total}, ("mem/peak",), None, "full")
@@ -73,3 +78,26 @@ def memory_pressure(
         unused = 1 - float(np.max(peak)) / float(np.max(reserved))
         if unused > fragmented and (not total > 0 or float(np.max(reserved)) > 0.5 * total):
             yield Evidence({"share": unused}, ("mem/reserved",), None, "fragmented", Severity.INFO)
+
+
+def _detail(report: Mapping[str, Any], message: str) -> str:
+    """Where it happened and what was alive, as far as it is known; the error's own words otherwise."""
+    alive = {str(k): facts.number(v, 0.0) for k, v in (report.get("alive") or {}).items()}
+    if not alive:
+        return f": {message[:120]}" if message else ""
+    total = sum(alive.values()) or 1.0
+    shares = ", ".join(f"{kind} {size / total:.0%}" for kind, size in sorted(alive.items(), key=lambda item: -item[1])[:4])
+    place = f" in {report.get('phase')} at {report.get('where')}" if report.get("where") else ""
+    asked = facts.number(report.get("asked"), 0.0)
+    wanted = f", which asked for {asked / 1e6:,.0f} MB" if asked > 0 else ""
+    return f"{place}{wanted}; {total / 1e6:,.0f} MB of tensors were alive: {shares}"
+
+
+def _advice(report: Mapping[str, Any]) -> str:
+    tries = [str(t) for t in report.get("try") or []]
+    first = (
+        "; ".join(tries)
+        if tries
+        else "half the micro-batch (accumulate twice), activation checkpointing, batches of even length"
+    )
+    return f"{first[0].upper()}{first[1:]}."
