@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +46,19 @@ def watch(
     replay: bool = True,
     skip_nonfinite: bool = False,
     capture_batch: bool = False,
+    alerts: str | Sequence[str] | None = None,
     **options: Any,
 ) -> Any:
     """Observe a training loop; see `traindx.probes.watch`. Loaded by name because it needs torch.
 
     `replay`: make the first step that goes non-finite again, once, to name the operation behind it, and save a capsule of the
     state; with `capture_batch` the batch goes into it too. `skip_nonfinite`: do not make updates whose gradients are not
-    finite; the only option that changes what your run computes.
+    finite; the only option that changes what your run computes. `alerts`: an address or several (an http(s) webhook, or
+    whatever apprise knows) that get word of each new cause, once, from a process that reads the record beside the training;
+    $TRAINDX_ALERT when absent.
     """
+    told = importlib.import_module("traindx.alerts")
+    addresses = told.addresses_of(alerts)
     dx = importlib.import_module("traindx.probes.watch").watch(*models_and_optimizers, **options)
     if dx._recorder is not None and (replay or skip_nonfinite):
         forensics = importlib.import_module("traindx.forensics.arm")
@@ -61,6 +66,8 @@ def watch(
             forensics.arm(dx._recorder, capture_batch=capture_batch)
         if skip_nonfinite:
             forensics.guard(dx._recorder)
+    if dx.open and dx.dir is not None and addresses:
+        told.follow(dx.dir, addresses)
     return dx
 
 
@@ -72,6 +79,15 @@ def check(task: Any, **options: Any) -> Any:
             return start.check_on(str(task), **options)
         task = importlib.import_module("traindx.trials.target").task_from(str(task))
     return importlib.import_module("traindx.trials.check").check(task, **options)
+
+
+def apply(prescription: Any, task: Any) -> list[str]:
+    """Apply a prescription to a Task's own optimizer, schedule and model, in place; what was changed, a sentence each.
+
+    The prescription is a dict such as {"lr": 0.1, "clip": 1.0}, a cause, its name, or a diagnosis. Nothing else is touched.
+    """
+    said: list[str] = importlib.import_module("traindx.trials.prescription").apply_to(prescription, task)
+    return said
 
 
 def replay(capsule: str | Path, **options: Any) -> Any:

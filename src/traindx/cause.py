@@ -44,6 +44,8 @@ CHANGES = (
     "eps",
     "init",
     "lr",
+    "mode",
+    "momentum",
     "normalisation",
     "precision",
     "regularisers",

@@ -18,4 +18,5 @@ training_in_eval_mode = Cause(
     verdict="fix-and-resume",
     cure="Call model.train() at the start of every epoch, after the evaluation.",
     witness=("WIRE005",),
+    change={"mode": "train"},
 )

@@ -52,8 +52,12 @@ def compare_arms(
     horizons: tuple[int, ...] = (50, 100, 200),
     progress: Progress = silent,
     seed: int = 0,
+    modes: bool = True,
 ) -> Comparison:
-    """Run both arms over `orders` data orders, doubling the horizon until they differ clearly or it ends."""
+    """Run both arms over `orders` data orders, doubling the horizon until they differ clearly or it ends.
+
+    `modes`: put both arms into train mode first.
+    """
     if task.optimizer is None:
         raise UsageError("this trial trains on from the task's state; give Task(…, optimizer=…)")
     pool = task.batches(min(512, max(horizons) * 2))
@@ -62,12 +66,12 @@ def compare_arms(
     probe = (task.batches(4, "val") or pool[:4])[:8]
     updates, last = 0, None
     for look, steps in enumerate(horizons):
-        last = _look(task, change, pool, probe, orders, steps, seed, progress, LEVEL / len(horizons))
+        last = _look(task, change, pool, probe, orders, steps, seed, progress, LEVEL / len(horizons), modes)
         updates += 2 * orders * steps
         if last.verdict != "undecided":
             if abs(last.effect) >= CONFIRM or last.broke_a != last.broke_b:
                 break
-            again = _look(task, change, pool, probe, orders, steps, seed + 1000 + look, progress, LEVEL)
+            again = _look(task, change, pool, probe, orders, steps, seed + 1000 + look, progress, LEVEL, modes)
             updates += 2 * orders * steps
             if again.verdict == last.verdict:
                 last = _with(last, confirmed=True)
@@ -93,6 +97,7 @@ def _look(
     seed: int,
     progress: Progress,
     level: float,
+    modes: bool,
 ) -> Comparison:
     a: list[float] = []
     b: list[float] = []
@@ -100,14 +105,15 @@ def _look(
         order = torch.randperm(len(pool), generator=torch.Generator().manual_seed(seed + r)).tolist()
         batches = [pool[order[i % len(order)]] for i in range(steps)]
         for arm, out in ((None, a), (change, b)):
-            out.append(_arm(task, arm, batches, probe, seed + r))
+            out.append(_arm(task, arm, batches, probe, seed + r, modes))
             progress(2 * r + (arm is not None) + 1, 2 * orders, f"{steps} steps, data order {r + 1} of {orders}")
     return _judge(np.array(a), np.array(b), steps, level)
 
 
-def _arm(task: Task, change: Change | None, batches: list[Batch], probe: list[Batch], seed: int) -> float:
+def _arm(task: Task, change: Change | None, batches: list[Batch], probe: list[Batch], seed: int, modes: bool) -> float:
     with task.twin(seed=seed) as twin, random_kept(seed=seed):
-        twin.model.train()
+        if modes:
+            twin.model.train()
         if change is not None:
             change(twin)
         for batch in batches:

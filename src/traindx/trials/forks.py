@@ -7,133 +7,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from traindx.errors import UsageError
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
-from traindx.trials.fork import Change, Comparison, compare_arms
+from traindx.trials.fork import Comparison, compare_arms
+from traindx.trials.prescription import (
+    applied,
+    change_of,
+    clipped,
+    scaled_lr,
+    slower_than_now,
+    usual_norm,
+    without_regularisers,
+)
 from traindx.trials.task import Task
-from traindx.trials.twin import Twin
 
 HORIZON = "short-horizon bias: a lower rate wins any short race, so only a clear lead or an avoided break-down counts"
 
 
-def scaled_lr(factor: float) -> Change:
-    """Multiply every group's learning rate."""
-
-    def change(twin: Twin) -> None:
-        assert twin.optimizer is not None
-        for group in twin.optimizer.param_groups:
-            group["lr"] = float(group["lr"]) * factor
-        twin.scheduler = None
-
-    return change
+SMALL = 0.3  # a lead below this proves nothing for an arm that merely goes slower
 
 
-def clipped(limit: float) -> Change:
-    """Clip the total gradient norm before every update."""
-
-    def change(twin: Twin) -> None:
-        assert twin.optimizer is not None
-        params = [p for g in twin.optimizer.param_groups for p in g["params"]]
-
-        def clip(*_: Any) -> None:
-            torch.nn.utils.clip_grad_norm_(params, limit)
-
-        twin.optimizer.register_step_pre_hook(clip)
-
-    return change
-
-
-def without_regularisers(twin: Twin) -> None:
-    """Dropout, weight decay and label smoothing off."""
-    for module in twin.model.modules():
-        if "Dropout" in type(module).__name__ and hasattr(module, "p"):
-            module.p = 0.0
-        if isinstance(module, nn.MultiheadAttention | nn.LSTM | nn.GRU | nn.RNN):
-            module.dropout = 0.0
-    if twin.optimizer is not None:
-        for group in twin.optimizer.param_groups:
-            group["weight_decay"] = 0.0
-
-
-def usual_norm(task: Task, batches: int = 30, share: float = 0.95) -> tuple[float, list[float]]:
-    """The gradient norm that all but the largest 5 % of batches stay under, without updates."""
-    norms = []
-    with task.twin() as twin:
-        twin.model.train()
-        for batch in task.cycle(batches):
-            twin.gradients(batch)
-            grads = [p.grad for p in twin.model.parameters() if p.grad is not None]
-            norms.append(float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in grads]))))
-    finite = [n for n in norms if math.isfinite(n)]
-    if not finite:
-        raise UsageError("no batch gives a finite gradient; look at that first (traindx trial one-step)")
-    return float(np.quantile(finite, share)), norms
-
-
-def applied(prescription: dict[str, Any], task: Task) -> Change:
-    """A prescription (the `change` of a cause) as something a twin can undergo."""
-    parts: list[Change] = []
-    for key, value in prescription.items():
-        parts.append(_part(key, value, task))
-
-    def change(twin: Twin) -> None:
-        for part in parts:
-            part(twin)
-
-    return change
-
-
-def _part(key: str, value: Any, task: Task) -> Change:
-    if key == "lr":
-        return scaled_lr(_peak(task) if value == "peak" else float(value))
-    if key == "clip":
-        return clipped(usual_norm(task)[0] if value == "p95" else float(value))
-    if key == "regularisers":
-        return without_regularisers
-    if key in ("weight_decay", "eps", "beta2", "momentum"):
-        return _group_value(key, float(value))
-    if key == "schedule":
-        return _no_schedule
-    raise UsageError(
-        f"'{key}' cannot be tried on a fork; lr, clip, regularisers, weight_decay, eps, beta2, momentum and schedule can"
-    )
-
-
-def _peak(task: Task) -> float:
-    """From the present rate back to the highest one the schedule began with."""
-    assert task.optimizer is not None
-    group = task.optimizer.param_groups[0]
-    start = float(group.get("initial_lr", group.get("max_lr", group["lr"])))
-    return start / max(float(group["lr"]), 1e-30)
-
-
-def _group_value(key: str, value: float) -> Change:
-    def change(twin: Twin) -> None:
-        assert twin.optimizer is not None
-        for group in twin.optimizer.param_groups:
-            if key == "beta2" and "betas" in group:
-                group["betas"] = (group["betas"][0], value)
-            elif key == "eps" and "eps" in group:
-                group["eps"] = value
-            elif key == "momentum" and "momentum" in group:
-                group["momentum"] = value
-            elif key == "weight_decay":
-                group["weight_decay"] = float(group.get("weight_decay", 0.0)) * value
-
-    return change
-
-
-def _no_schedule(twin: Twin) -> None:
-    twin.scheduler = None
-
-
-def _result(name: str, what: str, c: Comparison) -> Result:
+def _result(name: str, what: str, c: Comparison, short: bool = False) -> Result:
+    verdict = c.verdict
+    if short and verdict == "better" and c.broke_a == c.broke_b and c.effect > math.log(1 - SMALL):
+        verdict = "undecided"
     answer: dict[str, Any] = {
-        "verdict": c.verdict,
+        "verdict": verdict,
         "effect": c.effect,
         "interval": [c.low, c.high],
         "horizon": c.steps,
@@ -147,7 +48,9 @@ def _result(name: str, what: str, c: Comparison) -> Result:
         said = f"{what}: {c.broke_a} of {c.pairs} arms broke as it is, {c.broke_b} with the change"
     else:
         said = f"{what}: probe loss {math.expm1(c.effect):+.0%} ({math.expm1(c.low):+.0%} … {math.expm1(c.high):+.0%}) after {c.steps} steps"
-    result = {"better": "pass", "worse": "fail", "undecided": "undecided"}[c.verdict]
+    if verdict != c.verdict:
+        said += "; a lower rate wins any short race, and a lead below 30 % proves nothing"
+    result = {"better": "pass", "worse": "fail", "undecided": "undecided"}[verdict]
     return Result(name, result, answer, said, run, c.updates)
 
 
@@ -162,7 +65,7 @@ class LrTenth:
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
         c = compare_arms(task, scaled_lr(self.factor), orders=self.orders, horizons=self.horizons, progress=progress)
-        return _result("lr-tenth", f"learning rate × {self.factor:g}", c)
+        return _result("lr-tenth", f"learning rate × {self.factor:g}", c, self.factor < 1)
 
 
 @trial("clip", steps=500)
@@ -198,25 +101,33 @@ class RegularisersOff:
 class Fix:
     """Does a prescription help? A fork with it against a fork without it, under the same batches.
 
-    `change` is what a cause prescribes: {"lr": 0.1}, {"clip": "p95"}, {"weight_decay": 0.1} …
+    `change` is what a cause prescribes ({"lr": 0.1}, {"clip": "p95"}, {"init": "kaiming"} …; see trials/prescription.py), or
+    `cause` names the cause whose prescription is tried.
     """
 
-    change: dict[str, Any] = field(default_factory=lambda: {"lr": 0.1})
+    change: dict[str, Any] = field(default_factory=dict)
+    cause: str = ""
     orders: int = 5
     horizons: tuple[int, ...] = (50, 100, 200)
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
-        c = compare_arms(task, applied(self.change, task), orders=self.orders, horizons=self.horizons, progress=progress)
-        said = ", ".join(f"{k} {v}" for k, v in self.change.items())
-        result = _result("fix", said, c)
+        if bool(self.change) == bool(self.cause):
+            raise UsageError("`trial fix` wants a change or a cause: --set cause=lr-too-high, or --set change='{\"lr\": 0.1}'")
+        change = change_of(self.cause or self.change)
+        moded = "mode" in change  # then the arm as it is must keep the modes as they are
+        c = compare_arms(
+            task, applied(change, task), orders=self.orders, horizons=self.horizons, progress=progress, modes=not moded
+        )
+        said = ", ".join(f"{k} {v}" for k, v in change.items())
+        result = _result("fix", said, c, slower_than_now(change))
         word = {
             "pass": "prescription confirmed",
             "fail": "prescription not confirmed: it makes things worse",
             "undecided": "undecided",
         }[result.result]
-        return Result(
-            "fix", result.result, {**result.answer, "change": self.change}, f"{word}: {result.reason}", result.run, result.steps
-        )
+        answer = {**result.answer, "change": change, "cause": self.cause or None, "word": word.partition(":")[0]}
+        reason = f"{word}: {result.reason}. Seen over {c.steps} steps only: {HORIZON}"
+        return Result("fix", result.result, answer, reason, result.run, result.steps)
 
 
 @trial("clip-threshold", steps=300)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials.floors import class_axis
-from traindx.trials.task import Batch, Task, apply, evaluating, split
+from traindx.trials.task import Batch, Task, apply, evaluating, rebuilt, split
 from traindx.trials.twin import Twin
 
 WARN, BAD = 1.0, 3.0  # nats above ln C: logits of standard deviation 1.4 and 2.4 (CATALOGUE LOSS010)
@@ -120,14 +119,8 @@ def _judged(
 
 
 def _on_inputs(batch: Batch, change: object) -> Batch:
-    inputs, target = split(copy.copy(batch))
-    changed = apply(change, inputs)  # type: ignore[arg-type]
-    if isinstance(batch, dict):
-        return {**batch, **changed} if isinstance(changed, dict) else batch
-    if isinstance(batch, list | tuple) and len(batch) >= 2:
-        head = changed if isinstance(changed, tuple) and len(batch) > 2 else (changed,)
-        return (*head, target)
-    return changed
+    inputs, target = split(batch)
+    return rebuilt(batch, apply(change, inputs), target)  # type: ignore[arg-type]
 
 
 def _zeroed(t: Tensor) -> Tensor:

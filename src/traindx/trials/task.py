@@ -208,6 +208,17 @@ def split(batch: Any) -> tuple[Any, Any]:
     )
 
 
+def rebuilt(batch: Any, inputs: Any, target: Any) -> Any:
+    """The batch with other inputs and another target: what `split` took apart."""
+    if isinstance(batch, Mapping):
+        key = next((k for k in TARGETS if k in batch), None)
+        return {**batch, **inputs, **({key: target} if key else {})}
+    if isinstance(batch, list | tuple) and len(batch) >= 2:
+        head = tuple(inputs) if len(batch) > 2 else (inputs,)
+        return (*head, target)
+    return (inputs,) if isinstance(batch, list | tuple) else inputs
+
+
 def _call(model: nn.Module, inputs: Any) -> Any:
     if isinstance(inputs, Mapping):
         wanted = inspect.signature(model.forward).parameters

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,13 @@ from traindx.errors import TwinLeak, UsageError
 from traindx.trials.state import digest, model_state, random_kept, random_states, stateful
 
 if TYPE_CHECKING:
-    from traindx.trials.task import Batch, Task
+    from traindx.trials.task import Task
+
+Batch = Any
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
 
 
 @dataclass
@@ -28,10 +34,16 @@ class Twin:
     optimizer: torch.optim.Optimizer | None
     scheduler: Any
     scaler: Any
+    see: Callable[[Batch], Batch] = _as_it_is  # what a prescription does to batches …
+    cast: Callable[[], AbstractContextManager[Any]] = nullcontext  # … around the loss …
+    unit: float = 1.0  # … to the unit of the loss …
+    every: int = 1  # … and batches to an update
+    _gathered: int = 0
 
     def loss(self, batch: Batch) -> Tensor:
         """The loss of a batch with its graph."""
-        return self.task.loss_of(self.model, batch)
+        with self.cast():
+            return self.task.loss_of(self.model, self.see(batch))
 
     def gradients(self, batch: Batch) -> float:
         """Fill the gradients from a batch; its loss."""
@@ -42,10 +54,18 @@ class Twin:
 
     def step(self, batch: Batch) -> float:
         """One update as the user's loop would make it; the loss before it."""
-        loss = self.gradients(batch)
         assert self.optimizer is not None, "this trial needs the task's optimizer"
-        self.optimizer.step()
-        return loss
+        if self.every == 1:
+            loss = self.gradients(batch)
+            self.optimizer.step()
+            return loss
+        found = self.loss(batch) / self.every
+        found.backward()
+        self._gathered += 1
+        if self._gathered % self.every == 0:
+            self.optimizer.step()
+            self.model.zero_grad(set_to_none=True)
+        return float(found.detach()) * self.every
 
     def probe(self, batches: list[Batch]) -> float:
         """Eval-mode loss over fixed batches, weighted by their size: the response of every trial."""
@@ -54,7 +74,7 @@ class Twin:
         with evaluating(self.model), random_kept(seed=0):
             sizes = [size_of(b) for b in batches]
             losses = [float(self.loss(b)) for b in batches]
-        return sum(v * n for v, n in zip(losses, sizes, strict=True)) / max(sum(sizes), 1)
+        return self.unit * sum(v * n for v, n in zip(losses, sizes, strict=True)) / max(sum(sizes), 1)
 
     def snapshot(self) -> dict[str, Any]:
         """Model and optimizer as they are now, to come back to."""
