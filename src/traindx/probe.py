@@ -99,6 +99,7 @@ class Evaluation:
     grad_enabled: int = 0  # forwards that built a graph
     forwards: int = 0
     loader: Any = None  # the loader its batches came from, where one was seen
+    models: frozenset[int] = frozenset()  # ids of the models that were evaluated, known at its end
 
 
 class Scene:
@@ -179,9 +180,18 @@ class Scene:
 
 
 class Probe:
-    """Base of all probes: every moment does nothing. `cadence` 'full' means: moments are called on full steps only."""
+    """Base of all probes: every moment does nothing. `cadence` 'full' means: moments are called on full steps only.
+
+    An ordinary step (neither full nor anything but training) must cost next to nothing: there a probe of cadence 'step' is
+    asked only at the moments of the pass (`PASS`) that it lists in `ordinary`, and not at all while it is `idle`, except at
+    those it lists in `wakes`.
+    """
 
     cadence: ClassVar[str] = "step"
+    ordinary: ClassVar[tuple[str, ...] | None] = None  # None: all that it has
+    wakes: ClassVar[tuple[str, ...]] = ()
+    idle: bool = False
+    light: ClassVar[bool] = False  # on ordinary steps it touches no tensor's values: may be asked without any preparation
 
     def start(self, scene: Scene) -> Reading | None:
         """Models, optimizers and parameters are known; called once, before the first update is made."""
@@ -215,11 +225,13 @@ class Probe:
     def on_activation(self, scene: Scene, kind: str, layer: str, output: Any) -> Reading | None:
         """A functional relu, tanh or sigmoid in a full training forward, applied to the output of module `layer`."""
 
-    def on_nan_to_num(self, scene: Scene, tensor: Tensor) -> Reading | None:
-        """The script replaces non-finite values of `tensor` (full steps only)."""
-
     def on_loss(self, scene: Scene, call: LossCall) -> Reading | None:
         """A loss function returned. For validation calls, reduce to small own tensors and keep them by `call.serial`."""
+
+    def on_call(
+        self, scene: Scene, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str
+    ) -> None:
+        """A loss function of torch returned: told first, and on every step (`on_loss` has the reading)."""
 
     def on_loss_error(self, scene: Scene, call: LossCall, error: BaseException) -> Reading | None:
         """A loss function raised `error`; `call.output` is None."""
@@ -228,10 +240,10 @@ class Probe:
         """The final word on a loss call's phase (its tensors are gone): train when a backward went through it."""
 
     def before_backward(self, scene: Scene) -> None:
-        """`Tensor.backward` was called; nothing of it has run yet."""
+        """`backward` was called while a torch function mode is on; nothing of it has run yet."""
 
     def before_clear(self, scene: Scene) -> None:
-        """`zero_grad` was called."""
+        """`zero_grad` was called while a torch function mode is on."""
 
     def after_clear(self, scene: Scene) -> None:
         """`zero_grad` is done."""
@@ -250,6 +262,9 @@ class Probe:
 
     def on_eval_end(self, scene: Scene, evaluation: Evaluation) -> Reading | None:
         """The evaluation is over; readings are recorded once, at `evaluation.step`."""
+
+    def on_eval_dropped(self, scene: Scene, evaluation: Evaluation) -> None:
+        """What had begun as one was none (a teacher, a target network, a look at training data): forget what it brought."""
 
     def on_mode(self, scene: Scene, module: nn.Module, training: bool) -> None:
         """`module.train()` or `.eval()` was called on a known model."""
@@ -279,6 +294,10 @@ class Probe:
         """Facts so far (`signals.FACTS`); called off the step path now and then and at the end; reading own tensors is fine."""
 
 
+PASS = (
+    "before_forward", "on_forward", "on_call", "on_loss", "on_settled", "before_backward", "before_clear", "after_clear",
+    "on_backward", "before_step", "after_step",
+)  # fmt: skip
 MOMENTS = tuple(name for name, thing in vars(Probe).items() if callable(thing) and not name.startswith("_"))
 
 

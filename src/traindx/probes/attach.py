@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from traindx.probes import taps, taps_loop, taps_trackers
+from traindx.probes.lane import INDIFFERENT, Lane
 from traindx.probes.recorder import Recorder
 from traindx.probes.story import Story, clock
 
@@ -27,6 +28,7 @@ Maker = Callable[[Function], Function]
 # `warnings.warn(stacklevel=2)` does not count frames whose file looks like the import system's: with such a file name on our
 # wrappers a warning still points to the user's line.
 UNSEEN = "<traindx: importlib._bootstrap>"
+DETOUR_S = 1e-6  # of a patched call that its own clock cannot see: the wrapper, its arguments, two readings of the clock
 
 
 class Observer:
@@ -35,19 +37,26 @@ class Observer:
     def __init__(self, recorder: Recorder, story: Story) -> None:
         self.recorder, self.story = recorder, story
         self._on = story.on
+        self.lane: Lane | None = None
         self.thread: int | None = None  # the training thread, known from the first backward on
 
     def told(self, what: str, *args: Any) -> None:
-        """Hear of something; never raises, never re-enters, counts its own time."""
+        """Hear of something; never raises, never re-enters, counts its own time and the detour that led here."""
         recorder = self.recorder
-        if recorder.busy or recorder.off or _forked[0] or _transformed():
-            return
+        if recorder.busy or recorder.off or _forked[0] or _tracing() is not None or _interpreters() is not None:
+            return  # traced or transformed: what passes then are no numbers, and what we did would be recorded
         if self.thread != _thread() and self.thread is not None:
             return
         recorder.busy = True
         begun = clock()
         try:
-            self._on[what](*args)
+            if self.lane is not None and self.lane.noted and what not in INDIFFERENT:
+                self.lane.flush()
+            if _modes() and what != "backward_begins":  # the forensics of a bad loss bring a mode of their own
+                with _Modeless():  # under a mode every attribute of a tensor that we touch costs a microsecond
+                    self._on[what](*args)
+            else:
+                self._on[what](*args)
             if self.thread is None and what == "step_begins":
                 self.thread = _thread()
                 taps_trackers.install(PATCHES)  # by now the script has imported what it logs with
@@ -55,19 +64,28 @@ class Observer:
             recorder.failed("recorder", what, error)
         finally:
             recorder.busy = False
-            recorder.spent_s += clock() - begun
+            recorder.spent_s += clock() - begun + DETOUR_S
 
     __call__ = told
+
+    def free(self) -> bool:
+        """Whether it may listen now: on the training thread, in no transform, and not to itself."""
+        recorder = self.recorder
+        return not (
+            recorder.busy
+            or recorder.off
+            or _forked[0]
+            or self.thread != _thread()
+            or _tracing() is not None
+            or _interpreters() is not None
+        )
 
 
 _thread = threading.get_ident
 _tracing = torch._C._get_tracing_state
 _interpreters = torch._C._functorch.peek_interpreter_stack
-
-
-def _transformed() -> bool:
-    """Whether calls are being traced or transformed: what passes then are no numbers, and what we did would be recorded."""
-    return _tracing() is not None or _interpreters() is not None
+_modes = torch._C._len_torch_function_stack
+_Modeless = torch._C.DisableTorchFunction
 
 
 _forked = [False]  # set in forked children: there we only pass calls through
@@ -102,6 +120,7 @@ class Patches:
     def __init__(self) -> None:
         self.observers: tuple[Observer, ...] = ()
         self.modules: Any = None  # taps.Modules
+        self.lane: Lane | None = None  # open while an ordinary step is expected
         self.deep = False  # the forward under way is to be read module by module
         self.scalars = True  # numbers that are read off tensors matter
         self._aim()
@@ -113,6 +132,7 @@ class Patches:
     def add(self, observer: Observer) -> None:
         """Let an observer see everything from now on."""
         self.observers = (*self.observers, observer)
+        self.lane = None
         self._aim()
         if len(self.observers) == 1:
             self.deep, self.scalars = False, True
@@ -123,6 +143,7 @@ class Patches:
     def remove(self, observer: Observer) -> None:
         """Stop an observer; with the last one every patch is undone."""
         self.observers = tuple(o for o in self.observers if o is not observer)
+        self.lane = None
         self._aim()
         if self.observers:
             return
@@ -199,6 +220,8 @@ PATCHES = Patches()
 def attach(recorder: Recorder, *, models: list[nn.Module] | None = None, optimizers: list[Any] | None = None) -> Observer:
     """Begin to observe; `detach` ends it."""
     observer = Observer(recorder, Story(recorder, PATCHES, list(models or ()), list(optimizers or ())))
+    lane = observer.lane = Lane(observer, PATCHES)
+    observer.story.updates.on_close.append(lane.plan)
     PATCHES.add(observer)
     return observer
 

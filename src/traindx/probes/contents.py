@@ -44,9 +44,10 @@ def shared(train: Feed, val: Feed) -> tuple[int, int]:
 def conflicts(feed: Feed) -> int:
     """Inputs that came with more than one label, over all passes."""
     contents, labels, _ = feed.store.table()
-    if not labels.any():
+    known = labels != 0  # 0: the label was not seen
+    if not known.any():
         return 0
-    pairs = np.unique(np.stack([contents, labels], 1), axis=0)
+    pairs = np.unique(np.stack([contents[known], labels[known]], 1), axis=0)
     _, counts = np.unique(pairs[:, 0], return_counts=True)
     return int((counts > 1).sum())
 

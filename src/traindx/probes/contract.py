@@ -167,7 +167,10 @@ def wrong_axis(said: Spoken) -> dict[str, Any] | None:
 class Contract(Probe):
     """`loss.*`, what the head does, and accuracy, confidence and spread of what goes into the training loss."""
 
+    ordinary = ("on_loss", "on_settled", "before_step")
+
     def __init__(self) -> None:
+        self.idle = False  # no loss call ignores targets, as far as is known: ordinary steps have nothing to tell
         self.sites: dict[tuple[str, str], Site] = {}
         self._waiting: dict[int, tuple[Site, dict[str, Any], dict[str, Tensor]]] = {}
         self._tokens = TokenCatch()
@@ -240,6 +243,8 @@ class Contract(Probe):
         return {}
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        if scene.full:
+            self.idle = not any(s.ignores and s.counted for s in self.sites.values())
         if not (self._terms or self._micro):
             return None
         terms, self._terms = self._terms, {}
@@ -256,6 +261,16 @@ class Contract(Probe):
             out["batch/micro_valid_cv"] = valid.std() / valid.mean().clamp(min=1e-9)
             out["loss/token_mean"] = (torch.nan_to_num(losses_) * valid).sum() / whole
         return out
+
+    def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "retrained" and not data["same_parameters"]:  # another training has another contract
+            self.sites.clear()
+            self._waiting.clear()
+            self._micro.clear()
+            self._terms.clear()
+            self._tokens = TokenCatch()
+            self._lowest = self._by_hand = None
+            self._ignoring, self.idle = True, False
 
     def on_loss_error(self, scene: Scene, call: LossCall, error: BaseException) -> None:
         """A loss function raised: say so when a label lies outside the classes (waiting is fine, the run is over)."""

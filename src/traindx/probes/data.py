@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from traindx.probe import OTHER, TRAIN, VAL, Forward, LossCall, Probe, Reading, Row, Scene
+from traindx.probe import OTHER, TRAIN, VAL, Evaluation, Forward, LossCall, Probe, Reading, Row, Scene
 from traindx.probes import batches, contents, losses
 from traindx.probes.allowance import Allowance, clock
 from traindx.probes.batches import Batch
@@ -28,9 +28,16 @@ _NEW_SAMPLES = 5_000  # validation samples hashed at once, whatever it costs (ab
 class Data(Probe):
     """`batch/*` and `data.*`."""
 
+    ordinary = ("on_forward", "on_loss", "on_settled", "on_backward", "before_step")
+    wakes = ("on_forward",)
+
     def __init__(self) -> None:
+        self.idle = False  # no batch has been looked at since the last update
         self.feeds: dict[int, Feed] = {}
         self.loose: dict[str, Feed] = {}  # without a loader, by phase
+        self._visits: dict[int, Feed] = {}  # what the passes of a model bring, until it is known that they evaluate
+        self._dropped = 0  # times it turned out that they do not
+        self._between = True  # no loader is being iterated
         self.extremes = Extremes()
         self._looks, self._hashes = Allowance(), Allowance()
         self._now: Feed | None = None  # of the latest batch
@@ -52,14 +59,17 @@ class Data(Probe):
         feed = self._feed(loader)
         feed.begin(scene.step)
         self._vote(feed, phase)
+        self._between = False
 
     def on_loader_end(self, scene: Scene, loader: Any, complete: bool) -> None:
         self._feed(loader).end(scene.step, complete)
+        self._between = True
 
     def on_batch(self, scene: Scene, batch: Any, phase: str) -> None:
         feed = self._now = self._feed(scene.loader)
         self._vote(feed, phase)
         self._held, self._fresh = {}, True
+        self.idle = self._between = False
         begun = clock()
         if not (scene.full or _new(feed) or self._looks.granted()):
             feed.passed(_size(batch))
@@ -142,30 +152,63 @@ class Data(Probe):
         if forward.phase == TRAIN and self._fresh:
             self._fresh = False
             return
-        if forward.phase == OTHER or (scene.loader is not None and (forward.phase == VAL or not forward.grad)):
+        loaded = scene.loader is not None and not (forward.phase == VAL and self._between)
+        if forward.phase == OTHER or (loaded and (forward.phase == VAL or not forward.grad)):
             return
-        self._close_loose()
+        if self._open is not None:
+            self._close_loose()
         begun = clock()
-        if not (scene.full or self._looks.granted()):
-            if scene.loader is None and forward.phase in self.loose:
-                self.loose[forward.phase].passed(_size(forward.args))
+        free = scene.full or (forward.phase == VAL and self._curious())
+        if not (free or self._looks.granted()):
+            if not loaded and forward.phase == TRAIN and TRAIN in self.loose:
+                self.loose[TRAIN].passed(_size(forward.args))
             return
         parts = batches.parted(list(batches.fields((*forward.args, *forward.kwargs.values()))), "")
         if parts is None:
             return
+        self.idle = False
         parts = _all_inputs(parts)
-        feed = self._kept(scene) or self.loose.setdefault(forward.phase, Feed())
+        feed = self._feed(scene.loader) if loaded else self._loose_feed(forward)
         self._vote(feed, forward.phase)
-        self._loose_batch(scene, feed, parts, forward.phase)
-        if not scene.full:
+        self._loose_batch(scene, feed, parts, forward.phase, own=not loaded, free=free)
+        if not free:
             self._looks.spend(clock() - begun)
 
-    def _kept(self, scene: Scene) -> Feed | None:
-        """The feed of a batch that the script holds on to and uses again."""
-        return self._feed(scene.loader) if scene.loader is not None else None
+    def _curious(self) -> bool:
+        """The first evaluations are worth a little more, unless what looked like one has turned out to be none."""
+        known = self.loose.get(VAL)
+        return self._dropped < 3 and (known is None or (len(known.turns) <= 1 and known.store.size < _NEW_SAMPLES))
 
-    def _loose_batch(self, scene: Scene, feed: Feed, parts: Batch, phase: str) -> None:
-        own = scene.loader is None
+    def _loose_feed(self, forward: Forward) -> Feed:
+        if forward.phase != VAL:
+            return self.loose.setdefault(forward.phase, Feed())
+        return self._visits.setdefault(id(forward.model), Feed())
+
+    def on_eval_end(self, scene: Scene, evaluation: Evaluation) -> None:
+        if self._open is not None:
+            self._close_loose()
+        visits, self._visits = self._visits, {}
+        for model, visit in visits.items():
+            if model in evaluation.models:
+                visit.end(scene.step, True)
+                self.loose.setdefault(VAL, Feed()).absorb(visit)
+
+    def on_eval_dropped(self, scene: Scene, evaluation: Evaluation) -> None:
+        if self._open is not None and self._open[0] in self._visits.values():
+            self._open = None
+        self._dropped += bool(self._visits)
+        self._visits = {}
+
+    def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "retrained" and not data["same_parameters"]:  # other labels, other data: nothing of before counts
+            self.feeds.clear()
+            self.loose.clear()
+            self._last.clear()
+            self._target_place.clear()
+            self._now = self._open = None
+            self._visits, self._dropped = {}, 0
+
+    def _loose_batch(self, scene: Scene, feed: Feed, parts: Batch, phase: str, *, own: bool, free: bool) -> None:
         if own:
             feed.count(parts)
         held = {"size": float(parts.samples)} | self._order(feed, parts)
@@ -177,14 +220,14 @@ class Data(Probe):
             self._now = feed
         elif scene.full:
             self._numbers(feed, parts)
-        if own and (scene.full or self._hashes.granted()):
+        if own and (free or self._hashes.granted()):
             begun = clock()
             hashes = batches.sample_hashes(parts.inputs)
             sketch = (
                 parts.main[:256].clone() if scene.full and parts.main is not None and parts.main.device.type == "cpu" else None
             )
             self._open = (feed, hashes, parts.samples, sketch)
-            if not scene.full:
+            if not free:
                 self._hashes.spend(clock() - begun)
 
     def _close_loose(self, target: Tensor | None = None) -> None:
@@ -205,7 +248,7 @@ class Data(Probe):
     def on_loss(self, scene: Scene, call: LossCall) -> None:
         if not (scene.full or self._open):
             return
-        if scene.loader is not None and self._now is not None:
+        if self._open is None and scene.loader is not None and self._now is not None:
             if len(self._by_call) > 512:
                 self._by_call.clear()
             self._by_call[call.serial] = self._now
@@ -242,6 +285,7 @@ class Data(Probe):
         return held
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        self.idle = not (self._open or self._by_call)
         if not self._size or optimizer is not scene.optimizer:
             return None
         self._looks.step(scene.step)

@@ -175,6 +175,8 @@ def traits_of(forward: Forward) -> dict[str, Tensor]:
 class Evaluations(Probe):
     """`accuracy/val`, `eval/*`, `weights_moved` and the facts of the last evaluation."""
 
+    ordinary = ()
+
     def __init__(self) -> None:
         self.score: Score | None = None
         self._waiting: dict[int, Part] = {}
@@ -291,6 +293,17 @@ class Evaluations(Probe):
             out |= self._scored(score)
         self._done += 1
         return out
+
+    def on_eval_dropped(self, scene: Scene, evaluation: Evaluation) -> None:
+        self.score = self._fallback = self._buffers = self._buffers_now = self._differ = self._now = None
+        self._compared = False
+        self._reported = {}
+
+    def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "retrained" and not data["same_parameters"]:
+            self._contract = self._before = self._last = None
+            self._trained.clear()
+            self._pairs = {}
 
     def _moved(self, scene: Scene) -> dict[str, Any]:
         now = self._now if self._now is not None else self._sketch.of(scene.params)

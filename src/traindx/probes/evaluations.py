@@ -16,6 +16,8 @@ from traindx.probes.stage import Stage
 
 clock = time.perf_counter
 PLAUSIBLE = 50.0  # a number read while evaluating counts as a loss only within this factor of the training loss
+OFTEN = 2  # updates: passes without a loss that come this often are part of the step, not evaluations
+ACTING = 8  # samples: numbers read off smaller passes that come that often are a policy's or critic's at work
 
 
 @dataclass
@@ -27,7 +29,10 @@ class _Open:
     begun: float
     ended: float
     last_pass: int = 0
-    real: bool = False  # passes that look like an evaluation even without a loss
+    own: bool = False  # the model under training was called in eval mode
+    passes: dict[int, list[int]] = field(default_factory=dict)  # model → forwards, samples, in train mode, with a graph
+    judged: set[int] = field(default_factory=set)  # models whose outputs met a loss or labels
+    loader: Any = None  # passes.Loader its batches came from
     calls: list[tuple[Any, int]] = field(default_factory=list)  # loss of a batch as its loss call gave it, samples
     reads: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)  # site → (value, samples, pass)
 
@@ -44,6 +49,7 @@ class Evaluations:
         self._main = 0  # key of the validation data proper: the first that was evaluated
         self._seen_loss = False
         self._unseen = self._recorded = 0  # evaluations without and with a loss
+        self._bare = -1  # the update after which passes without a loss were seen last
         self.fetched_at = 0.0
 
     # -- what training tells
@@ -71,17 +77,13 @@ class Evaluations:
         if open_.last_pass == this.serial:
             return
         open_.last_pass, open_.ended = this.serial, this.ended
-        evaluation = open_.evaluation
-        evaluation.forwards += 1
-        evaluation.batches += 1
-        evaluation.samples += this.samples
-        evaluation.train_mode += this.training
-        evaluation.grad_enabled += this.grad
-        known = any(id(m) == this.model for m in self._stage.models)
-        open_.real = open_.real or (this.loader is not None and not this.loader.train) or (known and not this.training)
+        counts = open_.passes.setdefault(this.model, [0, 0, 0, 0])
+        for i, n in enumerate((1, this.samples, this.training, this.grad)):
+            counts[i] += n
+        open_.own = open_.own or (not this.training and self._stage.trains(this.model))
         if this.loader is not None:
             this.loader.val += 1
-            evaluation.loader = this.loader.ref()
+            open_.loader, open_.evaluation.loader = this.loader, this.loader.ref()
 
     def loss(self, waiting: Pending, latest: Pass | None) -> None:
         """A loss call of the evaluation."""
@@ -90,6 +92,8 @@ class Evaluations:
             self.forward(of)
         open_ = self._open or self._at(0, clock())
         open_.ended = clock()
+        if of is not None:
+            open_.judged.add(of.model)
         if waiting.value is not None and (not self._kinds or waiting.name in self._kinds):
             samples = of.samples if of is not None else waiting.samples
             open_.evaluation.samples += 0 if of is not None else samples
@@ -101,6 +105,23 @@ class Evaluations:
         if self._open is not None:
             samples, serial = (latest.samples, latest.serial) if latest is not None else (1, 0)
             self._open.reads.setdefault(site, []).append((value, max(samples, 1), serial))
+
+    def compared(self, latest: Pass | None) -> None:
+        """The script compared predictions with labels: it computes a metric."""
+        if self._open is not None and latest is not None:
+            self._open.judged.add(latest.model)
+
+    def _sum_up(self, open_: _Open) -> None:
+        """Count the passes of the models that were evaluated; a teacher that works for the next step is none of them."""
+        evaluation = open_.evaluation
+        kept = {m: n for m, n in open_.passes.items() if m in open_.judged or self._stage.trains(m)} or open_.passes
+        evaluation.models = frozenset(kept)
+        for forwards, samples, training, grad in kept.values():
+            evaluation.forwards += forwards
+            evaluation.batches += forwards
+            evaluation.samples += samples
+            evaluation.train_mode += training
+            evaluation.grad_enabled += grad
 
     def _at(self, key: int, begun: float) -> _Open:
         if self._open is not None and self._open.key != key:
@@ -121,16 +142,17 @@ class Evaluations:
             return
         evaluation = open_.evaluation
         evaluation.seconds = open_.ended - open_.begun
+        self._sum_up(open_)
         values = self._values(open_)
-        if not values and not (open_.real and self._recorder.started):
-            return  # a teacher, a target net, a look at one output: no evaluation
+        if not self._counts(open_, values):
+            self._recorder.tell("on_eval_dropped", evaluation)
+            return
         self._stage.step.eval_s += evaluation.seconds
         on_train = evaluation.loader is not None and id(getattr(evaluation.loader, "dataset", None)) in self._datasets
         back = self._recorder.apart()
         if values:
             self._record(values, evaluation, on_train, open_.key)
-        if not on_train:
-            self._recorder.tell("on_eval_end", evaluation)
+        self._recorder.tell("on_eval_dropped" if on_train else "on_eval_end", evaluation)
         back(evaluation.step)
         data = {
             "samples": evaluation.samples,
@@ -139,6 +161,30 @@ class Evaluations:
             "on_train": on_train,
         }
         self._recorder.event("evaluation", data)
+
+    def _counts(self, open_: _Open, values: list[tuple[Any, int]]) -> bool:
+        """Whether it was an evaluation: outputs met a loss or labels, or came from a loader that is not trained on.
+
+        Without any of these it may still be one if the model under training was in eval mode, but not when it comes with
+        every update: teachers, target networks and policies at work look just like that.
+        """
+        if open_.calls or open_.judged:
+            return True
+        other = open_.loader is not None and not open_.loader.train
+        if other:
+            return bool(values) or self._recorder.started
+        step = self._scene.step
+        often, self._bare = step - self._bare <= OFTEN, step
+        if often:
+            return bool(values) and open_.evaluation.samples >= ACTING * open_.evaluation.forwards
+        return bool(values) or (open_.own and self._recorder.started)
+
+    def anew(self) -> None:
+        """Another training begins: other data, another loss."""
+        self._kinds.clear()
+        self._datasets.clear()
+        self._losses.clear()
+        self._main, self._bare = 0, self._scene.step
 
     def _values(self, open_: _Open) -> list[tuple[Any, int]]:
         """Loss and samples of each batch: from loss calls, else from what the script read."""
@@ -152,7 +198,7 @@ class Evaluations:
             if not near or (typical > 0) != (near > 0) or not 1 / PLAUSIBLE < abs(typical / near) < PLAUSIBLE:
                 continue
             return [(v, n) for v, n, _ in reads]
-        self._unseen += open_.real
+        self._unseen += bool(open_.own or open_.judged)
         return []
 
     def finish(self) -> None:

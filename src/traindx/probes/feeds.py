@@ -26,6 +26,7 @@ MOST_BATCHES = 512  # batches whose order and labels are remembered of a pass
 MOST_ROWS = 1_000  # samples kept as short rows for the one-feature and label probes
 MOST_FEATURES = 64
 _PASSES = 3  # passes whose order is remembered
+_MOST_TURNS = 16
 
 Rows = NDArray[np.float32]
 
@@ -45,6 +46,14 @@ class Store:
         self.labels.append(labels if labels is not None else np.zeros(len(contents), np.uint64))
         self.passes.append(turn)
         self.size += len(contents)
+
+    def absorb(self, other: Store, turn: int) -> None:
+        """Take over what another store has, as pass number `turn`."""
+        self.contents += other.contents
+        self.labels += other.labels
+        self.passes += [turn] * len(other.passes)
+        self.later += [(contents, labels, turn) for contents, labels, _ in other.later]
+        self.size += other.size
 
     def table(self) -> tuple[Hashes, Hashes, NDArray[np.int64]]:
         """(content, label, pass) of every sample; fetches what is still on an accelerator."""
@@ -124,13 +133,33 @@ class Feed:
             self.turns[-1].first_step = step
             return
         self.turns.append(Turn(first_step=step))
-        if len(self.turns) > 16:
+        if len(self.turns) > _MOST_TURNS:
             del self.turns[_PASSES]  # the first passes and the latest say all that is asked
 
     def end(self, step: int, complete: bool) -> None:
         turn = self.turn
         turn.complete = complete
         turn.steps = step - turn.first_step
+
+    def absorb(self, other: Feed) -> None:
+        """Take over what another feed has seen, as one more pass."""
+        self.used.update(other.used)
+        self.passes += 1
+        self.fetched += other.fetched
+        self.turns += other.turns[:1]
+        if len(self.turns) > _MOST_TURNS:
+            del self.turns[_PASSES]
+        if self.store.size < MOST_HASHES:
+            self.store.absorb(other.store, min(self.passes, 255))
+        self.stats.absorb(other.stats)
+        for n, rows in other.channels.items():
+            self._add_channels(n, rows)
+        self.classes.update(other.classes)
+        self.batch_classes += other.batch_classes if self.passes == 1 else []
+        if self.kept_rows < MOST_ROWS and self.passes == 1:
+            self.rows, self.row_labels, self.kept_rows = other.rows, other.row_labels, other.kept_rows
+        self.tokens, self.table, self.single_labels = other.tokens, other.table, other.single_labels
+        self.float_labels = self.float_labels or other.float_labels
 
     def count(self, batch: Batch) -> None:
         self.passed(batch.samples)
@@ -217,11 +246,13 @@ class Feed:
     def _channel(self, mean: Tensor, var: Tensor, samples: int) -> None:
         n = torch.isfinite(mean + var).double() * samples
         mean, var = torch.nan_to_num(mean, 0, 0, 0), torch.nan_to_num(var, 0, 0, 0)
-        rows = [n, mean * n, mean**2 * n, var * n]
-        known = self.channels.get(len(mean))
-        if known is None or known[0].device != mean.device:
+        self._add_channels(len(mean), [n, mean * n, mean**2 * n, var * n])
+
+    def _add_channels(self, count: int, rows: list[Tensor]) -> None:
+        known = self.channels.get(count)
+        if known is None or known[0].device != rows[0].device:
             if len(self.channels) < 4:
-                self.channels[len(mean)] = rows
+                self.channels[count] = rows
             return
         torch._foreach_add_(known, rows)
 

@@ -26,7 +26,7 @@ class GradNorms(Probe):
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         params, names = scene.owned(optimizer)
         have = [i for i, p in enumerate(params) if p.grad is not None and readable(p.grad)]
-        missing = [float(p.grad is None) for p in params]
+        missing = [float(p.grad is None) if p.requires_grad else math.nan for p in params]
         out: dict[str, Any] = {"grad_none/param": Row(names, missing)}
         if not have:
             return out
@@ -88,7 +88,10 @@ class GradShape(Probe):
 class GradCosine(Probe):
     """`grad_cosine`: this gradient against the previous step's, on a sketch of the largest tensors."""
 
+    ordinary = ("before_step",)
+
     def __init__(self) -> None:
+        self.idle = True  # the previous step was none to compare with
         self._last: tuple[int, list[Tensor]] | None = None
         self._places: tuple[int, list[int]] = (-1, [])
 
@@ -107,6 +110,7 @@ class GradCosine(Probe):
         grads = [params[i].grad for i in self._places[1]]
         now = [sketch(g, COSINE).clone() for g in grads if g is not None and readable(g)]
         self._last = (scene.step, now) if scene.full else None
+        self.idle = self._last is None
         if last is None or not follows or [t.shape for t in now] != [t.shape for t in last[1]] or not now:
             return None
         a, b = torch.cat([t.float() for t in now]), torch.cat([t.float() for t in last[1]])

@@ -66,10 +66,11 @@ class Loop:
 
     # -- gradients: clearing and staleness
 
-    def zero_grad(self, thing: Any) -> None:
-        """zero_grad of an optimizer or a module."""
+    def zero_grad(self, mode: bool) -> None:
+        """zero_grad of an optimizer or a module; `mode`: a torch function mode is on."""
         self._stage.step.zero_grads += 1
-        self._recorder.tell("before_clear")
+        if mode:
+            self._recorder.tell("before_clear")
 
     def zero_grad_ended(self) -> None:
         """It is done."""
@@ -299,9 +300,24 @@ class Loop:
             self._scene.blind(signal, "the model is compiled: modules are left alone so that graphs stay as they are")
 
     def nan_replaced(self, tensor: Any) -> None:
-        """nan_to_num was called."""
-        if isinstance(tensor, Tensor) and tensor.is_floating_point() and self._scene.full and tensor.numel() <= 1 << 20:
-            self._recorder.tell("on_nan_to_num", tensor)
+        """nan_to_num was called: say so when it hides something in the loss or a gradient (inputs are the user's business)."""
+        if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or self._stage.patches.modules.depth:
+            return
+        loss = tensor.grad_fn is not None and (tensor.numel() == 1 or (self._scene.full and tensor.dim() == 1))
+        if not loss and not (self._scene.full and any(p.grad is tensor for p in self._scene.params)):
+            return
+        whole = peek(tensor.detach().sum() if tensor.numel() > 1 else tensor)
+        if whole is not None and not math.isfinite(whole):
+            from traindx.probes.attach import site
+
+            self._recorder.event("nan_hidden", {"how": "nan_to_num", "site": site()})
+
+    def _met(self, optimizer: Any) -> None:
+        """An optimizer that has not stepped before: whoever had its place in memory is gone."""
+        key = id(optimizer)
+        self._owners.pop(key, None)
+        if key in self._steps:
+            self._steps = {(-len(self._steps) if k == key else k): n for k, n in self._steps.items()}
 
     def on_metric(self, name: str, value: Any) -> None:
         """The user logged a metric."""

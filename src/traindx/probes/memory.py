@@ -24,6 +24,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 class Memory(Probe):
     """`mem/rss`, `mem/allocated`, `mem/reserved` about once a second; `mem/tensors`, `mem/graph_tensors` at a census."""
 
+    light = True
+
     def __init__(self) -> None:
         self._at = self._begun = 0.0
         self._spent = 0.0

@@ -120,6 +120,8 @@ def _moments(scene: Scene) -> list[tuple[str, Tensor]]:
 class OptimizerFacts(Probe):
     """Facts of optimizers, schedules and precision."""
 
+    ordinary = ()
+
     def __init__(self) -> None:
         self._schedulers: list[weakref.ref[Any]] = []
         self._rebuilt = 0

@@ -40,7 +40,10 @@ _LIVE = (3, 5, 10, 20, 40)  # updates after which the living model is looked at,
 class Outline(Probe):
     """`model.*`, ownership of parameters, and the regime facts that follow from them."""
 
+    ordinary = ("on_backward", "before_step")
+
     def __init__(self) -> None:
+        self.idle = False  # the order of the first steps is known
         self._static: dict[str, Any] = {}
         self._rows: list[dict[str, Any]] = []
         self._order: dict[str, int] = {}
@@ -62,7 +65,8 @@ class Outline(Probe):
         self._adapters: list[tuple[str, str]] = []
         self._hidden: dict[str, tuple[str, list[nn.Module]]] = {}
         self._built: list[weakref.ref[Any]] = []
-        self._loads: list[tuple[weakref.ref[nn.Module], list[str], list[str], float]] = []
+        self._loads: list[tuple[weakref.ref[nn.Module], list[str], list[str], float, int]] = []  # …, updates before it
+        self._first_names: set[str] = set()
         self._resumed = False
         self._detached = False
         self._outputs: dict[int, tuple[str, int]] = {}  # where an output with a graph lies → (module, its node)
@@ -72,6 +76,9 @@ class Outline(Probe):
         self._backwards = 0
         self._loss: Tensor | None = None
         self._started = False
+        self._base = 0  # the update with which the training under way began
+        self._again = False  # another training begins
+        self._known: set[int] = set()  # optimizers whose parameters were looked at
         self._version = -1
         self._updates = 0
         self._next_live = _LIVE[0]
@@ -93,8 +100,12 @@ class Outline(Probe):
     def start(self, scene: Scene) -> None:
         self._started = True
         self._look(scene)
-        self._frozen = [n for n, p in zip(scene.names, scene.params) if not p.requires_grad]
+        waiting = {id(p) for r in self._built if (o := r()) is not None for g in o.param_groups for p in g["params"]}
+        held = {id(p) for o in scene.optimizers for g in o.param_groups for p in g["params"]}
+        later = waiting - held  # an optimizer that has not stepped yet: whether it trains them is seen when it does
+        self._frozen = [n for n, p in zip(scene.names, scene.params) if not p.requires_grad and id(p) not in later]
         self._frozen_modules = anatomy.frozen_modules(scene.models) if self._frozen else []
+        self._first_names = set(scene.names)
         self._gains = anatomy.init_statistics(scene.names, scene.params)
         self._tied = anatomy.tied_groups(scene.models)
         self._copies = anatomy.twins_by_value(scene.models)
@@ -102,6 +113,30 @@ class Outline(Probe):
 
     def changed(self, scene: Scene) -> None:
         self._version = -1
+        if self._again:
+            self._again = False
+            self._begin_again(scene)
+        new = [n for n in scene.names if n not in self._first_names]
+        if new:  # frozen when they are first seen: not "frozen later"
+            fresh = set(new)
+            self._first_names |= fresh
+            self._frozen += [n for n, p in zip(scene.names, scene.params) if n in fresh and not p.requires_grad]
+            self._frozen_modules = anatomy.frozen_modules(scene.models) if self._frozen else []
+
+    def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
+        self._again = self._again or (kind == "retrained" and not data["same_parameters"])
+
+    def _begin_again(self, scene: Scene) -> None:
+        """Another model, or other parameters of the same, are trained from now on: facts are theirs."""
+        self._base, self._updates, self._next_live = scene.step, 0, _LIVE[0]
+        self._next_walk = scene.step + _LATER
+        self._walks, self._whole, self.idle = 0, True, False
+        for seen in (self._order, self._reached, self._walked, self._graded, self._pairs, self._frozen_since, self._live):
+            seen.clear()
+        self._steps, self._pads, self._mixed, self._masks = [], [], set(), Masks()
+        self._boundary = self._loss = None
+        self._known.clear()
+        self.start(scene)
 
     def _look(self, scene: Scene) -> None:
         """What can be seen without running: done again when the model has changed."""
@@ -122,16 +157,16 @@ class Outline(Probe):
 
     def on_load(self, scene: Scene, module: Any, keys: tuple[str, ...], missing: list[str], unexpected: list[str]) -> None:
         if isinstance(module, nn.Module):
-            if not self._started and len(self._loads) < 64:
+            if len(self._loads) < 64:
                 share = anatomy.loaded_share(module, missing)
-                self._loads.append((weakref.ref(module), list(missing), list(unexpected), share))
+                self._loads.append((weakref.ref(module), list(missing), list(unexpected), share, scene.step))
         elif not self._started and module is not None:
             self._resumed = True  # an optimizer's state came along: the same training goes on
 
     # -- while it runs
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:
-        if scene.step > 2 or forward.phase != TRAIN:
+        if scene.step - self._base > 2 or forward.phase != TRAIN:
             return
         self._samples = batch_size(forward) or 0
         if len(self._pads) < 4 and (ids := ids_of(forward)) is not None:
@@ -142,7 +177,7 @@ class Outline(Probe):
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         if name not in self._order:
             self._order[name] = len(self._order)
-        if scene.step > 2:
+        if scene.step - self._base > 2:
             return
         for value in args:
             if isinstance(value, Tensor) and not value.requires_grad and (source := self._outputs.get(value.data_ptr())):
@@ -157,7 +192,7 @@ class Outline(Probe):
             return
         if self._loss is None and loss.numel() == 1:
             self._loss = loss.detach().reshape(()).double()
-        if scene.step in _WALKS or (scene.full and scene.step >= self._next_walk):
+        if scene.step - self._base in _WALKS or (scene.full and scene.step >= self._next_walk):
             self._walk(scene, loss)
         self._outputs.clear()
 
@@ -165,7 +200,7 @@ class Outline(Probe):
         if scene.step >= self._next_walk:
             self._next_walk = scene.step + _LATER
         self._softmaxes = []
-        seen = reach(loss.grad_fn, visit=self._visit if scene.step < 3 else None)
+        seen = reach(loss.grad_fn, visit=self._visit if scene.step - self._base < 3 else None)
         self._walks += 1
         self._whole = self._whole and seen.whole
         self._reached |= seen.variables
@@ -191,7 +226,10 @@ class Outline(Probe):
     def before_step(self, scene: Scene, optimizer: Any) -> None:
         if len(self._steps) < 64:
             self._steps.append((id(optimizer), self._backwards))
-        if scene.step in _GRADED:
+        else:
+            self.idle = True
+        self._frozen_now(scene, optimizer)
+        if scene.step - self._base in _GRADED:
             self._graded.update(id(p) for p in scene.params if p.grad is not None)
             for _, hidden in self._hidden.values():
                 self._graded.update(id(p) for m in hidden for p in m.parameters() if p.grad is not None)
@@ -199,7 +237,7 @@ class Outline(Probe):
     def after_step(self, scene: Scene, optimizer: Any) -> None:
         if optimizer is not scene.optimizer:
             return
-        self._updates += 1
+        self._updates = scene.step + 1 - self._base
         if self._updates >= self._next_live:
             self._next_live = next((n for n in _LIVE if n > self._updates), int(self._updates * 1.5))
             self._live = self._alive(scene)
@@ -217,7 +255,7 @@ class Outline(Probe):
             found |= self._lost(scene, named, alive)
         if self._updates >= _CALLED and self._order and not scene.compiled:
             found["model.never_called"] = self._never_called(scene, alive)
-        found |= self._frozen_later(named)
+        found["model.frozen_later"] = {n: first for n, (first, looks) in self._frozen_since.items() if looks >= 3}
         if (loaded := self._loaded(scene)) is not None:
             found["model.loaded"] = loaded
         found["optimizer.disjoint"] = found["adversarial"] = alternating(self._steps, scene.optimizers)
@@ -290,24 +328,31 @@ class Outline(Probe):
                 idle.append(name)
         return idle
 
-    def _frozen_later(self, named: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Parameters that were trainable at the first update and were frozen at every look since."""
-        for name, param in named.items():
+    def _frozen_now(self, scene: Scene, optimizer: Any) -> None:
+        """At the update of the optimizer that holds them: which parameters are frozen, from the first on or since when."""
+        if not scene.full or len(self._frozen_since) > 10_000:
+            return
+        first = id(optimizer) not in self._known
+        self._known.add(id(optimizer))
+        params, names = scene.owned(optimizer)
+        frozen = set(self._frozen)
+        for name, param in zip(names, params):
             if param.requires_grad:
                 self._frozen_since.pop(name, None)
-            elif name not in self._frozen:
-                self._frozen_since.setdefault(name, (self._updates, 0))
-                first, looks = self._frozen_since[name]
-                self._frozen_since[name] = (first, looks + 1)
-        return {"model.frozen_later": {n: first for n, (first, looks) in self._frozen_since.items() if looks >= 3}}
+            elif name not in frozen:
+                if first and len(scene.optimizers) > 1:
+                    self._frozen.append(name)
+                    continue
+                since, looks = self._frozen_since.get(name, (scene.step, 0))
+                self._frozen_since[name] = (since, looks + 1)
 
     def _loaded(self, scene: Scene) -> dict[str, Any] | None:
         """The last load into each module of the model, before the first update."""
         inside = {id(m) for model in scene.models for m in model.modules()} | {id(m) for m in scene.models}
         last: dict[int, tuple[list[str], list[str], float]] = {}
-        for ref, missing, unexpected, share in self._loads:
+        for ref, missing, unexpected, share, step in self._loads:
             module = ref()
-            if module is not None and id(module) in inside:
+            if module is not None and id(module) in inside and step <= self._base:
                 last[id(module)] = (missing, unexpected, share)
         if not last:
             return None

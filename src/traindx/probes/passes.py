@@ -47,6 +47,7 @@ class Pass:
     ended: float
     source: int = -1  # node of its input, where another pass made it
     batch: int = 0  # serial of the batch it used; 0 when none came from a loader
+    fed: weakref.ref[Tensor] | None = None  # its first input
 
 
 @dataclass(slots=True)

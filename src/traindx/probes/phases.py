@@ -39,6 +39,8 @@ class Phases:
         self._open: tuple[nn.Module, float, int, bool, bool] | None = None  # the outermost forward under way
         self._serial = self._batch = self._calls = 0
         self._trained = -1  # the batch that was trained on last
+        self._fed: weakref.ref[Tensor] | None = None  # what the latest pass that was trained on was given
+        self._sites: set[str] = set()  # lines whose losses were trained on
         self._fetch_s = 0.0
         self._forced = False  # inside dx.validation()
         self._names: tuple[int, dict[int, str]] = (-1, {})
@@ -87,9 +89,11 @@ class Phases:
 
     # -- forward
 
-    def forward_begins(self, module: nn.Module, args: Args, kwargs: dict[str, Any]) -> None:
-        """An outermost module is called."""
-        now = clock()
+    def forward_begins(
+        self, module: nn.Module, args: Args, kwargs: dict[str, Any], noted: tuple[float, int] | None = None
+    ) -> None:
+        """An outermost module is called; `noted`: it was, then and at that autograd number, and the probes know it."""
+        now, first = noted or (clock(), 0)
         grad = torch.is_grad_enabled()
         self._serial += 1
         if self._scene.full:
@@ -98,17 +102,21 @@ class Phases:
             self._loop._forward_begins()
         if self._stage.last_end is None:
             self._stage.last_end = now
-        if self._recorder.wants("before_forward"):
+        if noted is None:
             self._recorder.tell("before_forward", module, args, kwargs)
-        self._open = (module, now, _sequence(), grad, module.training)
+            first = _sequence()
+        self._open = (module, now, first, grad or noted is not None, module.training)
 
     def forward_failed(self, module: nn.Module, error: BaseException) -> None:
         """It raised."""
         self._open, self._inside = None, []
         self._stage.patches.deep = False
 
-    def forward_ends(self, module: nn.Module, args: Args, kwargs: dict[str, Any], output: Any) -> None:
+    def forward_ends(
+        self, module: nn.Module, args: Args, kwargs: dict[str, Any], output: Any, noted: tuple[float, int] | None = None
+    ) -> None:
         """It returned."""
+        ended, last = noted or (clock(), _sequence())
         self._stage.patches.deep = False
         if self._open is None or self._open[0] is not module:
             return
@@ -116,10 +124,15 @@ class Phases:
         self._open = None
         phase, loader = self._guess(grad), self._loader
         source = first_tensor(args, kwargs)
+        if phase == VAL and not grad and loader is None and not self._forced and self._training_on(source):
+            phase = OTHER
         samples = int(source.shape[0]) if source is not None and source.dim() else 0
+        if source is not None and not grad and source.dim() == 1 and source.is_floating_point():
+            samples = 1  # features of one sample: a policy at work
         node = node_of(source)
-        this = Pass(self._serial, id(module), phase, grad, training, samples, loader, first, _sequence(), begun, clock(), node)
+        this = Pass(self._serial, id(module), phase, grad, training, samples, loader, first, last, begun, ended, node)
         this.batch = self._batch if loader is not None else 0
+        this.fed = weakref.ref(source) if source is not None else None
         self._latest = this
         self._stage.saw(module)
         if phase == VAL and not grad:
@@ -136,8 +149,12 @@ class Phases:
             for waiting, with_graph, guess in inside:
                 waiting.of = this
                 self._wait(waiting, with_graph, guess)
-        if self._recorder.wants("on_forward"):
-            self._recorder.tell("on_forward", Forward(this.serial, module, args, kwargs, output, phase, grad, training))
+        if noted is not None:
+            return
+        listeners = self._recorder.listeners("on_forward", phase == TRAIN and (loader is None or loader.train > 0))
+        if listeners:
+            forward = Forward(this.serial, module, args, kwargs, output, phase, grad, training)
+            self._recorder.hear(listeners, "on_forward", (forward,))
 
     def _guess(self, grad: bool) -> str:
         loader = self._loader
@@ -148,6 +165,11 @@ class Phases:
         if loader is not None and (self._trained == self._batch or any(p.batch == self._batch for p in self._passes)):
             return OTHER  # a second look at a batch that is being trained on: teacher, target, metric
         return VAL
+
+    def _training_on(self, source: Tensor | None) -> bool:
+        """Whether this very tensor is what is being trained on: then the pass looks at the training data again."""
+        fed = [self._fed, *(p.fed for p in self._passes[-4:] if p.grad)]
+        return source is not None and any(r is not None and r() is source for r in fed)
 
     def module_called(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         """A module inside the outermost one returned (deep forwards only)."""
@@ -173,14 +195,19 @@ class Phases:
 
     # -- losses
 
-    def loss_called(self, name: str, module: Any, args: Args, kwargs: dict[str, Any], output: Any, site: str) -> None:
-        """A loss function returned."""
+    def loss_called(
+        self, name: str, module: Any, args: Args, kwargs: dict[str, Any], output: Any, site: str, noted: bool = False
+    ) -> None:
+        """A loss function returned; `noted`: the witnesses know."""
+        if not noted:
+            self._recorder.tell("on_call", name, module, args, kwargs, output, site)
         grad = isinstance(output, Tensor) and output.requires_grad
         phase, of = self._loss_phase(grad)
-        call = None
-        if self._recorder.wants("on_loss") or phase != TRAIN:
+        call, loader = None, self._loader
+        listeners = self._recorder.listeners("on_loss", phase == TRAIN and (loader is None or loader.train > 0))
+        if listeners:
             call = self._call(name, module, args, kwargs, output, site, phase)
-            self._recorder.tell("on_loss", call)
+            self._recorder.hear(listeners, "on_loss", (call,))
             call.args, call.kwargs, call.output = (), {}, None
         waiting = Pending(name, site, node_of(output), of, scalar(output), call)
         if of is None and args and isinstance(args[0], Tensor) and args[0].dim():
@@ -196,7 +223,8 @@ class Phases:
             return
         self._pending.append(waiting)
         if len(self._pending) > WAITING:
-            self._settle(self._pending.pop(0), VAL)
+            first = self._pending.pop(0)
+            self._settle(first, VAL if self._validates(first) else OTHER)
 
     def loss_failed(self, name: str, module: Any, args: Args, kwargs: dict[str, Any], site: str, error: BaseException) -> None:
         """A loss function raised."""
@@ -229,7 +257,7 @@ class Phases:
             self._recorder.event("nan_hidden", {"how": "skipped"})
         if waiting.call is not None:
             waiting.call.phase = phase
-            self._recorder.tell("on_settled", waiting.call, phase)
+            self._recorder.tell("on_settled", waiting.call, phase, training=False)
 
     # -- what a backward says about the past
 
@@ -247,12 +275,13 @@ class Phases:
         for w, mine in zip(waiting, used):
             if mine:
                 self._evaluations.trained_with(w.name)
+                self._sites.add(w.site)
                 if nearest is None or w.node > nearest.node:
                     nearest = w
         for p in trained:
             self._train_pass(p)
         for w, mine in zip(waiting, used):
-            self._settle(w, TRAIN if mine else VAL if w.of not in trained and _validates(w) else OTHER)
+            self._settle(w, TRAIN if mine else VAL if w.of not in trained and self._validates(w) else OTHER)
         if len(trained) < len(passes):
             for p in passes:
                 if p.grad and p not in trained and p.loader is not None and not p.loader.train:
@@ -272,9 +301,17 @@ class Phases:
                 trained += [q for q in passes if q not in trained and q.first <= p.source < q.last]
         return [w.node in found for w in waiting], trained
 
+    def _as_usual(self, p: Pass) -> None:
+        """A training pass of which nothing else is new (`lane.py`)."""
+        self._serial, self._latest = p.serial, None
+        self._stage.step.data_s += self._fetch_s
+        self._fetch_s = 0.0
+        self._scene.phase = TRAIN
+        self._train_pass(p)
+
     def _train_pass(self, p: Pass) -> None:
         p.phase = TRAIN
-        self._trained = p.batch
+        self._trained, self._fed = p.batch, p.fed
         self._stage.led_to_a_loss(p.model)
         if p.loader is not None:
             if not p.loader.train:
@@ -285,6 +322,21 @@ class Phases:
         step.forwards += 1
         step.forward_s += p.ended - p.begun
         step.eval_mode += not p.training
+
+    def _validates(self, waiting: Pending) -> bool:
+        """Whether a loss with a graph that no backward claimed was a validation.
+
+        One that is not finite was skipped on purpose; one on the data that are being trained on, or from the very line that
+        trains and in train mode, was left out for reasons of the script's own.
+        """
+        if isinstance(waiting.value, float) and not math.isfinite(waiting.value):
+            return False
+        of = waiting.of
+        if of is None or (of.fed is not None and of.fed is self._fed):
+            return False
+        if of.loader is not None:
+            return not of.loader.train
+        return not (of.training and waiting.site in self._sites)
 
     # -- evaluations
 
@@ -302,20 +354,14 @@ class Phases:
         self._forced = False
         self._evaluations.end()
 
+    def _anew(self) -> None:
+        """Another training begins."""
+        self._evaluations.anew()
+        self._sites.clear()
+
     def finish(self) -> None:
         """The program ends: what still waits was not trained on."""
         for waiting in self._pending:
-            self._settle(waiting, VAL if self._recorder.started else OTHER)
+            self._settle(waiting, VAL if self._recorder.started and self._validates(waiting) else OTHER)
         self._pending = []
         self._evaluations.finish()
-
-
-def _validates(waiting: Pending) -> bool:
-    """Whether a loss with a graph that no backward claimed was a validation: not on training data, and finite.
-
-    A loss that is not finite was skipped on purpose, one on the training loader's data for reasons of the script's own.
-    """
-    if isinstance(waiting.value, float) and not math.isfinite(waiting.value):
-        return False
-    of = waiting.of
-    return of is not None and (of.loader is None or not of.loader.train)

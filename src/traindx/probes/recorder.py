@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from traindx.probe import MOMENTS, Failure, Later, Probe, Reading, Row, Scene
+from traindx.probe import MOMENTS, PASS, Failure, Later, Probe, Reading, Row, Scene
 from traindx.probes.governor import FIRST, Governor
 from traindx.probes.names import cast_of
 from traindx.probes.sink import MemorySink, Post, Sink
@@ -24,6 +24,9 @@ _EACH_TIME = ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "s
 MOST_EVENTS = 2000  # of each of these kinds
 SENSOR_ERRORS, ALL_ERRORS = 3, 10  # PROMISES part 1
 FACTS_S = 30.0
+Listeners = tuple[tuple[Probe, Callable[..., Any]], ...]
+_grad_enabled, _set_grad_enabled = torch.is_grad_enabled, torch._C._set_grad_enabled
+_autocasting = torch._C._is_any_autocast_enabled
 FAMILIES = (
     "gradients", "weights", "activations", "liveness", "optimizers", "memory", "replicas",
     "contract", "data", "evaluation", "outline", "checkpoint",
@@ -82,27 +85,48 @@ class Recorder:
     # -- asking the probes
 
     def _index(self) -> None:
-        """Per moment, the probes that override it: all of them, and those that want every step."""
-        self._all: dict[str, list[tuple[Probe, Callable[..., Any]]]] = {}
-        self._lean: dict[str, list[tuple[Probe, Callable[..., Any]]]] = {}
+        """Per moment, the probes that override it: all of them, those that want every step, those that want ordinary ones."""
+        self._light: dict[str, bool] = {}  # every one of those that are always asked is
+        self._all: dict[str, Listeners] = {}
+        self._lean: dict[str, Listeners] = {}
+        self._ordinary: dict[str, tuple[Listeners, Listeners]] = {}  # whatever they say of themselves; while not idle
         for moment in MOMENTS:
-            own = [(p, getattr(p, moment)) for p in self._probes if getattr(type(p), moment) is not getattr(Probe, moment)]
-            self._all[moment] = own
-            self._lean[moment] = [(p, m) for p, m in own if p.cadence == "step"]
+            own = tuple((p, getattr(p, moment)) for p in self._probes if getattr(type(p), moment) is not getattr(Probe, moment))
+            lean = tuple((p, m) for p, m in own if p.cadence == "step")
+            mine = tuple((p, m) for p, m in lean if moment not in PASS or p.ordinary is None or moment in p.ordinary)
+            sleepers = tuple((p, m) for p, m in mine if "idle" in vars(p) and moment in PASS and moment not in p.wakes)
+            self._all[moment], self._lean[moment] = own, lean
+            always = tuple(one for one in mine if one not in sleepers)
+            self._ordinary[moment], self._light[moment] = (always, sleepers), all(p.light for p, _ in always)
 
-    def wants(self, moment: str) -> bool:
-        """Whether any probe would hear this moment now."""
-        return bool((self._all if self.scene.full else self._lean)[moment])
+    def listeners(self, moment: str, training: bool = True) -> Listeners:
+        """Who hears this moment now; `training` False: it is none of an ordinary training step."""
+        if self.scene.full:
+            return self._all[moment]
+        if not training:
+            return self._lean[moment]
+        always, sleepers = self._ordinary[moment]
+        if sleepers:
+            awake = tuple([one for one in sleepers if not one[0].idle])
+            return always + awake if awake else always
+        return always
 
-    def tell(self, moment: str, *args: Any) -> None:
+    def tell(self, moment: str, *args: Any, training: bool = True) -> None:
         """Call a moment on every probe that has it and take the readings."""
-        listeners = (self._all if self.scene.full else self._lean)[moment]
-        if not listeners:
-            return
-        grad = torch.is_grad_enabled()
-        torch._C._set_grad_enabled(False)
+        listeners = self.listeners(moment, training)
+        if listeners:
+            if self._light[moment] and listeners is self._ordinary[moment][0] and not self.scene.full:
+                self._ask(moment, listeners, args)
+            else:
+                self.hear(listeners, moment, args)
+
+    def hear(self, listeners: Listeners, moment: str, args: tuple[Any, ...]) -> None:
+        """Ask these, without gradients and without autocast."""
+        grad = _grad_enabled()
+        if grad:
+            _set_grad_enabled(False)
         try:
-            if torch._C._is_any_autocast_enabled():
+            if _autocasting():
                 self.scene.autocast = _autocast()
                 with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
                     self._ask(moment, listeners, args)
@@ -110,10 +134,11 @@ class Recorder:
                 self.scene.autocast = None
                 self._ask(moment, listeners, args)
         finally:
-            torch._C._set_grad_enabled(grad)
+            if grad:
+                _set_grad_enabled(True)
 
-    def _ask(self, moment: str, listeners: list[tuple[Probe, Callable[..., Any]]], args: tuple[Any, ...]) -> None:
-        for probe, method in tuple(listeners):
+    def _ask(self, moment: str, listeners: Listeners, args: tuple[Any, ...]) -> None:
+        for probe, method in listeners:
             try:
                 reading = method(self.scene, *args)
                 if reading:
@@ -289,7 +314,7 @@ class Recorder:
         """Ask for facts and write those that changed."""
         for source in self.sources:
             self.scene.facts.update(source())
-        for probe, method in tuple(self._all["facts"]):
+        for probe, method in self._all["facts"]:
             try:
                 self.scene.facts.update(method(self.scene) or {})
             except Exception as error:  # as in _ask

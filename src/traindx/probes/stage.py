@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.optim import Optimizer
 
+from traindx.probes.governor import FIRST
 from traindx.probes.names import unwrapped
 from traindx.probes.recorder import Recorder
 from traindx.probes.step import Step
@@ -33,6 +34,8 @@ class Stage:
         self.last_end: float | None = None  # when the last update was made, or the first thing was seen
         self.batch_norm = False
         self.optimizers_built = 0
+        self.latest: weakref.ref[Any] | None = None  # the optimizer that stepped last
+        self._held: tuple[weakref.ref[Any], ...] = ()  # parameters of the primary optimizer
         self._outermost: dict[int, weakref.ref[nn.Module]] = {}
         self._kinds: set[type] = set()  # classes of the modules that were called outermost and led to a loss
         self._noted: list[weakref.ref[nn.Module]] = []
@@ -54,12 +57,21 @@ class Stage:
 
     def knows(self, optimizer: Any) -> bool:
         """Whether it has stepped before."""
-        return any(r() is optimizer for r in self._optimizers)
+        return self.primary is optimizer or any(r() is optimizer for r in self._optimizers)
 
     @property
     def primary(self) -> Any:
         """The optimizer whose updates are the steps."""
-        return next((o for r in self._optimizers if (o := r()) is not None), None)
+        for ref in self._optimizers:
+            if (optimizer := ref()) is not None:
+                return optimizer
+        return None
+
+    def trains(self, key: int) -> bool:
+        """Whether the model with this id is what the last update was about (a teacher that was trained once is not)."""
+        model = next((m for m in self.models if id(m) == key), None)
+        latest = self.latest() if self.latest is not None else None
+        return model is not None and (latest is None or _holds(model, latest))
 
     # -- finding models
 
@@ -90,19 +102,32 @@ class Stage:
         self._models = [weakref.ref(m) for m in [*(m for m in self.models if id(m) not in inner), model]]
         self.refresh()
 
-    def stepped_first(self, optimizer: Any) -> None:
-        """An optimizer's first step; it takes over when the primary one is gone."""
-        if self._optimizers and not self.optimizers:
-            self._models = [weakref.ref(m) for m in self.models if _holds(m, optimizer)]
-            self.recorder.event("retrained", {"previous_last_step": self.scene.step - 1})
+    def stepped_first(self, optimizer: Any) -> bool:
+        """An optimizer's first step; it takes over when the primary one is gone. True when another training begins."""
+        other = bool(self._optimizers) and not self.optimizers and self._retrain(optimizer)
         self._optimizers = [*(weakref.ref(o) for o in self.optimizers), weakref.ref(optimizer)]
+        if not self._held:
+            self._held = _held(optimizer)
         self.refresh()
+        return other
 
-    def promote(self, optimizer: Any) -> None:
-        """The primary optimizer has stopped for good: this one's updates are the steps from now on."""
+    def promote(self, optimizer: Any) -> bool:
+        """The primary optimizer has stopped for good: this one's updates are the steps. True: another training begins."""
         self._optimizers = [weakref.ref(optimizer), *(weakref.ref(o) for o in self.optimizers if o is not optimizer)]
-        self.recorder.event("retrained", {"previous_last_step": self.scene.step - 1})
+        other = self._retrain(optimizer)
         self.refresh()
+        return other
+
+    def _retrain(self, optimizer: Any) -> bool:
+        """An optimizer takes over; when it has other parameters, only the models that hold those are on stage."""
+        before, self._held = self._held, _held(optimizer)
+        same = {id(p) for r in before if (p := r()) is not None} == {id(r()) for r in self._held}
+        if not same and not self.given_models:
+            self._models = [weakref.ref(m) for m in self.models if _holds(m, optimizer)]
+        self.recorder.event("retrained", {"previous_last_step": self.scene.step - 1, "same_parameters": same})
+        if not same:
+            self.recorder.governor.alarm(FIRST // 2)  # the first steps of a training say most about it
+        return not same
 
     def refresh(self) -> None:
         """Look up parameters and names again."""
@@ -134,6 +159,10 @@ class Stage:
             modules.widen()
         else:
             modules.narrow(self._kinds)
+
+
+def _held(optimizer: Any) -> tuple[weakref.ref[Any], ...]:
+    return tuple(weakref.ref(p) for group in optimizer.param_groups for p in group["params"])
 
 
 def _holds(model: nn.Module, optimizer: Any) -> bool:

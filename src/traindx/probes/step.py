@@ -69,6 +69,8 @@ def mean_loss(losses: list[Micro]) -> Any:
     """Mean over the micro-batches of one backward site, summed over sites; None without a loss."""
     if len(losses) == 1:
         return losses[0].value
+    if not losses:
+        return None
     sites: dict[str, list[Any]] = {}
     for micro in losses:
         sites.setdefault(micro.site, []).append(micro.value)

@@ -42,6 +42,15 @@ class Tally:
         if len(kept) >= _FOLD_AT:
             kept[:] = [self._folded(torch.stack(kept))]
 
+    def absorb(self, other: Tally) -> None:
+        """Take over the rows of a tally of the same names."""
+        for device, rows in other._rows.items():
+            kept = self._rows.setdefault(device, [])
+            kept += rows
+            if len(kept) >= _FOLD_AT:
+                kept[:] = [self._folded(torch.stack(kept))]
+        self.added += other.added
+
     def _blank(self, device: torch.device) -> Tensor:
         blank = torch.zeros(len(self._names), dtype=torch.float64, device=device)
         blank[: self._lows] = float("inf")

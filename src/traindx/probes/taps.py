@@ -33,6 +33,7 @@ LOSSES = (
 Function = Callable[..., Any]
 _ACTIVATIONS = "torch.nn.modules.activation"
 _compiling = torch.compiler.is_compiling
+_modes = torch._C._len_torch_function_stack
 _graph_task = torch._C._current_graph_task_id  # -1 outside a backward; checkpointing runs forwards inside one
 
 
@@ -91,13 +92,18 @@ def _backward(patches: Patches) -> None:
             try:
                 if _compiling():
                     return original(tensors, *args, **kwargs)
-                patches.report("backward_begins", tensors, site())
+                if _modes():
+                    patches.report("backward_called")
+                lane = patches.lane
+                if lane is None or not lane.backward(tensors):
+                    patches.report("backward_begins", tensors, site())
                 out = original(tensors, *args, **kwargs)
             except BaseException as error:
                 patches.report("backward_failed", error)
                 error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
                 raise
-            patches.report("backward_ends")
+            if lane is None or not lane.backward_ended():
+                patches.report("backward_ends")
             return out
 
         return backward
@@ -111,7 +117,8 @@ def _backward(patches: Patches) -> None:
             patches.report("grad_ends")
 
     def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        patches.report("backward_called")
+        if _modes():  # the tape of the loss is on: it ends here
+            patches.report("backward_called")
 
     patches.replace(torch.autograd, "backward", make)
     patches.replace(Tensor, "backward", partial(around, before=called), traced=True)
@@ -140,7 +147,10 @@ def _losses(patches: Patches, state: _State) -> None:
                     raise
                 state.losses -= 1
                 state.loss_calls += 1
-                patches.report("loss_called", name, state.loss_module, args, kwargs, out, site())
+                call = (name, state.loss_module, args, kwargs, out, site())
+                lane = patches.lane
+                if lane is None or not lane.loss(call):
+                    patches.report("loss_called", *call)
                 return out
 
             return loss
@@ -204,6 +214,20 @@ class Modules:
                     state.activations -= activation
                     patches.report("module_called", args[0], args[1:], out)
                     return out
+                lane = patches.lane
+                if (
+                    lane is not None
+                    and not _compiling()
+                    and id(args[0]) == lane.key
+                    and not state.losses
+                    and lane.enter(args, kwargs)
+                ):
+                    outermost, self.depth, self.thread = True, 1, threading.get_ident()
+                    out = original(*args, **kwargs)
+                    self.depth = 0
+                    if not lane.leave(out):
+                        patches.report("forward_ends", args[0], args[1:], kwargs, out)
+                    return out
                 if _compiling() or state.losses or _graph_task() != -1:
                     return original(*args, **kwargs)
                 if self._is_model(args[0]):
@@ -224,6 +248,8 @@ class Modules:
             except BaseException as error:
                 if outermost:
                     self.depth = state.activations = 0
+                    if patches.lane is not None:
+                        patches.lane.failed()
                     patches.report("forward_failed", args[0], error)
                 if state.loss_module is args[0]:
                     state.loss_module = None

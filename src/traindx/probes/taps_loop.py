@@ -20,6 +20,7 @@ from traindx.probes.taps import around
 if TYPE_CHECKING:
     from traindx.probes.attach import Patches
 
+_modes = torch._C._len_torch_function_stack
 Function = Callable[..., Any]
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -44,11 +45,19 @@ def _argument(args: Args, kwargs: Kwargs, position: int, name: str, default: Any
 
 
 def _clearing(patches: Patches) -> None:
+    paused = [False]
+
     def cleared(args: Args, kwargs: Kwargs) -> None:
-        patches.report("zero_grad", args[0])
+        paused[0] = _modes() > 0
+        if patches.lane is not None and not paused[0]:
+            patches.lane.cleared()
+        else:
+            patches.report("zero_grad", paused[0])
 
     def done(out: Any, args: Args, kwargs: Kwargs) -> None:
-        patches.report("zero_grad_ended")
+        if paused[0]:
+            paused[0] = False
+            patches.report("zero_grad_ended")
 
     patches.replace(Optimizer, "zero_grad", partial(around, before=cleared, after=done))
     patches.replace(nn.Module, "zero_grad", partial(around, before=cleared, after=done))
@@ -203,6 +212,8 @@ def _compilers(patches: Patches) -> None:
         def script(*args: Any, **kwargs: Any) -> Any:
             back = patches.lift()
             try:
+                if original.__name__ == "script" and len(args) < 3:  # it looks names up in its caller: one frame further now
+                    kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
                 return original(*args, **kwargs)
             except BaseException as error:
                 error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
@@ -242,4 +253,5 @@ def _hiding(patches: Patches) -> None:
         patches.report("nan_replaced", _argument(args, kwargs, 0, "input"))
 
     for owner in (torch, Tensor):
-        patches.replace(owner, "nan_to_num", partial(around, before=hidden), traced=True)
+        for name in ("nan_to_num", "nan_to_num_"):
+            patches.replace(owner, name, partial(around, before=hidden), traced=True)

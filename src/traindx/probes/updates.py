@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -20,6 +22,7 @@ from traindx.probes.step import Micro, Step, mean_loss
 
 clock = time.perf_counter
 IDLE = 50  # steps of another optimizer after which a primary one that has stopped is given up
+IDLE_ALONE = 10  # the same where the primary one has worked alone for longer than that: what follows is another training
 
 
 class Updates:
@@ -37,6 +40,8 @@ class Updates:
         self._losses_of: dict[int, Any] = {}
         self._optimizer_names: tuple[str, ...] = ()
         self._last_lr: float | None = None
+        self._site = ""  # where the latest backward was called
+        self.on_close: list[Callable[[Step], None]] = []  # told of each step that is complete
         self._others = self._gap = 0  # steps of other optimizers since the primary one's last, and the most of them so far
 
     # -- backward
@@ -53,6 +58,7 @@ class Updates:
             return
         if self._manual.changed(root):
             self._close_manual()
+        self._site = site
         nearest = self._phases._claim(root)
         self._phases._evaluations.end()
         self._scene.phase = TRAIN
@@ -64,6 +70,18 @@ class Updates:
         self._recorder.tell("on_backward", root)
         if broken is not None:  # after the probes have seen the root: forensics makes the step again from what they keep
             self._recorder.nonfinite("loss", ["loss"], broken, "before")
+
+    def _as_usual(self, root: Tensor, value: float, alone: bool, call: str) -> None:
+        """The same for a backward of which all but its finite loss is known (`lane.py`); `alone`: that is the loss call's."""
+        self._begun = clock()
+        self._loop._backward_begins()
+        step = self._stage.step
+        step.backwards += 1
+        parts = 1.0 if alone else divisor(root)
+        whole = value * parts if parts != 1.0 else value
+        step.losses.append(Micro(self._site, whole, parts, call if alone else ""))
+        self._judge(whole)
+        self._recorder.tell("on_backward", root)
 
     def _take_loss(self, root: Tensor, site: str, nearest: Any) -> float | None:
         """Note the loss behind this backward; gives it back when it is not finite."""
@@ -133,19 +151,29 @@ class Updates:
         self._step_begun = clock()
         self._inside, self._closure, self._backwards_inside = optimizer, closure, 0
         if not stage.knows(optimizer):
-            stage.stepped_first(optimizer)
+            self._loop._met(optimizer)
+            if stage.stepped_first(optimizer):
+                self._phases._anew()
         if optimizer is stage.primary:
             self._gap, self._others = max(self._gap, self._others), 0
         else:
             self._others += 1
-            if self._others > max(IDLE, 4 * self._gap):
-                stage.promote(optimizer)
+            alone = not self._gap and self._scene.step > IDLE
+            if self._others > max(IDLE_ALONE if alone else IDLE, 4 * self._gap):
+                self._hand_over(optimizer)
+                self._others = 0
+        stage.latest = weakref.ref(optimizer)
         if not self._recorder.started:
             self._loop._starts()
             self._recorder.start()
         self._loop._step_begins(optimizer, closure)
         if not closure:
             self._before(optimizer)
+
+    def _hand_over(self, optimizer: Any) -> None:
+        """The primary optimizer has stopped for good; this one goes on."""
+        if self._stage.promote(optimizer):
+            self._phases._anew()
 
     def _before(self, optimizer: Any) -> None:
         if not self._scene.full and self._grad_gate.bad(self._scene, optimizer):
@@ -196,6 +224,8 @@ class Updates:
         stage.step, stage.last_end = Step(), now
         self._recorder.close_step(row, took, step.eval_s + step.checkpoint_s)
         stage.set_view()
+        for listener in self.on_close:
+            listener(step)
 
     def _take_losses_of(self) -> None:
         every = [self._losses_of.get(id(o)) for o in self._stage.optimizers]
