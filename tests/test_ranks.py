@@ -10,6 +10,7 @@ import pytest
 from runs import a_run
 from traindx import ranks
 from traindx.finding import Blind, Muted
+from traindx.run import Run
 
 NAN = float("nan")
 
@@ -37,3 +38,23 @@ def test_says_why_it_cannot_look() -> None:
 def test_without_a_majority_all_stand_apart() -> None:
     assert ranks.apart(("0", "1"), np.array([1.0, 2.0])) == ("0", "1")
     assert ranks.number("rank3") == 3 and ranks.number("node-a") is None
+
+
+def _pair(shift: float) -> tuple[Run, Run]:
+    rng = np.random.default_rng(0)
+    base = np.linspace(2.0, 1.0, 80) + 0.05 * rng.standard_normal(80)
+    apart = np.where(np.arange(80) >= 40, shift, 0.0)
+    many = a_run({"rank/loss": {"0": (base + 0.1 + apart).tolist(), "1": (base - 0.1 + apart).tolist()}})
+    return many, a_run({"loss/train": base.tolist()})
+
+
+def test_losses_of_the_same_batches_agree_or_part_at_a_step() -> None:
+    assert ranks.separation(*_pair(0.0)) == (None, 80)
+    assert ranks.separation(*_pair(2.0)) == (40, 80)
+
+
+def test_it_is_said_whether_one_process_has_it_too() -> None:
+    told = ranks.one_process(*_pair(0.0), [("LOSS001", "rises"), ("DIST001", "parted")], [("LOSS001", "rises")], 1)
+    assert "LOSS001: yes, also there" in told[1] and "DIST001: no, only on all ranks" in told[2]
+    assert "leaves the loss on one process at step 40" in ranks.one_process(*_pair(2.0), [], [], 1)[-1]
+    assert "too few common steps" in ranks.one_process(a_run({}), a_run({}), [], [], 2)[-1]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traindx.finding import Blind, Muted
-from traindx.run import Floats, Ints, Matrix, Run
+from traindx.run import Floats, Ints, Matrix, Run, Series
 
 SHARDED = ("fsdp", "fsdp2", "tp", "pp", "deepspeed", "zero")  # ranks hold different parts of one model by design
 
@@ -71,3 +71,51 @@ def number(name: str) -> int | None:
     """The rank as a number, where its name is one."""
     digits = name.removeprefix("rank").strip()
     return int(digits) if digits.isdigit() else None
+
+
+def separation(many: Run, few: Run, *, z: float = 6.0, least: int = 20) -> tuple[int | None, int]:
+    """The first step from which on the ranks' mean loss leaves the loss of the other launch, and how many were compared.
+
+    Both see the same samples in a step, so that their losses differ by rounding at first and drift apart slowly; what counts
+    is a distance of `z` times the scatter of the loss from step to step, at three steps in a row.
+    """
+    theirs = few.series("loss/train").finite()
+    if "rank/loss" in many:
+        table = many.matrix("rank/loss")
+        whole = np.all(np.isfinite(table.values), axis=1)
+        ours = Series(table.steps[whole], table.values[whole].mean(axis=1))
+    else:
+        ours = many.series("loss/train").finite()
+    steps = np.intersect1d(ours.steps, theirs.steps)
+    if len(steps) < least:
+        return None, len(steps)
+    a, b = ours.at(steps), theirs.at(steps)
+    scatter = float(np.median(np.abs(np.diff(b)))) or float(np.finfo(float).eps)
+    off = np.abs(a - b) > z * scatter
+    runs_of_three = off[:-2] & off[1:-1] & off[2:]
+    return (int(steps[int(np.argmax(runs_of_three))]) if runs_of_three.any() else None), len(steps)
+
+
+Told = list[tuple[str, str]]
+
+
+def one_process(many: Run, few: Run, found_many: Told, found_few: Told, nproc: int) -> list[str]:
+    """Does it happen on one process, too? Findings (code, message) of both launches, and where their losses part."""
+    name = "one process" if nproc == 1 else f"{nproc} processes"
+    also = {code for code, _ in found_few}
+    lines = [f"Does it happen on {name} with the same global batch?"]
+    for code, message in found_many:
+        lines.append(f"  {code}: {'yes, also there' if code in also else 'no, only on all ranks'} ({message})")
+    here = {code for code, _ in found_many}
+    lines += [f"  {code}: only on {name} ({message})" for code, message in found_few if code not in here]
+    if not found_many and not found_few:
+        lines.append("  nothing at warning or above in either launch")
+    step, compared = separation(many, few)
+    if step is not None:
+        lines.append(f"  the mean loss of the ranks leaves the loss on {name} at step {step}: the fault is in the distribution")
+    elif compared >= 20:
+        alone = any(code not in also for code, _ in found_many)
+        lines.append(f"  the losses agree over {compared} steps{'' if alone else ': what is wrong is not the distribution'}")
+    else:
+        lines.append(f"  too few common steps ({compared}) to compare the losses")
+    return lines

@@ -118,3 +118,30 @@ def test_a_rank_that_is_stuck_says_where(tmp_path: Path) -> None:
 def test_ranks_without_disk_train_on() -> None:
     done = torchrun(["-m", "traindx", "run", "--dir", "/proc/no-such-place", "-q", str(HERE / "program.py"), "healthy", "30"])
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.slow
+def test_the_same_launch_on_one_process_is_compared(tmp_path: Path) -> None:
+    words = ["run", "--dir", str(tmp_path / "r"), "--nproc", "1", "--select", "DIST", "-m", "torch.distributed.run"]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "traindx",
+            *words,
+            "--nproc-per-node",
+            "2",
+            "--standalone",
+            str(HERE / "program.py"),
+            "healthy",
+            "60",
+        ],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Does it happen on one process with the same global batch?" in done.stderr
+    assert "the losses agree over 60 steps" in done.stderr

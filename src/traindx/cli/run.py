@@ -11,9 +11,9 @@ from typing import Any
 import rich_click as click
 
 from traindx import diagnosis as diagnosis_
-from traindx.cli import options
+from traindx.cli import launcher, options
 from traindx.errors import UsageError
-from traindx.probes import launch, session
+from traindx.probes import launch, session, torchrun
 from traindx.settings import Settings
 
 _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -23,6 +23,12 @@ _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 @click.option("-m", "module", is_flag=True, help="TARGET is a module name, as in `python -m`.")
 @click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where the record goes.")
 @click.option("--budget", type=str, default=None, help="Share of step time to spend on observing; 'none' for everything.")
+@click.option(
+    "--nproc",
+    type=click.IntRange(1),
+    default=None,
+    help="With -m torch.distributed.run: launch it again on so many processes, with the same global batch, and compare.",
+)
 @options.judging("never")
 @click.argument("target")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
@@ -30,6 +36,7 @@ def command(
     module: bool,
     folder: Path | None,
     budget: str | None,
+    nproc: int | None,
     target: str,
     args: tuple[str, ...],
     format_: str,
@@ -46,16 +53,26 @@ def command(
     """Observe an unmodified training script: same bits, same exit code; the diagnosis is printed on stderr at the end.
 
     Example:  traindx run train.py --epochs 3
+
+    Example:  traindx run -m torch.distributed.run --nproc-per-node 4 train.py
+
+    Example:  traindx run --nproc 1 -m torch.distributed.run --nproc-per-node 4 train.py
     """
     chosen = options.settings(config, select, ignore, fail_on, "never")
+    if module and target in torchrun.LAUNCHERS and not chosen.disabled:
+        page: dict[str, Any] = {"verbose": verbose, "no_color": no_color, "quiet": quiet, "to_stderr": True}
+        _budget(budget, None)
+        return launcher.ranks(list(args), folder, budget, nproc, chosen, (format_, output), page)
+    if nproc is not None:
+        raise UsageError("--nproc compares launches of `-m torch.distributed.run`; this program is one process already")
     if not module and not Path(target).exists():
         raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
     watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen)
     ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
     watcher.end(ended)
     code = ended.code
-    if watcher.recorder is not None and session.rank() > 0:
-        pass  # rank 0 tells the story of all
+    if watcher.recorder is not None and (session.rank() > 0 or torchrun.told_above()):
+        pass  # rank 0, or whoever launched the ranks, tells the story of all
     elif watcher.recorder is not None:
         try:
             code = _report(watcher, chosen, ended.code, format_, output, verbose, quiet, no_color)
@@ -111,6 +128,7 @@ class Watcher:
         from traindx.probes.sink import DiskSink
 
         name = Path(self.target).stem if self.target.endswith(".py") else self.target.rpartition(".")[2] or "run"
+        torchrun.larger_batches()
         sink = DiskSink(session.folder(name, self.folder), name, session.rank())
         # the other ranks see the same weights: half the looking is enough there
         lighter = self.budget if self.budget is None or session.rank() == 0 else self.budget / 2
