@@ -49,7 +49,9 @@ def prepare(group: str) -> Path:
     print(f"making {home.name}", flush=True)
     subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    install = [*pip, "install", "-q", "-c", str(CONSTRAINTS)]
+    pins = home / "constraints.txt"
+    pins.write_text(_pins(wanted.read_text(encoding="utf-8")), encoding="utf-8")
+    install = [*pip, "install", "-q", "-c", str(pins)]
     subprocess.run([*install, "torch==2.13.0", "numpy"], check=True)
     subprocess.run([*install, "-r", str(wanted), "pytest", "-e", str(ROOT)], check=True)
     for alone in re.findall(r"without what it requires.*: (\S+)$", wanted.read_text(encoding="utf-8"), re.MULTILINE):
@@ -59,6 +61,13 @@ def prepare(group: str) -> Path:
         raise SystemExit(f"{wanted.name} brings torchvision, which breaks imports next to this torch")
     stamp.write_text(state, encoding="utf-8")
     return python
+
+
+def _pins(wanted: str) -> str:
+    """Our constraints without those that a `# free of its pin` comment names."""
+    free = re.findall(r"^# free of its pin.*: (\S+)$", wanted, re.MULTILINE)
+    lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if line.partition("==")[0].lower() not in free) + "\n"
 
 
 def main(asked: list[str]) -> int:

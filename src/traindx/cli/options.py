@@ -13,6 +13,7 @@ import rich_click as click
 from rich.console import Console
 
 from traindx import settings as settings_
+from traindx.cli import profiles
 from traindx.diagnosis import Diagnosis
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.finding import Confidence, Severity
@@ -23,6 +24,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _codes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(code.strip().upper() for part in value for code in part.split(",") if code.strip())
+
+
+def _profile(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    ctx.meta["traindx.profile"] = value  # read by `settings` and `deliver`, so that no verb has to carry it
+
+
+def _chosen_profile() -> str | None:
+    ctx = click.get_current_context(silent=True)
+    return ctx.meta.get("traindx.profile") if ctx is not None else None
 
 
 def judging(default_fail_on: str) -> Callable[[F], F]:
@@ -41,6 +51,13 @@ def judging(default_fail_on: str) -> Callable[[F], F]:
             type=click.Choice(settings_.FAIL_ON),
             default=None,
             help=f"Exit 1 on findings of this severity or worse.  [default: {default_fail_on}]",
+        ),
+        click.option(
+            "--profile",
+            type=click.Choice(("sagemaker",)),
+            callback=_profile,
+            expose_value=False,
+            help="Only the conditions that another tool has, under its names and limits.",
         ),
         click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings file."),
         click.option("-v", "--verbose", is_flag=True, help="All findings, and why rules were blind or unsure."),
@@ -62,12 +79,14 @@ def settings(
 ) -> settings_.Settings:
     """The user's settings file with the command line on top."""
     loaded = settings_.load(file=config)
-    return dataclasses.replace(
+    chosen = dataclasses.replace(
         loaded,
         select=select or tuple(c.upper() for c in loaded.select),
         ignore=(*ignore, *(c.upper() for c in loaded.ignore)),
         fail_on=fail_on or loaded.fail_on or default,
     )
+    profile = _chosen_profile()
+    return profiles.applied(chosen, profile) if profile else chosen
 
 
 class Screen(Console):
@@ -100,6 +119,9 @@ def deliver(
     to_stderr: bool = False,
 ) -> None:
     """Render the diagnoses and put them where the user asked."""
+    profile = _chosen_profile()
+    if profile and not quiet:
+        sys.stderr.write(profiles.summary(diagnoses, profile))
     loud = any(d.worst is not None and d.worst > Severity.INFO for d in diagnoses)
     if quiet and not loud and output is None:
         return
