@@ -8,6 +8,7 @@ from runs import a_run, learning, noise
 from traindx.diagnosis import diagnose
 from traindx.diagnosis.posterior import rank
 from traindx.diagnosis.story import tell
+from traindx.diagnosis.verdict import judge
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import catalogue
 
@@ -92,3 +93,16 @@ def test_a_page_never_shows_control_characters() -> None:
     run = replace(a_run(loss__train=learning(400)), source="evil\x1b[2Jname\u202e", notes=("\x07bell",))
     text = str(diagnose(run))
     assert not any(c in text for c in "\x1b\x07\u202e")
+
+
+def test_a_plateau_without_an_alarm_has_hypotheses_and_is_not_called_healthy() -> None:
+    loss = np.r_[np.geomspace(3.0, 1.0, 200), np.full(1800, 1.0)] + noise(2000, 0.01)
+    d = diagnose(a_run(loss__train=loss))
+    assert {f.code for f in d.findings} >= {"LOSS003"} and d.worst is Severity.INFO
+    assert d.verdict == "cannot-tell" and d.causes and d.causes[0].probability < 0.5
+
+
+def test_a_rise_too_small_for_an_alarm_still_says_keep_the_best() -> None:
+    remark = finding("LOSS008", Severity.INFO)
+    verdict = judge(a_run(loss__train=learning(400)), [remark], tell([remark], catalogue()), ())
+    assert verdict.name == "stop-keep-best"

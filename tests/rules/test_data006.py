@@ -65,3 +65,12 @@ def test_forwards_before_training_are_no_validation() -> None:
     teacher = _run(900, val=4000).with_({"eval/samples": Series(np.arange(10), np.full(10, 500.0))})
     assert rule.outcome(teacher).status is Status.BLIND
     assert rule.outcome(teacher.with_(facts={"data.val_loader": {"samples": 4000}})).status is Status.FOUND
+
+
+def test_copies_made_before_the_split_are_told_from_inputs_of_few_values() -> None:
+    measured = {"min": -3.7213, "max": 4.1181, "std": 1.0}
+    facts = {"data__duplicate_share": 0.4, "data__channel_stats": {"mean": [0.1] * 20}}
+    [copies] = rule.findings(_run(280, data__input_stats=measured, **facts))
+    assert copies.variant == "copies" and copies.severity is Severity.WARNING
+    [counts] = rule.findings(_run(280, data__input_stats={"min": 0.0, "max": 9.0, "std": 2.0}, **facts))
+    assert counts.variant == "chance" and counts.severity is Severity.INFO

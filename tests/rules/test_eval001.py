@@ -44,9 +44,16 @@ def test_rounded_values_may_repeat_and_leave_it_unsure() -> None:
 
 def test_two_equal_evaluations_are_chance() -> None:
     val = 1.87 + noise(10, 0.01)
-    val[4] = val[3]
+    val[9] = val[8]
     assert rule.outcome(_run(val)).status is Status.CLEAR
     assert list(rule.findings(_run(val), repeats=2))
+
+
+def test_a_short_row_that_ended_by_itself_is_a_model_that_stood_still() -> None:
+    val = 1.87 + noise(10, 0.01)
+    val[3:6] = val[3]
+    assert rule.outcome(_run(val)).status is Status.CLEAR
+    assert list(rule.findings(_run(np.r_[val[:3], np.full(6, val[3]), val[9:]])))
 
 
 def test_a_run_that_stands_still_repeats_honestly() -> None:

@@ -66,3 +66,12 @@ def test_the_warm_up_is_left_out() -> None:
     wait[:15] = 3.0
     assert not [f for f in rule.findings(a_run({"time/data": wait, "time/step": step})) if f.variant == ""]
     assert np.isfinite(wait).all()
+
+
+def test_a_moderate_wait_of_a_short_run_is_a_remark() -> None:
+    [short] = rule.findings(_run(45, 100))
+    assert short.severity is Severity.INFO
+    [long] = rule.findings(_run(45, 100), lost_s=5.0)
+    assert long.severity is Severity.WARNING
+    [most] = rule.findings(_run(45, 100), most=0.4)
+    assert most.severity is Severity.WARNING

@@ -23,3 +23,10 @@ def test_the_one_end_of_every_text_may_share_the_id() -> None:
     facts = {"data.pad_label_share": 0.02, "data.token": {"pad_id": 2, "eos_id": 2}}
     assert rule.outcome(a_run({"batch/length": np.full(30, 60.0)}, facts=facts)).status is Status.CLEAR
     assert list(rule.findings(a_run({"batch/length": np.full(30, 60.0)}, facts={**facts, "data.pad_label_share": 0.4})))
+
+
+def test_tags_are_no_tokens() -> None:
+    facts = {"data.pad_label_share": 0.39, "data.token": {"pad_id": 0, "vocab": 201}}
+    assert rule.outcome(a_run(facts={**facts, "loss.classes": 5})).status is Status.CLEAR
+    assert list(rule.findings(a_run(facts={**facts, "loss.classes": 5}), alike=0.0))
+    assert list(rule.findings(a_run(facts={**facts, "loss.classes": 204})))

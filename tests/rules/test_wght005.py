@@ -62,3 +62,19 @@ def test_tanh_layers_at_their_limits_are_a_consequence() -> None:
     )
     [found] = rule.findings(run)
     assert found.variant == "large" and "t0" in found.message
+
+
+def test_a_shallow_net_whose_signal_never_came_up() -> None:
+    def shallow(late: float) -> Run:
+        rows = {"l0": [0.01, late], "l1": [1e-4, late], "head": [1e-6, 1.0]}
+        facts = {
+            "model.init_gain": {f"{n}.weight": 0.01 for n in rows},
+            "model.outline": [{"name": n, "class": "Linear", "params": 9, "order": i} for i, n in enumerate(rows)],
+            "model.param_shapes": {f"{n}.weight": [32, 32] for n in rows},
+            "data.input_stats": {"std": 1.0},
+            "finetune": False,
+        }
+        return a_run({"act_rms/module": rows}, facts=facts)
+
+    assert [f.variant for f in rule.findings(shallow(0.002))] == ["small"]
+    assert rule.outcome(shallow(0.7)).status is Status.CLEAR

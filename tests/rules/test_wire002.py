@@ -102,3 +102,15 @@ def test_parameters_that_never_had_a_gradient_were_not_frozen_later() -> None:
     assert next(rule.findings(second)).severity is Severity.INFO
     learned = a_run({"grad_norm/param": {"old.weight": [1.0] * 40, "new.weight": [1.0] * 30 + [nan] * 10}}, facts=facts)
     assert next(rule.findings(learned)).severity is Severity.WARNING
+
+
+def test_a_freeze_noticed_some_looks_after_a_new_phase_is_intent_too() -> None:
+    facts = {"model.frozen_later": {"a": 20}, "model.param_shapes": {"a": [4], "b": [4]}, "optimizer.fresh_at_step": 10}
+
+    def looked(after: list[float]) -> Run:
+        grads = {"a": [1.0 + i for i in range(10)] + after, "b": [1.0] * 40}
+        return a_run({"grad_norm/param": grads, "loss/train": [1.0] * 40}, facts=facts)
+
+    stale, learning = looked([7.0] * 30), looked([7.0 + i for i in range(30)])
+    assert [f.severity for f in rule.findings(stale)] == [Severity.INFO]
+    assert [f.severity for f in rule.findings(learning)] == [Severity.WARNING]

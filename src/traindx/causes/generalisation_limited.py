@@ -16,7 +16,7 @@ generalisation_limited = Cause(
     prior=1.2,
     verdict="stop-keep-best",
     cure="Keep the best checkpoint[[ (step {best_step})]]; more data, augmentation or regularisation, not more steps.",
-    refutes=("EVAL001", "DATA008", "OPTM003", "ACTV008", "EVAL009"),
+    refutes=("DATA004:", "DATA004:trial", "EVAL001", "DATA008", "OPTM003", "ACTV008", "EVAL009"),
     settle="anneal",
     cost_steps=200,
 )

@@ -12,7 +12,6 @@ labels_uninformative = Cause(
         "DATA004": 0.95,
         "LOSS011": 0.5,
         "EVAL004:chance": 0.5,
-        "EVAL004": 0.5,
         "LOSS002": 0.45,
         "EVAL007": 0.4,
         "LOSS008": 0.4,

@@ -14,7 +14,7 @@ over_regularised = Cause(
         "OPTM009:strong": 0.2,
         "OPTM009:horizon": 0.2,
         "WGHT002": 0.15,
-        "EVAL004": 0.15,
+        "EVAL004:chance": 0.15,
     },
     prior=0.7,
     verdict="fix-and-resume",

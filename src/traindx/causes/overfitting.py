@@ -24,7 +24,16 @@ overfitting = Cause(
     verdict="stop-keep-best",
     cure="Stop and keep the checkpoint[[ of step {best_step}]]; then weight decay 1e-2 to 1e-1, dropout .1–.3, "
     "augmentation, fewer epochs or a smaller model.",
-    refutes=("DATA008", "DATA012:repeat", "EVAL009:buffers", "WIRE005", "DATA003:permuted", "ACTV008"),
+    refutes=(
+        "DATA004:",
+        "DATA004:trial",
+        "DATA008",
+        "DATA012:repeat",
+        "EVAL009:buffers",
+        "WIRE005",
+        "DATA003:permuted",
+        "ACTV008",
+    ),
     settle="regularisers-off",
     cost_steps=400,
     not_yet=("do not add capacity",),

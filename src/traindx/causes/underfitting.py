@@ -11,7 +11,7 @@ underfitting = Cause(
         "LOSS011": 0.3,
         "LOSS009:metric": 0.3,
         "LOSS002": 0.25,
-        "EVAL004": 0.25,
+        "EVAL004:chance": 0.25,
         "WIRE014:linear": 0.2,
         "EVAL010": 0.1,
     },

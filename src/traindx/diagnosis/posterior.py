@@ -18,11 +18,14 @@ from traindx.rule import Rule
 from traindx.run import Run
 
 FALSE_ALARM = 0.02  # a statistic found without its cause: what the clinic's healthy runs show at most, per rule
+FALSE_REMARK = 0.1  # a remark (info) found without its cause: many sound runs have one
 FALSE_FACT = 0.002  # an exact fact found without its cause
 NOTHING_WRONG = 6.0  # prior weight of "no cause at all" against a cause of prior 1: most runs that are looked at are sound
 CLEAR_TRUST = 0.5  # a clear outcome speaks half as loudly as a found one: rules miss more than they invent
 SUGGESTIVE_TRUST = 0.4
 FAMILY_DISCOUNT = 0.35  # weight of the second, third … finding of one family for the same cause
+# Remarks that are a complaint of their own: without any alarm they are what the hypotheses have to explain.
+COMPLAINTS = frozenset({"LOSS001", "LOSS002", "LOSS003", "LOSS008", "LOSS009", "OPTM005"})
 SHARPNESS = 0.75  # log-odds are flattened by this factor; set by the calibration on the clinic
 
 
@@ -47,9 +50,13 @@ class Suspect:
 
 
 def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most: int = 5) -> tuple[Suspect, ...]:
-    """The causes that explain at least one finding worth acting on, most probable first."""
+    """The causes that explain at least one finding worth acting on, most probable first.
+
+    Where nothing is worth acting on but the curve itself complains (a plateau, a gap), they are hypotheses for that.
+    """
     by_code = {o.code: o for o in outcomes}
-    candidates = [c for c in causes_.catalogue().values() if _considered(c, run, by_code)]
+    loud = any(f.severity > Severity.INFO for o in outcomes for f in o.findings)
+    candidates = [c for c in causes_.catalogue().values() if _considered(c, run, by_code, loud=loud)]
     if not candidates:
         return ()
     scores = {c.name: _score(c, by_code, rules) for c in candidates}
@@ -61,13 +68,17 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
     return tuple(_suspect(c, weights[c.name] / total, by_code) for c in ranked)
 
 
-def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome]) -> bool:
+def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome], *, loud: bool = True) -> bool:
     if cause.regimes and not any(run.fact(flag) for flag in cause.regimes):
         return False
-    if cause.witness and not any(f.severity > Severity.INFO for key in cause.witness for f in _found(by_code, key)):
+
+    def counts(f: Finding) -> bool:
+        # a remark or a hypothesis needs no cause: something worth acting on must be among what it explains
+        return f.severity > Severity.INFO if loud else f.code in COMPLAINTS and f.variant != "passed"
+
+    if cause.witness and not any(f.severity > Severity.INFO or not loud for key in cause.witness for f in _found(by_code, key)):
         return False
-    # a remark or a hypothesis needs no cause: something worth acting on must be among what it explains
-    return any(f.severity > Severity.INFO for key in cause.likely for f in _found(by_code, key))
+    return any(counts(f) for key in cause.likely for f in _found(by_code, key))
 
 
 def _found(by_code: Mapping[str, Outcome], key: str) -> list[Finding]:
@@ -101,8 +112,9 @@ def _score(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[str, Rul
 
 
 def _alarm_rate(findings: Sequence[Finding]) -> float:
-    exact = any(f.confidence is Confidence.EXACT and f.severity > Severity.INFO for f in findings)
-    return FALSE_FACT if exact else FALSE_ALARM
+    if all(f.severity is Severity.INFO for f in findings):
+        return FALSE_REMARK
+    return FALSE_FACT if any(f.confidence is Confidence.EXACT and f.severity > Severity.INFO for f in findings) else FALSE_ALARM
 
 
 def _trust(findings: Sequence[Finding]) -> float:
@@ -137,7 +149,7 @@ def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome]) -
     missing = [
         k for k in stated if ":" not in k and cause.likely[k] >= 0.6 and k in by_code and by_code[k].status is Status.CLEAR
     ]
-    against = dict.fromkeys([*(k for k in cause.refutes if _found(by_code, k)), *missing])
+    against = dict.fromkeys([*(k.partition(":")[0] for k in cause.refutes if _found(by_code, k)), *missing])
     seen = [f for k in stated for f in _found(by_code, k)]
     onsets = [f.steps[0] for f in seen if f.steps and f.severity > Severity.INFO]
     return Suspect(cause, probability, tuple(supports), tuple(against), _filled(cause.cure, seen), min(onsets, default=None))

@@ -69,7 +69,21 @@ class _Scale:
         "uneven": "Standardise every feature by its own training mean and deviation.",
     },
     confidence=Confidence.STRONG,
-    explains=("LOSS010", "ACTV004", "WGHT005", "ACTV001", "ACTV003", "GRAD001", "GRAD002"),
+    explains=(
+        "LOSS010",
+        "ACTV004",
+        "WGHT005",
+        "ACTV001",
+        "ACTV003",
+        "ACTV005",
+        "GRAD001",
+        "GRAD002",
+        "GRAD004",
+        "LOSS002",
+        "LOSS009",
+        "LOSS011",
+        "EVAL004",
+    ),
 )
 def unscaled_inputs(
     run: Run,

@@ -43,10 +43,13 @@ from traindx.run import Run
         "": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) were also trained on",
         "chance": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) occur in training too, about as often as "
         "training repeats itself ({repeats:.1%})",
+        "copies": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) were also trained on: copies, which training "
+        "holds too ({repeats:.1%}), were made before the split",
         "same": "validation reads the very data set that is trained on",
     },
     fix={
         "": "Remove duplicates, then split again (by group or time where samples belong together); validate anew.",
+        "copies": "Split first; then draw or copy samples within the training part only.",
         "same": "Hold out data that training never sees; until then this figure is a training figure.",
     },
     severity=Severity.CRITICAL,
@@ -79,9 +82,10 @@ def split_overlap(
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
     values = {"shared": shared, "val": val, "share": part, "repeats": repeats}
     texts = bool(facts.table(run, "data.token")) and part < tokens
-    if texts or shared <= by_chance * (
-        repeats * val + math.sqrt(repeats * val)
-    ):  # inputs of few possible values meet by chance
+    by_nature = shared <= by_chance * (repeats * val + math.sqrt(repeats * val))  # inputs of few possible values meet
+    if by_nature and not texts and _continuous(run):
+        yield Evidence(values, say="copies", severity=Severity.WARNING)
+    elif texts or by_nature:
         yield Evidence(values, say="chance", severity=Severity.INFO)
     else:
         yield Evidence(values, severity=Severity.CRITICAL if part >= grave else Severity.WARNING)
@@ -101,6 +105,15 @@ def _names_samples(run: Run, val: float, ambiguous: float) -> None:
     sizes = run.series("eval/samples").finite().values
     if len(sizes) and val > 1.5 * float(np.max(sizes)) and len(np.unique(sizes)) == 1 and not _loaded(run):
         raise Blind("other forwards without gradients were counted among the validation samples", "data.shared")
+
+
+def _continuous(run: Run, least: int = 4) -> bool:
+    """Whether inputs are several measured numbers: those do not repeat to the bit unless they are copied."""
+    told = facts.table(run, "data.input_stats")
+    ends = [facts.number(told.get(k)) for k in ("min", "max")]
+    features = len(facts.table(run, "data.channel_stats").get("mean") or ())
+    broken = all(math.isfinite(v) and abs(v * 64 - round(v * 64)) > 1e-6 for v in ends)  # not a count, not a grey level
+    return broken and features >= least and not facts.table(run, "data.token")
 
 
 def _loaded(run: Run) -> bool:

@@ -71,6 +71,8 @@ def vanishing_gradients(
     if not len(span) or span[-1] - span[0] < steps:
         raise Unsure("too few steps", needs_steps=steps)
     quarter = max(1, len(names) // 4)
+    # steps of another optimizer leave these parameters without a gradient
+    late &= np.isfinite(sizes[:, :quarter]).any(axis=1) & np.isfinite(sizes[:, -quarter:]).any(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         shrink = np.nanmedian(sizes[late, :quarter], axis=1) / np.nanmedian(sizes[late, -quarter:], axis=1)
     shrink = shrink[np.isfinite(shrink)]

@@ -3,9 +3,9 @@
 ## What it sees
 
 The time spent in the loader's `next` against the time of a step, medians after 20 warm steps. Above 15 % it is a remark; a
-warning needs more than 30 % *and* a wait of at least 10 ms a step (or a cached-batch trial that was 15 % faster): tiny
-networks on a CPU wait a millisecond for a tenth of a millisecond of work, and nobody should mind. Pauses at the first batch
-of every epoch (workers that start anew) are told apart.
+warning needs more than 30 %, a wait of at least 10 ms a step and 20 s in all (or more than 55 %, or a cached-batch trial that
+was 15 % faster): tiny networks on a CPU wait a millisecond for a tenth of a millisecond of work, and nobody should mind.
+Pauses at the first batch of every epoch (workers that start anew) are told apart.
 
 ## Why it matters
 
@@ -63,6 +63,8 @@ def input_bound(
     least_ms: float = 10.0,  # below it a CPU run waits for Python, not for data
     speedup: float = 1.15,
     warm: int = 20,
+    most: float = 0.55,  # of a step: beyond this it is worth a word however short the run
+    lost_s: float = 20.0,  # seconds waited in all; a smaller share of a shorter run is a remark
 ) -> Iterator[Evidence]:
     steps, wait, whole = _times(run, warm)
     if len(wait) < 30:
@@ -78,7 +80,8 @@ def input_bound(
         yield Evidence({**values, "speedup": cached}, ("time/data",), None, "cached", severity)
     elif steady and not cached < speedup:  # a trial that found no gain ends the matter
         hidden = str(run.fact("device", "cpu")).partition(":")[0] not in ("cpu", "")
-        severity = Severity.WARNING if part > grave and 1e3 * usual >= least_ms else Severity.INFO
+        worth = part > most or (part > grave and float(wait.sum()) >= lost_s)
+        severity = Severity.WARNING if worth and 1e3 * usual >= least_ms else Severity.INFO
         yield Evidence(values, ("time/data",), None, "", severity, Confidence.SUGGESTIVE if hidden else Confidence.STRONG)
     if not steady:
         yield from _boundaries(run, steps, wait, whole, usual)

@@ -3,7 +3,8 @@
 ## What it sees
 
 The share of targets that equal the padding id and are not ignored: above 1 %. Not judged where padding and end-of-text
-share one id and each row holds at most one of them.
+share one id and each row holds at most one of them, nor where targets are no tokens (tags, classes): there the id of the
+inputs' padding is an ordinary class.
 
 ## Why it matters
 
@@ -23,6 +24,7 @@ Set labels to −100 where `attention_mask == 0`, or pass `ignore_index=pad_id`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from traindx import facts
@@ -40,9 +42,16 @@ from traindx.run import Run
     confidence=Confidence.EXACT,
     explains=("LOSS010", "EVAL006"),
 )
-def padding_in_loss(run: Run, *, most: float = 0.01) -> Iterator[Evidence]:  # CATALOGUE TUNE003
+def padding_in_loss(
+    run: Run,
+    *,
+    most: float = 0.01,  # CATALOGUE TUNE003
+    alike: float = 0.9,  # classes per token of the vocabulary; fewer, and targets are another alphabet than inputs
+) -> Iterator[Evidence]:
     share = facts.number(run.fact("data.pad_label_share"), 0.0)
     token = facts.table(run, "data.token")
+    if facts.number(run.fact("loss.classes"), math.inf) < alike * facts.number(token.get("vocab"), 0.0):
+        return
     pad, eos = facts.number(token.get("pad_id")), facts.number(token.get("eos_id"))
     length = run.series("batch/length").finite().values
     shared_id = pad == eos and len(length) > 0 and share <= 1.5 / max(float(length.mean()), 1.0)  # the one end of each text

@@ -71,6 +71,8 @@ def init_scale(
         yield _evidence(run, "large", high, f"the signal grows {forward:.0f}×" if forward > total else loss)
     elif len(low) >= layers and forward < 1 / total:
         yield _evidence(run, "small", low, f"the signal fades to {forward:.1g}")
+    elif len(low) >= layers and (left := _never_came_up(run)) < 1 / total:
+        yield _evidence(run, "small", low, f"the last hidden layer still passes on {left:.1g} of the input's size")
 
 
 def _evidence(run: Run, say: str, off: dict[str, float], consequence: str) -> Evidence:
@@ -90,6 +92,19 @@ def _forward_gain(run: Run) -> float:
     names = [n for n in rms.names if n != head and (not kinds or kinds.get(n, "").startswith(("Linear", "Conv")))]
     first = [v for n in names if math.isfinite(v := float(rms.values[0, rms.names.index(n)])) and v > 0]
     return first[-1] / first[0] if len(first) >= 3 else 1.0
+
+
+def _never_came_up(run: Run) -> float:
+    """The larger of the first and the last size of the last hidden layer's output, over the input's; 1 when unknown."""
+    rms, head = run.matrix("act_rms/module"), outline.last_called(run)
+    size = facts.number(facts.table(run, "data.input_stats").get("std"), 0.0)
+    kinds = outline.classes(run)
+    names = [n for n in rms.names if n != head and kinds.get(n, "").startswith(("Linear", "Conv"))]
+    if len(rms) < 2 or not names or not size > 0:
+        return 1.0
+    seen = rms.values[:, rms.names.index(names[-1])]
+    seen = seen[np.isfinite(seen)]
+    return float(max(seen[0], seen[-1])) / size if len(seen) >= 2 and seen[0] > 0 else 1.0
 
 
 def _saturated(run: Run) -> str:

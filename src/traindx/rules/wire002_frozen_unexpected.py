@@ -68,7 +68,7 @@ def frozen_unexpected(run: Run, *, common: float = 0.5) -> Iterator[Evidence]:
     later = {str(n): int(facts.number(s, 0)) for n, s in facts.table(run, "model.frozen_later").items()}
     if later:
         first, end = min(later.values()), run.steps[1] if run.steps else max(later.values())
-        level = Severity.WARNING if _had_learned(run, later) and not _new_phase(run, first) else Severity.INFO
+        level = Severity.WARNING if _had_learned(run, later) and not _new_phase(run, later) else Severity.INFO
         seen = {"count": len(later), "share": outline.share(run, later)}
         yield Evidence(where=tuple(later), steps=(first, max(first, end)), say="later", severity=level, facts=seen)
     frozen = facts.strings(run, "model.frozen")
@@ -99,11 +99,28 @@ def _had_learned(run: Run, later: dict[str, int]) -> bool:
     return not outline.gradients_seen(run) or bool(outline.with_gradient(before) & set(later))
 
 
-def _new_phase(run: Run, step: int, near: int = 2) -> bool:
-    """Whether training began anew about that step: other weights were loaded, or an optimizer without history took over."""
-    marks = [e.step for e in run.events_of("load", "retrained")]
-    fresh = facts.number(run.fact("optimizer.fresh_at_step"))
-    return any(abs(m - step) <= near for m in marks) or abs(fresh - step) <= near
+def _new_phase(run: Run, later: dict[str, int], near: int = 2) -> bool:
+    """Whether training began anew at the freeze: other weights were loaded, or an optimizer without history took over.
+
+    The freeze may have been noticed some looks later: then no gradient was seen between the beginning and that step.
+    """
+    step = min(later.values())
+    marks = {e.step for e in run.events_of("load", "retrained")} | set(regime.phase_starts(run))
+    if any(abs(m - step) <= near for m in marks):
+        return True
+    last = max((m for m in marks if m <= step), default=None)
+    if last is None or not outline.gradients_seen(run):
+        return False
+    return not _lively(run.between(lo=last, hi=step - 1), later)
+
+
+def _lively(run: Run, names: dict[str, int]) -> bool:
+    """Whether one of them got new gradients: what stays the same to the bit is left over from before the freeze."""
+    for name, values in run.matrix("grad_norm/param").columns():
+        known = values[np.isfinite(values) & (values > 0)]
+        if name in names and len(known) and (len(known) == 1 or float(np.ptp(known)) > 0):
+            return True
+    return False
 
 
 def _half_frozen(run: Run, frozen: set[str], common: float) -> tuple[str, ...]:
