@@ -395,6 +395,7 @@ FACTS: dict[str, str] = {
     "columns": "importers: what each column was taken for: {column: signal}",
     "unmapped": "importers: columns we did not use",
     "hparams": "hyper-parameters found",
+    "diary": "the case diary beside the run: list of {time, kind (note, trial, investigation, conversation), …}",
     "git.commit": "commit of the user's repository",
     "script": "file the run was started from",
     "argv": "its arguments, redacted",
@@ -409,7 +410,7 @@ FACTS: dict[str, str] = {
     "exception": "{type, message, file, line} that ended the run",
     "blind": "signal name → why it could not be seen",
     "watched": "event kinds that were being watched (absence of such an event is then a fact)",
-    "cost": "what observing cost: {share, seconds, records, dropped}",
+    "cost": "what observing cost: {share (after the start), total_share, seconds, start_seconds, start_steps, full_steps, records}",
     "origin": "forensics: first non-finite operation {op, phase, module, file, line, inputs, index, sample, blame, advice, "
     "proven}",
     "origins": "forensics: every origin, same shape",

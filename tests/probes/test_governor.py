@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from traindx.probes.gate import LossGate
-from traindx.probes.governor import FIRST, Governor
+from traindx.probes.governor import FIRST, START_S, Governor
 
 
 def drive(governor: Governor, steps: int, step_s: float, lean_s: float, full_s: float) -> list[int]:
@@ -27,8 +27,10 @@ def test_the_first_steps_are_always_full():
 @pytest.mark.parametrize("full_s", [5e-4, 5e-3])
 def test_the_share_stays_within_the_budget(step_s, full_s):
     governor = Governor(0.01)
-    full = drive(governor, 20_000, step_s, 5e-6, full_s)
-    assert governor.cost()["share"] < 0.0115
+    full = drive(governor, 50_000, step_s, 5e-6, full_s)
+    cost = governor.cost()
+    assert cost["share"] < 0.0105
+    assert cost["seconds"] <= START_S + FIRST * full_s + 0.01 * governor.elapsed_s + 4 * full_s
     assert len(full) > 50
 
 
@@ -36,10 +38,39 @@ def test_everything_every_step_without_a_budget():
     assert len(drive(Governor(None), 300, 1e-3, 1e-5, 1e-2)) == 300
 
 
-def test_a_run_is_never_left_unread_for_long():
-    full = drive(Governor(0.0), 5000, 1e-4, 1e-5, 1.0)
+def test_a_short_run_is_read_closely_while_the_free_time_of_the_start_lasts():
+    full = drive(Governor(0.0), 1000, 1e-4, 1e-5, 5e-3)
     gaps = [(b - a) / a for a, b in zip(full[FIRST:], full[FIRST + 1 :])]
     assert max(gaps) < 0.2
+
+
+def test_even_without_any_credit_a_run_is_read_each_time_it_has_doubled():
+    full = drive(Governor(0.0), 5000, 1e-4, 1e-5, 1.0)
+    gaps = [(b - a) / a for a, b in zip(full[FIRST:], full[FIRST + 1 :])]
+    assert 1 <= max(gaps) < 1.1 and len(full) < FIRST + 10
+
+
+def test_alarms_without_end_do_not_make_every_step_a_full_one():
+    governor = Governor(0.01)
+    drive(governor, 2000, 1e-2, 1e-5, 1e-2)
+    full = 0
+    for step in range(2000, 3000):
+        if step % 10 == 0:
+            governor.alarm(3)
+        is_full = governor.full(step)
+        own = 1e-2 if is_full else 1e-5
+        governor.account(step, 1e-2 + own, own, is_full)
+        full += is_full
+    assert 100 <= full <= 130  # the abnormal ones themselves, and hardly more
+
+
+def test_the_start_is_told_apart_from_the_rest():
+    governor = Governor(0.01)
+    drive(governor, 50_000, 1e-2, 1e-5, 1e-2)
+    cost = governor.cost()
+    assert START_S <= cost["start_seconds"] < START_S + 0.1
+    assert cost["total_share"] == pytest.approx(cost["seconds"] / governor.elapsed_s)
+    assert Governor(0.01).cost()["share"] == 0.0
 
 
 def test_an_alarm_makes_the_next_steps_full():
@@ -52,7 +83,7 @@ def test_an_alarm_makes_the_next_steps_full():
 
 def test_short_steps_count_as_three_milliseconds():
     governor = Governor(0.01)
-    drive(governor, 5000, 2e-4, 1e-6, 3e-4)
+    drive(governor, 50_000, 2e-4, 1e-6, 3e-4)
     assert 0.05 < governor.cost()["share"] < 0.16
 
 

@@ -1,11 +1,17 @@
-"""The budget: how often everything may be read, so that observing costs no more than its share of the training time."""
+"""The budget: how often everything may be read, so that observing costs no more than its share of the training time.
+
+What may be spent in all is `START_S` seconds, the first 20 steps, and from then on the budget's share of the elapsed time.
+"""
 
 from __future__ import annotations
 
 FIRST = 20  # steps that are always read in full: what kills a run is mostly visible in its first steps (CATALOGUE 1.3)
+START_S = 0.5  # of our own time that every run has free: a short run is read closely, a long one does not feel it
 SHORT_STEP_S = 3e-3  # a step shorter than this counts as this long: 1 % of 0.3 ms is not enough to see anything with
-GROWTH = 1.15  # at least one full step each time the run has grown by this factor, whatever it costs
+GROWTH = 1.15  # while free time is left: at least one full step each time the run has grown by this factor
+SPARSE = 2.0  # the same when none is left, whatever it costs: 16 full steps in a million
 COMFORT = 4.0  # saved-up credit, in full steps: enough to follow a bad patch, too little to fall behind for long
+DEBT = 20.0  # the most that is owed, in full steps: a bad patch must not make us blind for the rest of the run
 
 
 class Governor:
@@ -20,35 +26,45 @@ class Governor:
         self.budget = budget  # share of wall time; None: everything every step
         self.spent_s = 0.0  # all of our own time
         self.elapsed_s = 0.0  # all step time
-        self.later_spent_s = 0.0  # the same two without the first steps
+        self.later_spent_s = 0.0  # the same two since the start was over
         self.later_elapsed_s = 0.0
         self.full_steps = 0
+        self.start_steps = 0  # steps of the start
         self._credit = 0.0
         self._cost = 0.0  # smoothed extra cost of a full step
         self._lean = 0.0  # smoothed cost of a step that is not full
         self._next_forced = FIRST * GROWTH
         self._alarm = 0
 
+    @property
+    def starting(self) -> bool:
+        """Whether the first steps, or the free time of the start, are not over yet."""
+        return self.full_steps < FIRST or self.spent_s < START_S
+
     def alarm(self, steps: int = 3) -> None:
-        """The next steps look abnormal: read them in full."""
-        self._alarm = steps
+        """The next steps look abnormal: read them in full; one of them when too much is owed already."""
+        self._alarm = steps if self.starting or self._credit > -COMFORT * self._cost else 1
 
     def account(self, step: int, step_s: float, own_s: float, was_full: bool) -> None:
         """Book one step: how long it took, and how much of that was ours."""
+        start = step < FIRST or self.spent_s < START_S
         self.elapsed_s += step_s
         self.spent_s += own_s
         self.full_steps += was_full
+        self.start_steps += start
         if was_full:
             extra = max(own_s - self._lean, 0.0)
             self._cost = extra if not self._cost else 0.7 * self._cost + 0.3 * extra
         else:
             self._lean = own_s if not self._lean else 0.9 * self._lean + 0.1 * own_s
-        if step < FIRST or self.budget is None:
+        if self.budget is None:
             return
-        self.later_elapsed_s += step_s
-        self.later_spent_s += own_s
-        earned = self.budget * max(step_s - own_s, SHORT_STEP_S)
-        self._credit = min(self._credit + earned - own_s, COMFORT * self._cost)
+        if not start:
+            self.later_elapsed_s += step_s
+            self.later_spent_s += own_s
+        if step >= FIRST:
+            earned = self.budget * max(step_s - own_s, SHORT_STEP_S)
+            self._credit = max(min(self._credit + earned - own_s, COMFORT * self._cost), -DEBT * self._cost)
 
     def full(self, step: int) -> bool:
         """Whether `step` shall be read in full."""
@@ -58,15 +74,18 @@ class Governor:
             self._alarm -= 1
             return True
         if step >= self._next_forced:
-            self._next_forced = max(step + 1, step * GROWTH)
+            self._next_forced = max(step + 1, step * (GROWTH if self.spent_s < START_S else SPARSE))
             return True
         return self.budget > 0 and self._credit >= self._cost
 
     def cost(self) -> dict[str, float]:
-        """What was spent: `share` counts from step 20 on, `total_share` counts everything."""
+        """What was spent: `share` counts from the end of the start on (of all when it never ended), `total_share` all."""
+        total = self.spent_s / self.elapsed_s if self.elapsed_s else 0.0
         return {
-            "share": self.later_spent_s / self.later_elapsed_s if self.later_elapsed_s else 0.0,
-            "total_share": self.spent_s / self.elapsed_s if self.elapsed_s else 0.0,
+            "share": self.later_spent_s / self.later_elapsed_s if self.later_elapsed_s else total,
+            "total_share": total,
             "seconds": self.spent_s,
+            "start_seconds": self.spent_s - self.later_spent_s,
+            "start_steps": self.start_steps,
             "full_steps": self.full_steps,
         }

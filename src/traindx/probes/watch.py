@@ -185,7 +185,8 @@ class Watch:
         if len(norm):
             lines.append(f"gradient norm {_number(norm.values[-1:])}")
         cost = run.fact("cost") or {}
-        lines.append(f"observing took {100 * float(cost.get('share', 0.0)):.2g} % of the time; record in {self.dir}")
+        spent, share = float(cost.get("seconds", 0.0)), 100 * float(cost.get("share", 0.0))
+        lines.append(f"observing took {spent:.2g} s, {share:.2g} % of the time after the start; record in {self.dir}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
