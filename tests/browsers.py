@@ -1,4 +1,4 @@
-"""A real Chromium for tests: one per process, pages that keep book of what must not happen."""
+"""A real Chromium for tests: one per module, pages that keep book of what must not happen."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Book:
         dialog.dismiss()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: while Playwright's driver lives, asyncio.run fails in this thread
 def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 

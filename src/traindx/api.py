@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from traindx import diagnosis as _diagnosis
 from traindx import importers
 from traindx.diagnosis import Diagnosis
 from traindx.errors import NothingReadable
+from traindx.record import diary
 from traindx.run import Run
 from traindx.settings import Settings
 
@@ -19,7 +21,10 @@ def load(source: Any, *, columns: Mapping[str, str] | None = None) -> list[Run]:
     """Every run found in `source`: a path, a frame, a dict of lists, or a Run."""
     if isinstance(source, Run):
         return [source]
-    return importers.read(source, map=columns)
+    runs = importers.read(source, map=columns)
+    if isinstance(source, str | Path) and len(runs) == 1 and (kept := diary.entries(source)):
+        return [runs[0].with_(facts={"diary": kept})]
+    return runs
 
 
 def diagnose(source: Any, *, columns: Mapping[str, str] | None = None, settings: Settings | None = None) -> Diagnosis:
@@ -57,8 +62,8 @@ def watch(
     whatever apprise knows) that get word of each new cause, once, from a process that reads the record beside the training;
     $TRAINDX_ALERT when absent.
     """
-    told = importlib.import_module("traindx.alerts")
-    addresses = told.addresses_of(alerts)
+    told = importlib.import_module("traindx.alerts") if alerts or os.environ.get("TRAINDX_ALERT") else None
+    addresses = told.addresses_of(alerts) if told else []
     dx = importlib.import_module("traindx.probes.watch").watch(*models_and_optimizers, **options)
     if dx._recorder is not None and (replay or skip_nonfinite):
         forensics = importlib.import_module("traindx.forensics.arm")
@@ -66,7 +71,7 @@ def watch(
             forensics.arm(dx._recorder, capture_batch=capture_batch)
         if skip_nonfinite:
             forensics.guard(dx._recorder)
-    if dx.open and dx.dir is not None and addresses:
+    if told is not None and dx.open and dx.dir is not None:
         told.follow(dx.dir, addresses)
     return dx
 

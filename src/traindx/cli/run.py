@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import rich_click as click
 
+from traindx import alerts
 from traindx import diagnosis as diagnosis_
 from traindx.cli import launcher, options
 from traindx.errors import UsageError
@@ -24,6 +25,13 @@ _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 @click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where the record goes.")
 @click.option("--budget", type=str, default=None, help="Share of step time to spend on observing; 'none' for everything.")
 @click.option(
+    "--alert",
+    "alert",
+    multiple=True,
+    metavar="URL",
+    help="Send word of each new cause there, while it trains: a webhook, or an apprise address.  [env: TRAINDX_ALERT]",
+)
+@click.option(
     "--nproc",
     type=click.IntRange(1),
     default=None,
@@ -36,6 +44,7 @@ def command(
     module: bool,
     folder: Path | None,
     budget: str | None,
+    alert: tuple[str, ...],
     nproc: int | None,
     target: str,
     args: tuple[str, ...],
@@ -67,7 +76,7 @@ def command(
         raise UsageError("--nproc compares launches of `-m torch.distributed.run`; this program is one process already")
     if not module and not Path(target).exists():
         raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
-    watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen)
+    watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen, alerts.addresses_of(alert or None))
     ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
     watcher.end(ended)
     code = ended.code
@@ -113,9 +122,17 @@ def _budget(given: str | None, default: float | None) -> float | None:
 class Watcher:
     """The observation of one launched program; does nothing until torch is imported."""
 
-    def __init__(self, target: str, args: list[str], folder: Path | None, budget: float | None, chosen: Settings) -> None:
+    def __init__(
+        self,
+        target: str,
+        args: list[str],
+        folder: Path | None,
+        budget: float | None,
+        chosen: Settings,
+        addresses: Sequence[str] = (),
+    ) -> None:
         self.target, self.args, self.folder, self.budget = target, args, folder, budget
-        self.chosen = chosen
+        self.chosen, self.addresses = chosen, addresses
         self.recorder: Any = None
         self._observer: Any = None
         self._disarm: Callable[[], None] = lambda: None
@@ -139,6 +156,8 @@ class Watcher:
 
             arm(self.recorder, capture_batch=self.chosen.capture_batch)
         self._observer = attach(self.recorder)
+        if session.rank() == 0:
+            alerts.follow(sink.path, self.addresses)
         self._disarm = zero_code.arm()
 
     def end(self, ended: launch.Ended) -> None:

@@ -6,11 +6,16 @@ import errno
 import os
 import socket
 import sys
+import threading
+import time
 from pathlib import Path
 
 import rich_click as click
 
+from traindx import alerts
+from traindx.dashboard.library import Library
 from traindx.errors import EnvironmentFault, UsageError
+from traindx.report.words import safe
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -24,8 +29,11 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
     show_default=True,
     help="Anything but loopback shows your runs to the network, behind the key.",
 )
+@click.option(
+    "--alert", multiple=True, metavar="URL", help="Send word of new causes in running runs there.  [env: TRAINDX_ALERT]"
+)
 @click.option("--debug", is_flag=True, hidden=True)
-def command(folder: Path, port: int, host: str, debug: bool) -> int:
+def command(folder: Path, port: int, host: str, alert: tuple[str, ...], debug: bool) -> int:
     """Live dashboard in the browser: all runs at a glance, findings as they appear; read-only, on this machine.
 
     Example:  traindx serve traindx-runs
@@ -34,9 +42,11 @@ def command(folder: Path, port: int, host: str, debug: bool) -> int:
         raise UsageError(f"there is no folder {folder}; record a run first: traindx run train.py")
     import uvicorn
 
+    from traindx.dashboard.doctor import Doctor
     from traindx.dashboard.guard import new_token
     from traindx.dashboard.server import create_app
 
+    addresses = alerts.addresses_of(alert or None)
     sock = _socket(host, port)
     port = sock.getsockname()[1]
     token = os.environ.get("TRAINDX_TOKEN") or new_token()
@@ -50,15 +60,46 @@ def command(folder: Path, port: int, host: str, debug: bool) -> int:
         sys.stderr.write("traindx: listening beyond this machine; whoever has the key above can read your runs\n")
     elif os.environ.get("SSH_CONNECTION"):
         sys.stderr.write(f"traindx: over SSH, on your own machine: ssh -N -L {port}:localhost:{port} {socket.gethostname()}\n")
+    doctor = Doctor()
+    app = create_app(folder, token, names, doctor)
+    if addresses:
+        Herald(app.state.library, alerts.Alerts(alerts.everyone(addresses))).start()
     config = uvicorn.Config(
-        create_app(folder, token, names),
+        app,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=1,
     )
-    uvicorn.Server(config).run(sockets=[sock])
+    try:
+        uvicorn.Server(config).run(sockets=[sock])
+    finally:
+        doctor.close()
     return 0
+
+
+class Herald(threading.Thread):
+    """Looks at the running runs of a library now and then and sends word of what is new in each."""
+
+    def __init__(self, library: Library, told: alerts.Alerts, every_s: float = 10.0) -> None:
+        super().__init__(daemon=True, name="traindx-herald")
+        self.library, self.told, self.every_s = library, told, every_s
+
+    def run(self) -> None:
+        while True:
+            self.look()
+            time.sleep(self.every_s)
+
+    def look(self) -> int:
+        """How many messages went out."""
+        sent = 0
+        for entry in self.library.entries():
+            health = self.library.health(entry) if entry.state == "running" else None
+            if health and health["severity"] in ("critical", "warning"):
+                key = f"{entry.id}:{health['cause'] or health['finding']['code']}"
+                title = f"traindx: {health['verdict'].replace('-', ' ')}"
+                sent += self.told.tell(key, title, f"{safe(health['summary'], 500)}\n{safe(entry.name, 200)}")
+        return sent
 
 
 def _socket(host: str, port: int) -> socket.socket:

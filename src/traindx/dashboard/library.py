@@ -1,22 +1,28 @@
-"""The runs below a folder, read once and again only when they change. Ids are ours: nothing a client sends names a path."""
+"""The runs below a folder, read once and on from there while they grow. Ids are ours: nothing a client sends names a path."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
+import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from traindx import api
 from traindx import diagnosis as diagnosis_
+from traindx.dashboard.doctor import Answer, Doctor
 from traindx.diagnosis import Diagnosis
 from traindx.errors import TraindxError
-from traindx.record import is_record, list_records
+from traindx.record import Follower, Record, follow, is_record, list_records
 from traindx.run import Run
 
 KEPT = 12  # runs held in memory
+FRESH_S = 0.5  # a run is looked at on disk at most so often
+LISTED_S = 2.0  # the folder is listed at most so often
+DEPTH = 3  # folders below the one served
 
 
 @dataclass(frozen=True)
@@ -30,103 +36,169 @@ class Entry:
     state: str  # running, closed, killed …
     step: int | None
     updated: float | None
+    ranks: int = 1
+    index: int = 0  # which run of a log that holds several
+
+
+@dataclass
+class _Kept:
+    """A run in memory, and how to go on reading it."""
+
+    run: Run
+    stamp: str
+    seen: float
+    version: int = 0
+    follower: Follower | None = None
+    diagnosis: Diagnosis | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Library:
-    """Finds runs, reads them, diagnoses them, and keeps the last few."""
+    """Finds runs, reads them, has them judged, and keeps the last few."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, doctor: Doctor | None = None) -> None:
+        self.root, self.doctor = root, doctor or Doctor(apart=False)
         self._entries: dict[str, Entry] = {}
-        self._cache: OrderedDict[str, tuple[str, Run, Diagnosis | None]] = OrderedDict()
-        self._health: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._listed = -1e9
+        self._cache: OrderedDict[str, _Kept] = OrderedDict()
         self._lock = threading.Lock()
+        self._listing = threading.Lock()
 
     def entries(self) -> list[Entry]:
         """Every run below the folder, newest first."""
-        found: list[Entry] = []
-        if self.root.is_dir() or is_record(self.root):
-            for record in list_records(self.root):
-                found.append(
-                    Entry(_id(record.path), record.name, record.path, "record", record.ended, record.last_step, record.updated)
-                )
-        if not found:
-            found = [Entry(_id(self.root), self.root.name, self.root, "log", "closed", None, None)]
-        self._entries = {e.id: e for e in found}
-        return found
+        with self._listing:
+            if time.monotonic() - self._listed > LISTED_S:
+                found = [_entry(r, self.root) for r in _records(self.root)] or self._logs()
+                found.sort(key=lambda e: -(e.updated or 0.0))
+                self._entries = {e.id: e for e in found}
+                self._listed = time.monotonic()
+            return list(self._entries.values())
 
     def entry(self, run_id: str) -> Entry | None:
-        """The run of that id; the list is read again once when it is not known."""
+        """The run of that id; the list is read again when it is not known."""
         if run_id not in self._entries:
             self.entries()
         return self._entries.get(run_id)
 
     def run(self, run_id: str) -> Run | None:
-        """The run, fresh from disk when it has grown."""
-        loaded = self._load(run_id)
-        return loaded[1] if loaded else None
+        """The run, read on from where it was when it has grown."""
+        kept = self._kept(run_id)
+        return kept.run if kept else None
+
+    def version(self, run_id: str) -> int | None:
+        """A number that rises whenever the run has grown."""
+        kept = self._kept(run_id)
+        return kept.version if kept else None
 
     def diagnosis(self, run_id: str) -> Diagnosis | None:
-        """The diagnosis of the run as it stands now."""
-        loaded = self._load(run_id)
-        if loaded is None:
+        """The diagnosis of the run as it stands now, made on the spot."""
+        kept = self._kept(run_id)
+        if kept is None:
             return None
-        stamp, run, known = loaded
-        if known is None:
-            known = diagnosis_.diagnose(run)
-            with self._lock:
-                self._cache[run_id] = (stamp, run, known)
-        return known
+        if kept.diagnosis is None:
+            kept.diagnosis = diagnosis_.diagnose(kept.run)
+        return kept.diagnosis
 
-    def health(self, entry: Entry) -> dict[str, Any]:
-        """Verdict and worst finding in a line; kept until the run changes."""
-        stamp = _stamp(entry.path)
-        kept = self._health.get(entry.id)
-        if kept and kept[0] == stamp:
-            return kept[1]
-        d = self.diagnosis(entry.id)
-        line: dict[str, Any] = {"verdict": "cannot-tell", "summary": "cannot be read", "severity": None}
-        if d is not None:
-            line = {"verdict": d.verdict, "summary": d.summary, "severity": d.worst.value if d.worst else None}
-        self._health[entry.id] = (stamp, line)
-        return line
+    def judgement(self, entry: Entry, *, first: bool = False) -> Answer | None:
+        """The last judgement of the run; a newer one is asked for when the run has changed since."""
+        self.doctor.ask(entry.id, entry.path, entry.index, _stamp(entry.path), first=first)
+        return self.doctor.answer(entry.id)
 
-    def known_health(self, entry: Entry) -> dict[str, Any] | None:
-        """What is known of the run's health without reading it."""
-        kept = self._health.get(entry.id)
-        return kept[1] if kept else None
+    def health(self, entry: Entry) -> dict[str, Any] | None:
+        """Verdict and worst finding in a line, once known."""
+        known = self.judgement(entry)
+        return known.health if known else None
 
-    def _load(self, run_id: str) -> tuple[str, Run, Diagnosis | None] | None:
+    def _logs(self) -> list[Entry]:
+        """The runs of foreign logs, when there is no record of ours."""
+        try:
+            runs = api.load(self.root)
+        except (TraindxError, OSError):
+            runs = []
+        updated = self.root.stat().st_mtime if self.root.exists() else None
+        return [
+            Entry(
+                _id(self.root, i),
+                r.source or self.root.name,
+                self.root,
+                r.kind,
+                "closed",
+                r.steps[1] if r.steps else None,
+                updated,
+                1,
+                i,
+            )
+            for i, r in enumerate(runs)
+        ] or [Entry(_id(self.root, 0), self.root.name, self.root, "log", "closed", None, None)]
+
+    def _kept(self, run_id: str) -> _Kept | None:
         entry = self.entry(run_id)
         if entry is None:
             return None
-        stamp = _stamp(entry.path)
         with self._lock:
             kept = self._cache.get(run_id)
-            if kept and kept[0] == stamp:
-                self._cache.move_to_end(run_id)
-                return kept
+            if kept is None:
+                kept = self._cache[run_id] = _Kept(Run(), "", -1e9)
+                while len(self._cache) > KEPT:
+                    self._cache.popitem(last=False)
+            self._cache.move_to_end(run_id)
+        with kept.lock:  # the first who asks reads; the others get what was read
+            if time.monotonic() - kept.seen > FRESH_S:
+                self._renew(kept, entry)
+                kept.seen = time.monotonic()
+        return kept
+
+    def _renew(self, kept: _Kept, entry: Entry) -> None:
+        stamp = _stamp(entry.path)
+        if stamp == kept.stamp:
+            return
         try:
-            runs = api.load(entry.path)
-        except TraindxError:
-            return None
-        loaded = (stamp, runs[0] if runs else Run(), None)
-        with self._lock:
-            self._cache[run_id] = loaded
-            while len(self._cache) > KEPT:
-                self._cache.popitem(last=False)
-        return loaded
+            if entry.kind == "record" and entry.ranks == 1:
+                if kept.follower is None:
+                    kept.follower = follow(entry.path)
+                elif not kept.follower.poll():
+                    return
+                kept.run = kept.follower.run
+            else:
+                runs = api.load(entry.path)
+                kept.run = runs[entry.index] if entry.index < len(runs) else Run()
+        except (TraindxError, OSError):
+            return
+        kept.stamp, kept.diagnosis, kept.version = stamp, None, kept.version + 1
 
 
-def _id(path: Path) -> str:
-    return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+def _entry(r: Record, root: Path) -> Entry:
+    outer = r.path.parent.relative_to(root).as_posix() if r.path != root and r.path.is_relative_to(root) else "."
+    name = r.name if outer == "." else f"{outer}/{r.name}"
+    return Entry(_id(r.path, 0), name, r.path, "record", r.ended, r.last_step, r.updated or r.created, max(1, r.ranks))
+
+
+def _records(folder: Path, depth: int = DEPTH) -> list[Record]:
+    """The records below a folder, also those a few folders down."""
+    if not folder.is_dir():
+        return []
+    found = list_records(folder)
+    if depth and not (len(found) == 1 and found[0].path == folder):
+        known = {r.path.name for r in found}
+        with os.scandir(folder) as inner:
+            names = sorted(e.name for e in inner if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
+        for name in names:
+            if name not in known and not is_record(folder / name):
+                found += _records(folder / name, depth - 1)
+    return found
+
+
+def _id(path: Path, index: int) -> str:
+    return hashlib.sha256(f"{path.resolve()}#{index}".encode()).hexdigest()[:16]
 
 
 def _stamp(path: Path) -> str:
     """Changes whenever a file of the run does."""
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    files = [path]
+    if path.is_dir():
+        files = sorted(f for f in path.rglob("*") if "capsules" not in f.parts)[:400]
     parts = []
-    for f in files[:200]:
+    for f in files:
         try:
             s = f.stat()
         except OSError:

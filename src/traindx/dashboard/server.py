@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import gzip
 import json
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
@@ -19,30 +20,41 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from traindx import signals
+from traindx.dashboard.doctor import Doctor
 from traindx.dashboard.explorers import gradient_health, units_alive, weight_shapes
 from traindx.dashboard.guard import Guard
 from traindx.dashboard.library import Library
+from traindx.dashboard.pulses import Pulses
 from traindx.diagnosis.compare import compare
 from traindx.report import json as json_
+from traindx.report.explore import group
 from traindx.report.thinning import blocks, numbers, thin
+from traindx.report.vitals import BANDS, SHARES
 from traindx.report.words import safe
 from traindx.rule import catalogue
-from traindx.run import Matrix, Series
+from traindx.run import Matrix, Run, Series
 
 PAGE = Path(__file__).parent / "page"
 STYLE = Path(__file__).parents[1] / "report" / "style.css"
 MOST_POINTS = 4000
+MOST_SIGNALS = 60  # in one request
+KEPT_ANSWERS = 256
 STATIC = {
     "app.js": "text/javascript",
     "charts.js": "text/javascript",
     "views.js": "text/javascript",
+    "runs.js": "text/javascript",
+    "explorers.js": "text/javascript",
     "dashboard.css": "text/css",
 }
 
 
-def create_app(root: Path, token: str, hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")) -> Starlette:
-    """The application for the runs below `root`."""
-    library = Library(root)
+HERE = ("127.0.0.1", "localhost", "[::1]")
+
+
+def create_app(root: Path, token: str, hosts: tuple[str, ...] = HERE, doctor: Doctor | None = None) -> Starlette:
+    """The application for the runs below `root`; with a `doctor` of its own process, judging never delays a page."""
+    library = Library(root, doctor)
     routes = [
         Route("/", _index),
         Route("/static/plotly.js", _plotly),
@@ -50,16 +62,17 @@ def create_app(root: Path, token: str, hosts: tuple[str, ...] = ("127.0.0.1", "l
         Route("/static/{name}", _static),
         Route("/api/runs", _runs),
         Route("/api/run/{id}", _run),
-        Route("/api/run/{id}/signal", _signal),
+        Route("/api/run/{id}/signals", _signals),
         Route("/api/run/{id}/live", _live),
         Route("/api/compare/{a}/{b}", _compare),
         Route("/api/explain/{code}", _explain),
+        Route("/api/explore/gallery", _gallery),
         Route("/api/explore/gradients", _gradients),
         Route("/api/explore/units", _units),
         Route("/api/explore/weights", _weights),
     ]
     app = Starlette(routes=routes, middleware=[Middleware(Guard, token=token, hosts=hosts)])
-    app.state.library = library
+    app.state.library, app.state.pulses, app.state.answers = library, Pulses(library), OrderedDict()
     return app
 
 
@@ -70,6 +83,11 @@ def _library(request: Request) -> Library:
 
 def _json(value: Any, status: int = 200) -> JSONResponse:
     return JSONResponse(json_.plain(value), status)
+
+
+def _quick(value: Any) -> Response:
+    """JSON of what is plain already."""
+    return Response(json.dumps(value, separators=(",", ":")).encode(), media_type="application/json")
 
 
 def _missing(what: str) -> JSONResponse:
@@ -104,119 +122,122 @@ async def _plotly(request: Request) -> Response:
 
 
 async def _runs(request: Request) -> Response:
-    """The list; the health of runs nobody has looked at yet is worked out a few per request, so the list itself is quick."""
+    """The list, at once; the health of runs nobody has judged yet arrives as it is worked out."""
     library = _library(request)
 
     def work() -> list[dict[str, Any]]:
-        entries = library.entries()
-        fresh = 0
-        rows = []
-        for e in entries:
-            health = library.known_health(e)
-            if health is None and fresh < int(request.query_params.get("judge", "0") or 0):
-                health, fresh = library.health(e), fresh + 1
-            rows.append(
-                {
-                    "id": e.id,
-                    "name": safe(e.name, 200),
-                    "kind": e.kind,
-                    "state": e.state,
-                    "step": e.step,
-                    "updated": e.updated,
-                    "health": health,
-                }
-            )
-        return rows
+        return [
+            {
+                "id": e.id,
+                "name": safe(e.name, 200),
+                "kind": e.kind,
+                "state": e.state,
+                "step": e.step,
+                "updated": e.updated,
+                "ranks": e.ranks,
+                "health": library.health(e),
+            }
+            for e in library.entries()
+        ]
 
-    return _json({"runs": await run_in_threadpool(work)})
+    return _quick({"runs": await run_in_threadpool(work)})
 
 
 async def _run(request: Request) -> Response:
+    """What a run holds and, once it is known, what ails it: the page does not wait for the judgement."""
     library, run_id = _library(request), request.path_params["id"]
-    diagnosis = await run_in_threadpool(library.diagnosis, run_id)
-    if diagnosis is None:
+    entry = await run_in_threadpool(library.entry, run_id)
+    run = await run_in_threadpool(library.run, run_id)
+    if entry is None or run is None:
         return _missing("run of that id")
-    run = diagnosis.run
-    listed = [
-        {"name": safe(n, 200), "kind": "matrix" if isinstance(s, Matrix) else "series", "records": len(s), "names": len(getattr(s, "names", ())),
-         "meaning": spec.meaning if (spec := signals.spec(n)) else ""}
-        for n, s in sorted(run.signals.items())
-        if len(s)
-    ]  # fmt: skip
-    entry = library.entry(run_id)
-    stories = [
-        {"root": s.root.code, "more": len(s.more), "explains": [f.code for f in s.consequences]} for s in diagnosis.stories
-    ]
-    return _json(
-        {
-            "id": run_id,
-            "name": safe(entry.name if entry else ""),
-            "state": entry.state if entry else "",
-            "signals": listed,
-            "stories": stories,
-            "report": json_.report(diagnosis),
-        }
-    )
-
-
-async def _signal(request: Request) -> Response:
-    """One signal between two steps, thinned so that a one-step spike stays visible."""
-    run = await run_in_threadpool(_library(request).run, request.path_params["id"])
-    name = request.query_params.get("name", "")
-    if run is None or name not in run.signals:
-        return _missing("such signal")
-    try:
-        lo, hi = float(request.query_params.get("lo", "-inf")), float(request.query_params.get("hi", "inf"))
-        points = min(MOST_POINTS, max(10, int(request.query_params.get("points", "2000"))))
-    except ValueError:
-        return _json({"error": "lo, hi and points are numbers"}, 400)
 
     def work() -> dict[str, Any]:
-        signal = run.signals[name].between(lo, hi)
-        if isinstance(signal, Series):
-            steps, values = thin(signal.steps, signal.values, points)
-            return {"name": safe(name), "kind": "line", "x": steps.tolist(), "y": numbers(values), "records": len(signal)}
-        if not len(signal):
-            return {"name": safe(name), "kind": "heat", "x": [], "y": [], "z": [], "records": 0}
-        names, table, at = blocks(signal, 80, 300)
-        return {
-            "name": safe(name),
-            "kind": "heat",
-            "x": at.tolist(),
-            "y": [safe(n, 120) for n in names],
-            "z": [numbers(r) for r in table],
-            "records": len(signal),
-        }
+        known = library.judgement(entry, first=True)
+        listed = [
+            {"name": safe(n, 200), "kind": "matrix" if isinstance(s, Matrix) else "series", "records": len(s), "names": len(getattr(s, "names", ())),
+             "group": group(n), "meaning": spec.meaning if (spec := signals.spec(n)) else ""}
+            for n, s in sorted(run.signals.items())
+            if len(s)
+        ]  # fmt: skip
+        whole: dict[str, Any] = json_.plain({
+            "id": run_id, "name": safe(entry.name), "state": entry.state, "steps": run.steps, "signals": listed, "bands": BANDS,
+            "about": _about(run), "stories": known.stories if known else [], "report": known.report if known else None, "judged": known is not None,
+        })  # fmt: skip
+        return whole
 
-    return _json(await run_in_threadpool(work))
+    return _quick(await run_in_threadpool(work))
+
+
+def _about(run: Run) -> dict[str, str]:
+    """The few facts people look for first."""
+    wanted = {
+        "model": "model.class",
+        "parameters": "model.params",
+        "optimizer": "optimizer.name",
+        "device": "device",
+        "world": "world_size",
+    }
+    return {label: safe(run.facts[key], 80) for label, key in wanted.items() if run.facts.get(key) is not None}
+
+
+async def _signals(request: Request) -> Response:
+    """Signals between two steps, thinned so that a one-step spike stays visible; one answer serves everybody who asks the same."""
+    library, run_id, query = _library(request), request.path_params["id"], request.query_params
+    run = await run_in_threadpool(library.run, run_id)
+    names = query.getlist("name")[:MOST_SIGNALS]
+    if run is None or not names or any(n not in run.signals for n in names):
+        return _missing("such signal")
+    try:
+        lo, hi = float(query.get("lo", "-inf")), float(query.get("hi", "inf"))
+        points = min(MOST_POINTS, max(10, int(query.get("points", "2000"))))
+    except ValueError:
+        return _json({"error": "lo, hi and points are numbers"}, 400)
+    key = (run_id, library.version(run_id), str(request.url.query))
+    answers: OrderedDict[Any, bytes] = request.app.state.answers
+    body = answers.get(key)
+    if body is None:
+        body = await run_in_threadpool(lambda: json.dumps({"signals": [_cut(run, n, lo, hi, points) for n in names]}).encode())
+        answers[key] = body
+        while len(answers) > KEPT_ANSWERS:
+            answers.popitem(last=False)
+    return Response(body, media_type="application/json")
+
+
+def _cut(run: Run, name: str, lo: float, hi: float, points: int) -> dict[str, Any]:
+    signal = run.signals[name]
+    a, b = np.searchsorted(signal.steps, [max(lo, -9e15), min(hi, 9e15)])
+    b += int(np.count_nonzero(signal.steps[b : b + 1] == hi))
+    if isinstance(signal, Series):
+        steps, values = thin(signal.steps[a:b], signal.values[a:b], points)
+        return {"name": safe(name), "kind": "line", "x": steps.tolist(), "y": numbers(values), "records": int(b - a)}
+    part = Matrix(signal.steps[a:b], signal.names, signal.values[a:b])
+    if not len(part):
+        return {"name": safe(name), "kind": "heat", "x": [], "y": [], "z": [], "records": 0}
+    names, table, at = blocks(part, 80, 300)
+    rows = [numbers(r) for r in table]
+    plain = name in SHARES or bool(np.any(table <= 0))
+    return {
+        "name": safe(name),
+        "kind": "heat",
+        "log": not plain,
+        "x": at.tolist(),
+        "y": [safe(n, 120) for n in names],
+        "z": rows,
+        "records": int(b - a),
+    }
 
 
 async def _live(request: Request) -> Response:
-    """Server-sent events: a line whenever the run has grown, a heartbeat otherwise."""
-    library, run_id = _library(request), request.path_params["id"]
-    if library.entry(run_id) is None:
+    """Server-sent events: a line whenever the run has grown or was judged anew, a heartbeat otherwise."""
+    run_id = request.path_params["id"]
+    if await run_in_threadpool(_library(request).entry, run_id) is None:
         return _missing("run of that id")
+    pulses: Pulses = request.app.state.pulses
 
     async def lines() -> AsyncIterator[str]:
-        last: tuple[Any, ...] | None = None
-        while not await request.is_disconnected():
-            d = await run_in_threadpool(library.diagnosis, run_id)
-            entry = library.entry(run_id)
-            if d is not None:
-                now = (d.run.steps, d.verdict, tuple(f.code for f in d.findings))
-                if now != last:
-                    last = now
-                    data = {
-                        "steps": d.run.steps,
-                        "verdict": d.verdict,
-                        "summary": d.summary,
-                        "findings": [f.code for f in d.findings],
-                        "state": entry.state if entry else "",
-                    }
-                    yield f"data: {json.dumps(json_.plain(data))}\n\n"
-                else:
-                    yield ": still here\n\n"
-            await asyncio.sleep(1.0)
+        async with contextlib.aclosing(pulses.of(run_id)) as beats:
+            async for line in beats:
+                yield line
 
     return StreamingResponse(lines(), media_type="text/event-stream")
 
@@ -249,6 +270,10 @@ def _numbers_of(request: Request, **defaults: float) -> dict[str, float]:
             value = default
         out[key] = value if np.isfinite(value) else default
     return out
+
+
+async def _gallery(request: Request) -> Response:
+    return FileResponse(PAGE / "gallery.json", media_type="application/json")
 
 
 async def _gradients(request: Request) -> Response:

@@ -59,6 +59,7 @@
     return library;
   }
 
+  const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;"); // plotly reads a little HTML in labels
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const scale = () => Array.from({ length: 9 }, (_, i) => [i / 8, colour(`--h${i}`)]);
 
@@ -79,7 +80,7 @@
     }
     const z = figure.log ? figure.z.map((row) => row.map((v) => (v === null || v <= 0 ? null : Math.log10(v)))) : figure.z;
     layout.yaxis = { ...layout.yaxis, autorange: "reversed", type: "category" };
-    return [[{ x: figure.x, y: figure.y, z, customdata: figure.z, type: "heatmap", colorscale: scale(), colorbar: { thickness: 8, title: { text: figure.log ? "log10" : "" } }, hovertemplate: "step %{x}<br>%{y}<br>%{customdata}<extra></extra>" }], layout];
+    return [[{ x: figure.x, y: figure.y.map(plain), z, customdata: figure.z, type: "heatmap", colorscale: scale(), colorbar: { thickness: 8, title: { text: figure.log ? "log10" : "" } }, hovertemplate: "step %{x}<br>%{y}<br>%{customdata}<extra></extra>" }], layout];
   }
 
   async function draw(node, figure) {

@@ -9,6 +9,7 @@ import base64
 import gzip
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from functools import cache
 from html import escape
@@ -19,6 +20,7 @@ import numpy as np
 from traindx import __version__
 from traindx.diagnosis import Diagnosis
 from traindx.finding import Severity
+from traindx.record import diary
 from traindx.report import charts, narrative, vitals
 from traindx.report.depth import depth_map
 from traindx.report.explore import figures
@@ -131,7 +133,7 @@ def _interactive(run: Run) -> str:
 
 
 def _about(d: Diagnosis) -> str:
-    facts = {k: v for k, v in d.run.facts.items() if not isinstance(v, dict | list) or len(str(v)) < 300}
+    facts = {k: v for k, v in d.run.facts.items() if k != "diary" if not isinstance(v, dict | list) or len(str(v)) < 300}
     rows = "".join(f"<tr><td class=mono>{text(k)}</td><td>{text(v, 300)}</td></tr>" for k, v in sorted(facts.items()))
     events = [e for e in d.run.events if e.kind not in ("mode", "epoch", "evaluation")][:60]
     happened = "".join(
@@ -139,10 +141,19 @@ def _about(d: Diagnosis) -> str:
     )
     notes = "".join(f"<li>{text(n)}</li>" for n in d.run.notes)
     return (
-        f"<h2>About this run</h2>{f'<ul>{notes}</ul>' if notes else ''}"
+        f"{_diary(d.run)}<h2>About this run</h2>{f'<ul>{notes}</ul>' if notes else ''}"
         f"{f'<details><summary>{len(events)} events</summary><div class=scroll><table>{happened}</table></div></details>' if events else ''}"
         f"<details><summary>{len(facts)} facts</summary><div class=scroll><table>{rows}</table></div></details>"
     )
+
+
+def _diary(run: Run) -> str:
+    """What was tried, concluded and noted about the run so far."""
+    rows = "".join(
+        f'<li><span class="soft small">{time.strftime("%Y-%m-%d %H:%M", time.gmtime(e["time"]))} UTC</span> {text(diary.told(e), 600)}</li>'
+        for e in run.fact("diary", [])
+    )
+    return f"<h2>Case diary</h2><ul>{rows}</ul>" if rows else ""
 
 
 def _data(data: object) -> str:

@@ -15,6 +15,7 @@ from rich.text import Text
 from traindx.diagnosis import Diagnosis, Suspect
 from traindx.diagnosis.story import Story
 from traindx.finding import Finding, Severity, Status
+from traindx.record import diary
 from traindx.report.words import ASCII_ICON, COLOUR, ICON, VERDICT_COLOUR, number, safe, span, sparkline, vital_curves
 
 MOST_STORIES = 6
@@ -177,6 +178,7 @@ def _rest(d: Diagnosis, verbose: bool) -> RenderableType:
     if verbose:
         for status in (Status.UNSURE, Status.BLIND, Status.MUTED, Status.BROKEN):
             lines.extend(Text(f"  {o.code} {status.value}: {safe(o.reason)}", style="dim") for o in d.with_status(status))
+    lines.extend(Text(f"diary: {safe(diary.told(entry), 300)}", style="dim") for entry in d.run.fact("diary", [])[-5:])
     lines.extend(Text(f"note: {safe(note)}", style="dim") for note in d.run.notes[: None if verbose else 5])
     if not verbose and counts[Status.BLIND]:
         lines.append(Text("--verbose says why; `traindx explain CODE` is the manual page of a condition.", style="dim"))

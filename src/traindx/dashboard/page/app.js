@@ -1,5 +1,7 @@
 // Routing, theme and the little helpers every view uses. Text from runs is only ever set as text.
-import { runsView, runView, compareView, gradientsView, unitsView, weightsView } from "./views.js";
+import { runsView } from "./runs.js";
+import { runView, compareView } from "./views.js";
+import { galleryView, gradientsView, unitsView, weightsView } from "./explorers.js";
 import { forgetCharts, redrawCharts } from "./charts.js";
 
 const main = document.getElementById("main");
@@ -29,13 +31,22 @@ export function number(value) {
   return size >= 1e5 || size < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }
 
+export const ICON = { critical: "✖", warning: "▲", info: "●" };
+const SIGN = { healthy: "✔", wait: "✔", "stop-keep-best": "■", "fix-and-resume": "▲", "fix-evaluation": "▲", restart: "✖", "cannot-tell": "?" };
+
 export function badge(verdict) {
-  return el("span", { class: `badge ${verdict}` }, verdict.replaceAll("-", " "));
+  return el("span", { class: `badge ${verdict}` }, el("span", { "aria-hidden": "true" }, `${SIGN[verdict] ?? ""} `), verdict.replaceAll("-", " "));
+}
+
+export function copyable(text) {
+  const button = el("button", { type: "button", class: "copies", onclick: async () => { await navigator.clipboard.writeText(text); button.textContent = "copied"; } }, "copy");
+  return el("span", { class: "copy" }, text, " ", button);
 }
 
 const routes = [
   [/^#\/run\/([0-9a-f]+)$/, runView],
   [/^#\/compare\/([0-9a-f]+)\/([0-9a-f]+)$/, compareView],
+  [/^#\/gallery$/, galleryView],
   [/^#\/gradients$/, gradientsView],
   [/^#\/units$/, unitsView],
   [/^#\/weights$/, weightsView],
@@ -78,10 +89,32 @@ const kept = localStorage.getItem("traindx-theme");
 if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
 document.getElementById("theme").addEventListener("click", theme);
 window.addEventListener("hashchange", show);
+
+const KEYS = [["/", "search"], ["j, k", "next, previous run or finding"], ["Enter", "open"], ["r", "all runs"], ["t", "light or dark"], ["?", "these keys"]];
+
+function keys() {
+  const dialog = el("dialog", { "aria-label": "Keys" }, el("h2", {}, "Keys"), el("table", {}, KEYS.map(([key, does]) => el("tr", {}, el("td", {}, el("code", {}, key)), el("td", {}, does)))), el("p", {}, el("button", { type: "button", onclick: () => dialog.close() }, "Close")));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+function move(by) {
+  const stops = [...document.querySelectorAll(".runs tbody a, .finding button")];
+  if (!stops.length) return;
+  const at = stops.indexOf(document.activeElement);
+  stops[Math.min(stops.length - 1, Math.max(0, at + by))].focus();
+}
+
 document.addEventListener("keydown", (event) => {
-  if (event.target instanceof HTMLInputElement || event.metaKey || event.ctrlKey || event.altKey) return;
-  if (event.key === "/") { const search = document.querySelector("input[type=search]"); if (search) { event.preventDefault(); search.focus(); } }
-  if (event.key === "r" && window.location.hash !== "") window.location.hash = "#/";
+  if (event.target instanceof HTMLInputElement && event.target.type === "search") { if (event.key === "Escape") event.target.blur(); return; }
+  if (event.target instanceof HTMLSelectElement || event.metaKey || event.ctrlKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.key === "/") { const search = document.querySelector("main input[type=search]"); if (search) { event.preventDefault(); search.focus(); } }
+  if (event.key === "j") move(1);
+  if (event.key === "k") move(-1);
+  if (event.key === "r") window.location.hash = "#/";
   if (event.key === "t") theme();
+  if (event.key === "?") keys();
 });
-if (document.readyState === "complete") show(); else window.addEventListener("load", show);
+document.getElementById("keys").addEventListener("click", keys);
+show();

@@ -1,7 +1,65 @@
-// Charts are mounted when they come into view and re-fetch their data when the user zooms.
-import { el } from "./app.js";
+// Charts are mounted when they come into view, drawn one per frame, and fetch finer data when the user zooms.
+import { el, get } from "./app.js";
 
 const mounted = new Map();
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const scale = () => Array.from({ length: 9 }, (_, i) => [i / 8, colour(`--h${i}`)]);
+const OPTIONS = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+const POINTS = 900;
+
+// Plotly reads a little HTML in labels; names from a log are shown as they are.
+export const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+
+let library = null;
+function plotly() {
+  library ??= new Promise((done, failed) => {
+    if (window.Plotly) { done(window.Plotly); return; }
+    const script = el("script", { src: "/static/plotly.js" });
+    script.addEventListener("load", () => done(window.Plotly));
+    script.addEventListener("error", () => failed(new Error("the chart library did not load")));
+    document.head.append(script);
+  });
+  return library;
+}
+
+// ---- what is asked for in one go travels in one request
+
+const waiting = new Map();
+export function signal(id, name, lo = null, hi = null) {
+  const key = `${id}|${lo}|${hi}`;
+  let batch = waiting.get(key);
+  if (!batch) {
+    batch = { names: new Set() };
+    batch.answer = new Promise((done, failed) => setTimeout(() => {
+      waiting.delete(key);
+      const query = new URLSearchParams([...batch.names].map((n) => ["name", n]));
+      query.set("points", lo === null ? POINTS : 2000);
+      if (lo !== null) { query.set("lo", lo); query.set("hi", hi); }
+      get(`/api/run/${id}/signals?${query}`).then((got) => done(new Map(got.signals.map((s) => [s.name, s]))), failed);
+    }, 0));
+    waiting.set(key, batch);
+  }
+  batch.names.add(name);
+  return batch.answer.then((got) => got.get(name));
+}
+
+// ---- the queue: at most one chart per frame, so that scrolling stays smooth while many update
+
+const queue = [];
+let running = false;
+function later(state) {
+  if (!queue.includes(state)) queue.push(state);
+  if (running) return;
+  running = true;
+  const turn = async () => {
+    const next = queue.shift();
+    if (!next) { running = false; return; }
+    await paint(next);
+    requestAnimationFrame(turn);
+  };
+  requestAnimationFrame(turn);
+}
+
 const observer = new IntersectionObserver((entries) => {
   for (const entry of entries) {
     const chart = mounted.get(entry.target);
@@ -11,28 +69,29 @@ const observer = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "150px" });
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const OPTIONS = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
-
 export function layout(more = {}) {
   const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true };
   return {
-    margin: { l: 60, r: 14, t: 8, b: 34 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
-    font: { color: colour("--ink"), size: 11, family: "system-ui, sans-serif" }, ...more,
+    margin: { l: 52, r: 12, t: 8, b: 32 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
+    font: { color: colour("--ink"), size: 11.5, family: "system-ui, sans-serif" }, uirevision: "kept", ...more,
     xaxis: { ...axis, ...(more.xaxis ?? {}) }, yaxis: { ...axis, ...(more.yaxis ?? {}) },
   };
 }
 
 export function line(x, y, name, index = 0) {
   const kinds = ["--a", "--b", "--c", "--d"];
-  return { x, y, name, type: "scatter", mode: x.length < 60 ? "lines+markers" : "lines", line: { color: colour(kinds[index % 4]), width: 1.6 }, marker: { size: 5 } };
+  return { x, y, name: plain(name), type: "scatter", mode: x.length < 60 ? "lines+markers" : "lines", line: { color: colour(kinds[index % 4]), width: 1.6 }, marker: { size: 5 } };
 }
 
-// fetchData(lo, hi) gives {kind, x, y, z}; marks are [lo, hi] step ranges to shade.
-export function chart(title, fetchData, { wide = false, marks = [], hint = "" } = {}) {
+export function bar(x, y) {
+  return { x, y, type: "bar", marker: { color: colour("--a") } };
+}
+
+// fetchData(lo, hi) gives {kind, x, y, z} or {kind, traces}; marks are {steps, severity} to shade, band the healthy range.
+export function chart(title, fetchData, { wide = false, marks = [], band = null, hint = "" } = {}) {
   const plot = el("div", { class: "plot", role: "img", "aria-label": `${title}. ${hint}` });
   const node = el("div", { class: wide ? "card wide" : "card" }, el("h4", { title: hint }, title), plot);
-  const state = { plot, fetchData, marks, stale: true, visible: false, busy: false, range: null };
+  const state = { plot, fetchData, marks, band, stale: true, visible: false, busy: false, range: null, data: null };
   mounted.set(node, state);
   observer.observe(node);
   return node;
@@ -45,9 +104,10 @@ export function refreshCharts() {
   }
 }
 
-export function redrawCharts() { refreshCharts(); }
+export function redrawCharts() { for (const state of mounted.values()) if (state.data) later(state); }
 
 export function forgetCharts() {
+  queue.length = 0;
   for (const [node, state] of mounted) { observer.unobserve(node); window.Plotly?.purge(state.plot); }
   mounted.clear();
 }
@@ -58,33 +118,61 @@ async function draw(state) {
   state.stale = false;
   try {
     const [lo, hi] = state.range ?? [null, null];
-    const data = await state.fetchData(lo, hi);
-    const shapes = state.marks.map(([a, b]) => ({ type: "rect", xref: "x", yref: "paper", x0: a, x1: b, y0: 0, y1: 1, fillcolor: colour("--critical"), opacity: 0.12, line: { width: 0 } }));
-    if (data.kind === "heat") {
-      const z = data.z.map((row) => row.map((v) => (v === null || v <= 0 ? null : Math.log10(v))));
-      state.plot.style.height = `${Math.min(640, Math.max(240, 60 + 15 * data.y.length))}px`;
-      const trace = { x: data.x, y: data.y, z, customdata: data.z, type: "heatmap", colorscale: "Viridis", colorbar: { thickness: 8, title: { text: "log10" } }, hovertemplate: "step %{x}<br>%{y}<br>%{customdata}<extra></extra>" };
-      await window.Plotly.react(state.plot, [trace], layout({ yaxis: { autorange: "reversed", tickfont: { size: 9 } } }), OPTIONS);
-    } else {
-      const traces = data.traces ?? [line(data.x, data.y, data.name)];
-      const values = traces.flatMap((t) => t.y).filter((v) => v !== null);
-      const log = values.length > 0 && Math.min(...values) > 0 && Math.max(...values) > 100 * Math.min(...values);
-      const more = { shapes, showlegend: traces.length > 1, legend: { orientation: "h", y: 1.12 }, yaxis: { type: data.log ?? log ? "log" : "linear" } };
-      if (state.range) more.xaxis = { range: state.range };
-      await window.Plotly.react(state.plot, traces, layout(more), OPTIONS);
-    }
-    if (!state.listening) {
-      state.listening = true;
-      state.plot.on("plotly_relayout", (change) => {
-        const lo = change["xaxis.range[0]"], hi = change["xaxis.range[1]"];
-        if (lo !== undefined && hi !== undefined) { state.range = [Number(lo), Number(hi)]; draw(state); }
-        else if (change["xaxis.autorange"]) { state.range = null; draw(state); }
-      });
-    }
+    state.data = await state.fetchData(lo, hi);
+    later(state);
   } catch (error) {
     state.plot.textContent = `Could not be drawn: ${error.message}`;
   } finally {
     state.busy = false;
     if (state.stale && state.visible) draw(state);
+  }
+}
+
+function shapes(state, log) {
+  const out = [];
+  if (state.band) {
+    const [lo, hi] = state.band;
+    out.push({ type: "rect", layer: "below", xref: "paper", yref: "y", x0: 0, x1: 1, y0: log && lo <= 0 ? 1e-12 : lo, y1: hi, fillcolor: colour("--good"), opacity: 0.13, line: { width: 0 } });
+  }
+  for (const { steps: [a, b], severity } of state.marks) {
+    out.push({ type: "rect", layer: "below", xref: "x", yref: "paper", x0: a, x1: Math.max(b, a + 1e-9), y0: 0, y1: 1, fillcolor: colour(`--${severity}`), opacity: 0.13, line: { width: 1, color: colour(`--${severity}`) } });
+  }
+  return out;
+}
+
+function picture(state) {
+  const data = state.data;
+  if (data.kind === "heat") {
+    const z = data.log ? data.z.map((row) => row.map((v) => (v === null || v <= 0 ? null : Math.log10(v)))) : data.z;
+    state.plot.style.height = `${Math.min(640, Math.max(200, 60 + 15 * data.y.length))}px`;
+    const trace = { x: data.x, y: data.y.map(plain), z, customdata: data.z, type: "heatmap", colorscale: scale(), colorbar: { thickness: 8, title: { text: data.log ? "log10" : "" } }, hovertemplate: "step %{x}<br>%{y}<br>%{customdata}<extra></extra>" };
+    return [[trace], layout({ yaxis: { autorange: "reversed", type: "category", tickfont: { size: 10 } }, xaxis: state.range ? { range: state.range } : {} })];
+  }
+  const traces = data.traces ?? [line(data.x, data.y, data.name)];
+  const values = traces.flatMap((t) => t.y).filter((v) => v !== null && Number.isFinite(v));
+  let lo = Infinity, hi = -Infinity;
+  for (const v of values) { if (v < lo) lo = v; if (v > hi) hi = v; }
+  const log = data.log ?? (values.length > 0 && lo > 0 && hi > 100 * lo);
+  const more = { shapes: shapes(state, log), showlegend: traces.length > 1, legend: { orientation: "h", y: 1.14 }, yaxis: { type: log ? "log" : "linear" } };
+  if (state.range) more.xaxis = { range: state.range };
+  return [traces, layout(more)];
+}
+
+async function paint(state) {
+  if (!state.plot.isConnected) return;
+  try {
+    const Plotly = await plotly();
+    const [traces, frame] = picture(state);
+    await Plotly.react(state.plot, traces, frame, OPTIONS);
+    state.plot.dataset.drawn = String(Number(state.plot.dataset.drawn ?? 0) + 1);
+    if (state.listening) return;
+    state.listening = true;
+    state.plot.on("plotly_relayout", (change) => {
+      const lo = change["xaxis.range[0]"], hi = change["xaxis.range[1]"];
+      if (lo !== undefined && hi !== undefined) { state.range = [Number(lo), Number(hi)]; draw(state); }
+      else if (change["xaxis.autorange"]) { state.range = null; draw(state); }
+    });
+  } catch (error) {
+    state.plot.textContent = `Could not be drawn: ${error.message}`;
   }
 }

@@ -1,0 +1,172 @@
+"""Judging runs in a process of its own: nobody who looks at a chart waits for a diagnosis, and training keeps its cores."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traindx import api
+from traindx import diagnosis as diagnosis_
+from traindx.diagnosis import Diagnosis
+from traindx.errors import TraindxError
+from traindx.report import json as json_
+from traindx.run import Run
+
+PATIENCE = 3.0  # a run that grows is judged again after so many times what the last judgement took
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A judgement of a run as it stood at `stamp`."""
+
+    stamp: str
+    report: dict[str, Any] | None  # traindx.report/1; None when the run could not be read
+    stories: list[dict[str, Any]]
+    health: dict[str, Any]
+    at: float = 0.0
+    seconds: float = 0.0
+
+
+def told(d: Diagnosis) -> dict[str, Any]:
+    """What the pages show of a diagnosis, as plain JSON."""
+    stories = [{"root": s.root.code, "more": len(s.more), "explains": [f.code for f in s.consequences]} for s in d.stories]
+    first = next((s.root for s in d.stories), None)
+    health = {
+        "verdict": d.verdict,
+        "summary": d.summary,
+        "severity": d.worst.value if d.worst else None,
+        "finding": {"code": first.code, "message": first.message} if first else None,
+        "cause": d.causes[0].cause.name if d.causes else None,
+        "alarms": sum(f.severity.value != "info" for f in d.findings),
+    }
+    found: dict[str, Any] = json_.plain({"report": json_.report(d), "stories": stories, "health": health})
+    return found
+
+
+UNREADABLE: dict[str, Any] = {
+    "report": None,
+    "stories": [],
+    "health": {
+        "verdict": "cannot-tell",
+        "summary": "cannot be read",
+        "severity": None,
+        "finding": None,
+        "cause": None,
+        "alarms": 0,
+    },
+}
+
+
+def judged(path: Path, index: int) -> dict[str, Any]:
+    """The judgement of the `index`-th run in that place."""
+    try:
+        runs = api.load(path)
+    except TraindxError:
+        return UNREADABLE
+    return told(diagnosis_.diagnose(runs[index] if index < len(runs) else Run()))
+
+
+class Doctor:
+    """Takes questions, answers them one by one; who asks never waits. Without a process it judges on the spot (tests)."""
+
+    def __init__(self, apart: bool = True) -> None:
+        self._apart = apart
+        self._child: subprocess.Popen[str] | None = None
+        self._wanted: OrderedDict[str, tuple[Path, int, str]] = OrderedDict()
+        self._answers: dict[str, Answer] = {}
+        self._news = threading.Condition()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def ask(self, key: str, path: Path, index: int, stamp: str, *, first: bool = False) -> None:
+        """Have that run judged, unless that is done, under way, or was done too recently; `first`: before all others."""
+        known = self._answers.get(key)
+        if known is not None:
+            rested = time.monotonic() - known.at > PATIENCE * known.seconds
+            if known.stamp == stamp or not rested:
+                return
+        if not self._apart:
+            self._answers[key] = _answer(stamp, judged(path, index), 0.0)
+            return
+        with self._news:
+            self._wanted[key] = (path, index, stamp)
+            if first:
+                self._wanted.move_to_end(key, last=False)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, daemon=True, name="traindx-doctor")
+                self._thread.start()
+            self._news.notify()
+
+    def answer(self, key: str) -> Answer | None:
+        """The last judgement of that run, possibly of an earlier state."""
+        return self._answers.get(key)
+
+    def close(self) -> None:
+        """End the process."""
+        with self._news:
+            self._closed = True
+            self._news.notify()
+        if self._child is not None:
+            self._child.kill()
+
+    def _work(self) -> None:
+        while True:
+            with self._news:
+                while not self._wanted and not self._closed:
+                    self._news.wait()
+                if self._closed:
+                    return
+                key, (path, index, stamp) = self._wanted.popitem(last=False)
+            begun = time.monotonic()
+            said = self._consult(path, index)
+            if self._closed:
+                return
+            self._answers[key] = _answer(stamp, said, time.monotonic() - begun)
+
+    def _consult(self, path: Path, index: int) -> dict[str, Any]:
+        """One question and one answer over pipes; a child that dies is started again for the next question."""
+        try:
+            if self._child is None or self._child.poll() is not None:
+                command = [sys.executable, "-m", "traindx.dashboard.doctor"]
+                self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert self._child.stdin is not None and self._child.stdout is not None
+            self._child.stdin.write(json.dumps([str(path), index]) + "\n")
+            self._child.stdin.flush()
+            line = self._child.stdout.readline()
+            return json.loads(line) if line else UNREADABLE
+        except (OSError, ValueError):
+            return UNREADABLE
+
+
+def _answer(stamp: str, said: dict[str, Any], seconds: float) -> Answer:
+    return Answer(stamp, said["report"], said["stories"], said["health"], time.monotonic(), seconds)
+
+
+def main() -> None:
+    """The other process: a place per line in, a judgement per line out, until there is nobody to ask."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(5)
+    out, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        path, index = json.loads(line)
+        try:
+            said = judged(Path(path), index)
+        except Exception as bug:  # one run that breaks us must not blind the list to all others
+            sys.stderr.write(f"traindx: could not judge {path}: {type(bug).__name__}: {bug}\n")
+            said = UNREADABLE
+        out.write(json.dumps(said) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()
