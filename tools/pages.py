@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import enum
+import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from traindx import cause, rule, signals
-from traindx.cli import verbs
+import traindx
+from traindx import cause, kit, rule, signals, testing
+from traindx.cli import profiles, verbs
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -117,6 +121,92 @@ def cli_page() -> str:
     return "\n".join(lines)
 
 
+def sagemaker_page() -> str:
+    """The rules of SageMaker Debugger and what stands for them here."""
+    lines = [
+        "# From SageMaker Debugger",
+        "",
+        "AWS closed SageMaker Debugger to new customers in July 2026. Its rule names work here: `--profile sagemaker` selects",
+        "the conditions that stand for them and sets the limits that mean the same in both; `--select VanishingGradient`",
+        "works, too. The names that would have fired are said on stderr.",
+        "",
+        "```console",
+        "$ traindx run --profile sagemaker train.py",
+        "$ traindx diagnose runs/ --profile sagemaker --select VanishingGradient,Overfit",
+        "```",
+        "",
+        "Most of its thresholds are absolute. Where the same number would depend on the scale of your loss or model, the",
+        "condition here keeps its own, scale-free limit, and the table says so. Your own `[tool.traindx.rules]` always win.",
+        "",
+        "| its rule | documented defaults | here | limits taken over | remark |",
+        "|---|---|---|---|---|",
+    ]
+    for row in profiles.SAGEMAKER:
+        here = ", ".join(f"[{c}](rules/{c.lower()}.md)" for c in row.codes) or "–"
+        limits = "; ".join(f"{c}: " + ", ".join(f"`{k}` = {v}" for k, v in own.items()) for c, own in row.limits.items())
+        lines.append(f"| {row.name} | {row.defaults} | {here} | {limits or '–'} | {row.note} |")
+    return "\n".join(lines) + "\n"
+
+
+def api_page() -> str:
+    """The public names with their signatures and docstrings."""
+    lines = ["# Python", "", "`import traindx` loads the standard library only; every name is fetched on first use.", ""]
+    for title, module, names in (
+        ("traindx", traindx, [n for n in traindx.__all__ if n != "__version__"]),
+        ("traindx.kit: single tools", kit, kit.__all__),
+        ("traindx.testing", testing, ["assert_healthy", "assert_trainable"]),
+        ("traindx.integrations", None, []),
+    ):
+        lines += [f"## {title}", ""]
+        if module is None:
+            lines += ["Callbacks, the logger and the mirror are described under [frameworks and trackers](frameworks.md).", ""]
+        for name in names:
+            thing = getattr(module, name)
+            lines += [f"### {name}", "", "```text", _signature(name, thing), "```", "", _prose(inspect.getdoc(thing) or ""), ""]
+    return "\n".join(lines)
+
+
+def _signature(name: str, thing: object) -> str:
+    if isinstance(thing, type) and issubclass(thing, Exception | enum.Enum):
+        return name
+    try:
+        plain = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{inspect.signature(thing)}")  # type: ignore[arg-type]
+        return re.sub(r", _\w+: .*?(?=, |\))", "", plain).removesuffix(" -> None")
+    except (TypeError, ValueError):
+        return name
+
+
+def _prose(text: str) -> str:
+    """A docstring as Markdown: examples become code blocks."""
+    out, code = [], False
+    for line in text.splitlines():
+        starts = line.startswith((">>> ", "    ")) and not code
+        if starts:
+            out += ["```python", line]
+            code = True
+        elif code and not line.strip():
+            out += ["```", ""]
+            code = False
+        else:
+            out.append(line)
+    return "\n".join([*out, "```"] if code else out)
+
+
+def figures_page() -> str:
+    """What the clinic measured, from its result files."""
+    lines = [
+        "# The figures",
+        "",
+        "Sick and healthy programs with the truth beside them are run and diagnosed by `make clinic`; these are the results",
+        "as they were written, misses and false alarms included. Intervals are Wilson's, 95 %.",
+        "",
+    ]
+    for path in sorted((ROOT / "clinic" / "results").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        lines += [f"## {path.stem}", "", text.split("\n| condition |")[0].strip(), ""]
+    return "\n".join(lines)
+
+
 def pages() -> Iterator[tuple[Path, str]]:
     """Every generated page with its text."""
     for r in rule.catalogue().values():
@@ -125,6 +215,9 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "causes.md", cause_page()
     yield DOCS / "signals.md", signal_page()
     yield DOCS / "cli.md", cli_page()
+    yield DOCS / "sagemaker.md", sagemaker_page()
+    yield DOCS / "api.md", api_page()
+    yield DOCS / "figures.md", figures_page()
 
 
 def main(check: bool) -> None:

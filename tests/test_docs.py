@@ -1,0 +1,110 @@
+"""The documentation: links lead somewhere, every page is in the navigation, its programs run and say what the text says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md")) + [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+
+
+def headings(path: Path) -> set[str]:
+    """The anchors of a page, as the site makes them."""
+    found = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for h in found}
+
+
+def test_every_relative_link_leads_to_a_file_and_every_anchor_to_a_heading() -> None:
+    broken = []
+    for page in PAGES:
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            path, _, anchor = target.partition("#")
+            if re.match(r"\w+:", target):
+                continue
+            there = (page.parent / path).resolve() if path else page
+            if not there.exists() or (anchor and there.suffix == ".md" and anchor not in headings(there)):
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert broken == []
+
+
+def test_every_page_is_in_the_navigation_and_every_entry_exists() -> None:
+    def files(nav: object) -> set[str]:
+        if isinstance(nav, str):
+            return {nav}
+        parts = nav.values() if isinstance(nav, dict) else nav
+        return set().union(*(files(part) for part in parts))  # type: ignore[union-attr]
+
+    listed = files(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+    written = {p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md")}
+    assert listed <= written
+    assert {p for p in written - listed if not p.startswith("rules/")} == set()
+
+
+def test_codes_named_in_the_text_exist() -> None:
+    from traindx.rule import FAMILIES, catalogue
+
+    known = catalogue()
+    for page in DOCS.glob("*.md"):
+        named = set(re.findall(rf"\b(?:{'|'.join(FAMILIES)})\d{{3}}\b", page.read_text(encoding="utf-8")))
+        assert {c for c in named - set(known) if not (page.name == "adding-a-rule.md" and c == "GRAD008")} == set(), page.name
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def traindx(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "traindx", *args], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=200
+    )
+
+
+def test_the_tutorials_sick_script_gets_the_diagnosis_the_text_promises(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(blocks("tutorial.md")[0], encoding="utf-8")
+    done = traindx(tmp_path, "run", "train.py")
+    assert done.returncode == 0 and done.stdout.count("validation loss") == 8
+    assert "WIRE010" in done.stderr, done.stderr
+
+
+def test_the_tutorials_task_passes_the_quick_check(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(blocks("tutorial.md")[1], encoding="utf-8")
+    done = traindx(tmp_path, "check", "task.py:make_task", "--quick")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_test_of_the_ci_page_passes(tmp_path: Path) -> None:
+    (block,) = blocks("ci.md")
+    (tmp_path / "test_model.py").write_text(block, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "traindx.testing.plugin", "-p", "no:cacheprovider", str(tmp_path)],
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", (DOCS / "ci.md").read_text(encoding="utf-8"), re.DOTALL))
+def test_the_examples_of_configuration_are_yaml(block: str) -> None:
+    assert isinstance(yaml.safe_load(block), dict)
+
+
+def test_verbs_and_options_named_in_the_text_exist() -> None:
+    from traindx.cli import verbs
+
+    for page in DOCS.glob("*.md"):
+        for verb in re.findall(r"(?:`|\$ )traindx (\w+)", page.read_text(encoding="utf-8")):
+            assert verb in verbs(), f"{page.name}: traindx {verb}"
