@@ -14,6 +14,7 @@ from traindx import api, importers
 from traindx import diagnosis as diagnosis_
 from traindx.cli import options
 from traindx.diagnosis import Diagnosis
+from traindx.diagnosis.many import diagnose_all
 from traindx.errors import NothingReadable, PartlyReadable, TraindxError, UsageError
 from traindx.settings import Settings
 
@@ -25,12 +26,20 @@ from traindx.settings import Settings
 )
 @click.option("--strict", is_flag=True, help="Exit 4 when part of the input could not be read.")
 @click.option("--follow", is_flag=True, help="Stay, and say it again whenever the findings change; Ctrl-C ends.")
+@click.option(
+    "--on",
+    type=click.Choice(("here", "ray")),
+    default="here",
+    show_default=True,
+    help="Where many runs are judged: on the cores of this machine, or on the Ray cluster that is running.",
+)
 @options.judging("critical")
 def command(
     paths: tuple[str, ...],
     maps: tuple[str, ...],
     strict: bool,
     follow: bool,
+    on: str,
     format_: str,
     output: Path | None,
     select: tuple[str, ...],
@@ -56,7 +65,7 @@ def command(
         raise PartlyReadable(f"--strict: {(failures + skipped)[0]}")
     for failure in failures:
         sys.stderr.write(f"traindx: {failure}\n")
-    diagnoses = api.worst_first([diagnosis_.diagnose(run, chosen) for run in runs])
+    diagnoses = api.worst_first(diagnose_all(runs, chosen, on=on))
     show(diagnoses, format_, output)
     return options.exit_code(diagnoses, chosen.fail_on)
 
