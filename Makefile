@@ -49,7 +49,7 @@ check: $(STAMP)  ## format, lint, types, layers, fresh docs
 docs: $(STAMP)  ## generated pages, then the site
 	$(BIN)/python -m tools.pages
 	$(BIN)/pip install -q -c constraints.txt zensical
-	$(BIN)/zensical build
+	$(BIN)/zensical build --strict
 
 bench: $(STAMP)  ## figures against the bare loop and against peers
 	$(BIN)/python bench/overhead.py
