@@ -113,7 +113,7 @@ def _read(paths: tuple[str, ...], mapping: dict[str, str]) -> tuple[list[Any], l
     runs, failures = [], []
     for path in paths:
         try:
-            found = api.load(path if path == "-" else Path(path), columns=mapping or None)
+            found = api.load(path if path == "-" or "://" in path else Path(path), columns=mapping or None)
         except TraindxError as why:
             if len(paths) == 1:
                 raise

@@ -18,7 +18,7 @@ from traindx.settings import Settings
 def ranks(
     args: list[str],
     folder: Path | None,
-    budget: str | None,
+    own: list[str],
     nproc: int | None,
     chosen: Settings,
     where: tuple[str, Path | None],
@@ -26,7 +26,6 @@ def ranks(
 ) -> int:
     """Start the launcher, let its ranks write, and tell what they saw; with `nproc` once more on so many processes."""
     launch_ = torchrun.parsed(args)
-    own = ["--budget", budget] if budget is not None else []
     home = session.folder(Path(launch_.program[-1 if launch_.program[0] == "-m" else 0]).stem, folder)
     times = 1
     if nproc is not None:

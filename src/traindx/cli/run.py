@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from traindx import diagnosis as diagnosis_
 from traindx.cli import launcher, options
 from traindx.errors import UsageError
 from traindx.probes import launch, session, torchrun
+from traindx.record import remote
 from traindx.settings import Settings
 
 _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -32,6 +34,11 @@ _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
     help="Send word of each new cause there, while it trains: a webhook, or an apprise address.  [env: TRAINDX_ALERT]",
 )
 @click.option(
+    "--sync",
+    metavar="URL",
+    help="Copy the record there while it is written (s3://, gs://, ssh:// …, through fsspec), every 30 s.",
+)
+@click.option(
     "--nproc",
     type=click.IntRange(1),
     default=None,
@@ -45,6 +52,7 @@ def command(
     folder: Path | None,
     budget: str | None,
     alert: tuple[str, ...],
+    sync: str | None,
     nproc: int | None,
     target: str,
     args: tuple[str, ...],
@@ -68,15 +76,19 @@ def command(
     Example:  traindx run --nproc 1 -m torch.distributed.run --nproc-per-node 4 train.py
     """
     chosen = options.settings(config, select, ignore, fail_on, "never")
+    if sync is not None:
+        remote.opened(sync)  # an address that cannot be is refused before anything runs
     if module and target in torchrun.LAUNCHERS and not chosen.disabled:
         page: dict[str, Any] = {"verbose": verbose, "no_color": no_color, "quiet": quiet, "to_stderr": True}
         _budget(budget, None)
-        return launcher.ranks(list(args), folder, budget, nproc, chosen, (format_, output), page)
+        own = [*(["--budget", budget] if budget else []), *(["--sync", sync] if sync else [])]
+        return launcher.ranks(list(args), folder, own, nproc, chosen, (format_, output), page)
     if nproc is not None:
         raise UsageError("--nproc compares launches of `-m torch.distributed.run`; this program is one process already")
     if not module and not Path(target).exists():
         raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
     watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen, alerts.addresses_of(alert or None))
+    watcher.sync = sync
     ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
     watcher.end(ended)
     code = ended.code
@@ -136,6 +148,8 @@ class Watcher:
         self.recorder: Any = None
         self._observer: Any = None
         self._disarm: Callable[[], None] = lambda: None
+        self.sync: str | None = None  # where the record is copied
+        self._spool: remote.Spool | None = None
         self._off: Callable[[], None] = (lambda: None) if chosen.disabled else launch.when_torch_is_there(self._attach)
 
     def _attach(self) -> None:
@@ -159,6 +173,9 @@ class Watcher:
         if session.rank() == 0:
             alerts.follow(sink.path, self.addresses)
         self._disarm = zero_code.arm()
+        if self.sync is not None and os.environ.get("LOCAL_RANK", "0") == "0":  # one of each machine's ranks copies for all
+            self._spool = remote.Spool(sink.path, self.sync)
+            self._spool.start()
 
     def end(self, ended: launch.Ended) -> None:
         """Detach and close the record."""
@@ -172,6 +189,11 @@ class Watcher:
         if ended.error is not None:
             self.recorder.fails(ended.error, session.told(ended.error))
         self.recorder.close(ended.how)
+        if self._spool is not None and not self._spool.close():
+            trouble = self._spool.trouble or "it took too long"
+            sys.stderr.write(
+                f"traindx: the last copy to {self.sync} was not made ({trouble}); the record is in {self.recorder.sink.path}\n"
+            )
         if not self.recorder.started:
             self.recorder = None
 

@@ -191,7 +191,7 @@ def _closure_name(cell: CellType) -> str | None:
     for owner in gc.get_referrers(cell):
         for function in gc.get_referrers(owner) if isinstance(owner, tuple) else ():
             if isinstance(function, FunctionType) and function.__closure__ is owner:
-                return function.__code__.co_freevars[owner.index(cell)]
+                return function.__code__.co_freevars[list(owner).index(cell)]
     return None
 
 

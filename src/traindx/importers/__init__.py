@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from traindx.importers.assemble import runs_of
 from traindx.importers.follow import follow
 from traindx.importers.source import MAX_STDIN, Source
 from traindx.importers.table import AXES, Log, Options
+from traindx.record import remote
 from traindx.run import Run
 
 __all__ = ["follow", "read"]
@@ -85,7 +87,10 @@ def _runs(source: Any, options: Options) -> list[Run]:
     text = str(source)
     if text == "-":
         return _of_logs(formats.read(_stdin(), options), options, "stdin")
-    if text.split("://")[0].lower() in ("http", "https", "s3", "gs", "ftp", "wandb") and "://" in text:
+    if remote.is_remote(text):
+        with remote.fetched(text) as here:
+            return [replace(run, source=run.source.replace(str(here), text.rstrip("/"), 1)) for run in _of_path(here, options)]
+    if text.split("://")[0].lower() in ("http", "https", "ftp", "wandb") and "://" in text:
         raise UsageError(f"{text}: addresses are not opened; download the log and give its path")
     path = Path(text)
     try:

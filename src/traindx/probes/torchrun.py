@@ -82,4 +82,4 @@ def larger_batches() -> None:
             batch_size *= times
         begin(self, dataset, batch_size, *args, **kwargs)
 
-    DataLoader.__init__ = __init__  # type: ignore[method-assign]
+    DataLoader.__init__ = __init__
