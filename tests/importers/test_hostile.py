@@ -86,7 +86,7 @@ def test_devices_pipes_and_sockets_are_refused_without_waiting(tmp_path: Path) -
     link.close()
 
 
-@pytest.mark.parametrize("name", ["nowhere.csv", "a\x00b", "x" * 5000, "https://example.org/log.csv", "s3://bucket/x"])
+@pytest.mark.parametrize("name", ["nowhere.csv", "a\x00b", "x" * 5000, "https://example.org/log.csv", "ftp://example.org/x"])
 def test_names_that_lead_nowhere(name: str) -> None:
     assert isinstance(outcome(name), NothingReadable | UsageError)
 
