@@ -191,6 +191,7 @@ class Probe:
     ordinary: ClassVar[tuple[str, ...] | None] = None  # None: all that it has
     wakes: ClassVar[tuple[str, ...]] = ()
     idle: bool = False
+    eager: bool = False  # must be asked before a forward even when a step is only glimpsed
     light: ClassVar[bool] = False  # on ordinary steps it touches no tensor's values: may be asked without any preparation
 
     def start(self, scene: Scene) -> Reading | None:
@@ -214,6 +215,9 @@ class Probe:
     def on_forward(self, scene: Scene, forward: Forward) -> Reading | None:
         """An outermost module returned."""
 
+    def on_skipped(self, scene: Scene, forwards: int, samples: int) -> None:
+        """So many training forwards, of so many samples in all, went by unseen since the last one that was told."""
+
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
         """A module below a known model returned: on full training steps and in the very first forwards only."""
 
@@ -224,6 +228,12 @@ class Probe:
 
     def on_activation(self, scene: Scene, kind: str, layer: str, output: Any) -> Reading | None:
         """A functional relu, tanh or sigmoid in a full training forward, applied to the output of module `layer`."""
+
+    def on_policy(self, scene: Scene, distribution: Any) -> Reading | None:
+        """The log-probability of actions drawn from such a distribution is being trained (full steps only)."""
+
+    def on_divergence(self, scene: Scene, one: Any, two: Any) -> Reading | None:
+        """`torch.distributions.kl_divergence(one, two)` was computed with a graph (full steps only)."""
 
     def on_loss(self, scene: Scene, call: LossCall) -> Reading | None:
         """A loss function returned. For validation calls, reduce to small own tensors and keep them by `call.serial`."""

@@ -19,9 +19,12 @@ from traindx.probes import batches, contents, losses
 from traindx.probes.allowance import Allowance, clock
 from traindx.probes.batches import Batch
 from traindx.probes.extremes import Extremes
-from traindx.probes.feeds import Feed, Turn, randomness
+from traindx.probes.feeds import Feed, randomness
 from traindx.probes.tally import with_withdrawals
+from traindx.probes.tokens import TokenBatch, pad_id
 
+_AGAIN = 4  # batches of a second evaluation that are looked at whatever it costs
+_PAD_LOOKS = 8  # batches in which padding is looked for
 _NEW_SAMPLES = 5_000  # validation samples hashed at once, whatever it costs (about 3 ms)
 
 
@@ -100,7 +103,7 @@ class Data(Probe):
             feed.keep_rows(parts.main, parts.target)
             if phase != VAL:
                 self.extremes.constant(parts, scene.step)
-        held |= _lengths(feed.turn, parts)
+        held |= _lengths(feed, parts)
         self._held = held
 
     def _remember(self, scene: Scene, feed: Feed, parts: Batch) -> None:
@@ -174,6 +177,11 @@ class Data(Probe):
         if not free:
             self._looks.spend(clock() - begun)
 
+    def on_skipped(self, scene: Scene, forwards: int, samples: int) -> None:
+        if scene.loader is None and TRAIN in self.loose:
+            for _ in range(forwards):
+                self.loose[TRAIN].passed(samples // forwards)
+
     def _curious(self) -> bool:
         """The first evaluations are worth a little more, unless what looked like one has turned out to be none."""
         known = self.loose.get(VAL)
@@ -216,6 +224,8 @@ class Data(Probe):
             _new_pass(feed, parts.samples, scene.step)
         if phase == TRAIN:
             held |= self.extremes.range(parts, scene.step) | self.extremes.far(parts, scene.step)
+            if own:
+                held |= _lengths(feed, parts)
             self._held = held | (self._numbers(feed, parts) if scene.full else {})
             self._now = feed
         elif scene.full:
@@ -255,9 +265,13 @@ class Data(Probe):
             if scene.full and self._places and call.phase != VAL:
                 self._learn_place(call)
         elif self._open is not None and (said := losses.read(call)) is not None:
+            samples = self._open[2]
             self._close_loose(said.target)
             if said.target is not None and call.phase != VAL:
                 self._held |= _of_targets(said.target)
+                each, rest = divmod(said.target.numel(), max(samples, 1))
+                if said.indices and each > 1 and not rest:  # as many targets a sample as its sequence is long
+                    self._held.setdefault("batch/length", float(each))
 
     def _learn_place(self, call: LossCall) -> None:
         """Which part of the batch the loss was asked for: the same memory, else the only part of that shape and type."""
@@ -338,7 +352,9 @@ class Data(Probe):
 
 def _new(feed: Feed) -> bool:
     """The first look at something that has not been trained on: the first evaluation, which is worth a little more."""
-    return len(feed.turns) <= 1 and feed.phase != TRAIN and feed.store.size < _NEW_SAMPLES
+    turns = len(feed.turns)  # of the second pass only its first batches: do the same samples come again as they were?
+    few = turns <= 1 or (turns == 2 and feed.turn.batches < _AGAIN)
+    return few and feed.phase != TRAIN and feed.store.size < turns * _NEW_SAMPLES
 
 
 def _brought_by(feed: Feed) -> str:
@@ -447,9 +463,9 @@ def _of_targets(target: Tensor | None) -> dict[str, Any]:
     return out
 
 
-def _lengths(turn: Turn, parts: Batch) -> dict[str, Any]:
+def _lengths(feed: Feed, parts: Batch) -> dict[str, Any]:
     """Sequence length and padding of token batches in host memory; also what a curriculum would move."""
-    main = parts.main
+    main, turn = parts.main, feed.turn
     if main is None or main.ndim != 2 or main.is_floating_point():
         return {}
     turn.mean += float(main.shape[1])
@@ -457,7 +473,16 @@ def _lengths(turn: Turn, parts: Batch) -> dict[str, Any]:
     if parts.mask is not None and parts.mask.shape == main.shape:
         share = parts.mask.float().mean()
         return {"batch/length": share * main.shape[1], "batch/pad_share": 1.0 - share}
-    return {"batch/length": float(main.shape[1])}
+    ids = batches.host(main)
+    if ids is None:
+        return {"batch/length": float(main.shape[1])}
+    if feed.pad is None and feed.pad_asked < _PAD_LOOKS:
+        feed.pad_asked += 1
+        feed.pad = pad_id([TokenBatch(ids.astype(np.int64), None, None, -100)])[0]
+    if feed.pad is None:
+        return {"batch/length": float(main.shape[1])}
+    share = float((ids == feed.pad).mean())
+    return {"batch/length": (1.0 - share) * main.shape[1], "batch/pad_share": share}
 
 
 def _new_pass(feed: Feed, samples: int, step: int) -> None:

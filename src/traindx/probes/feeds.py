@@ -108,6 +108,8 @@ class Feed:
         self.row_labels: list[NDArray[Any]] = []
         self.kept_rows = 0
         self.worker_twins = 0
+        self.pad: int | None = None  # the padding id of token sequences, where it is certain
+        self.pad_asked = 0
         self.tokens = False  # inputs are sequences of ids: the same context may well be followed by another word
         self.table = False  # inputs are rows of at most 64 numbers
         self.float_labels = False

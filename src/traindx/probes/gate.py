@@ -29,6 +29,11 @@ class LossGate:
         self._n = 0
         self._level = self._spread = 0.0
 
+    def abnormal(self, loss: float) -> bool:
+        """Whether it would be; changes nothing."""
+        sigma = max(1.2533 * self._spread, 1e-9 * abs(self._level), 1e-30)
+        return self._n >= self._EARLY and (loss - self._level) > self.ABNORMAL * sigma
+
     def z(self, loss: float) -> float:
         """How many mean absolute deviations (as a normal σ) the loss is above its level; 0 early on."""
         self._n += 1

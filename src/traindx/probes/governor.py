@@ -41,6 +41,11 @@ class Governor:
         """Whether the first steps, or the free time of the start, are not over yet."""
         return self.full_steps < FIRST or self.spent_s < START_S
 
+    @property
+    def owing(self) -> bool:
+        """Whether more was spent than earned: then even ordinary steps are only glimpsed."""
+        return self.budget is not None and self._credit < 0 and not self.starting
+
     def alarm(self, steps: int = 3) -> None:
         """The next steps look abnormal: read them in full; one of them when too much is owed already."""
         self._alarm = steps if self.starting or self._credit > -COMFORT * self._cost else 1

@@ -4,6 +4,9 @@ While a step goes as the steps before it, what `Phases` would find out about it 
 and times only, and hands them on in one go when the backward begins. When the step turns out otherwise (a second forward, a
 loss from another line, no backward, a loss that is not finite) everything noted is told as if it had happened just now, and
 the step goes on at length.
+
+While the governor is owing (steps so short that even this is more than the budget), the step is only glimpsed: its loss is
+looked at, its learning rate and time are recorded, the inputs are at hand for the forensics until the backward, no more.
 """
 
 from __future__ import annotations
@@ -18,18 +21,17 @@ from torch import Tensor, nn
 
 from traindx.measures import peek
 from traindx.probe import TRAIN, Forward
-from traindx.probes.passes import Pass, first_tensor, node_of
+from traindx.probes.passes import Pass, divisor, first_tensor, node_of
 from traindx.probes.recorder import Listeners
+from traindx.probes.step import Step
 
 if TYPE_CHECKING:
     from traindx.probes.attach import Observer, Patches
-    from traindx.probes.step import Step
 
 clock = time.perf_counter
 _grad_enabled, _autocasting = torch.is_grad_enabled, torch._C._is_any_autocast_enabled
 _graph_task = torch._C._current_graph_task_id
 _sequence = torch._C._autograd._get_sequence_nr
-DETOUR_S = 1e-6  # as in attach.py
 MISSES = 8  # steps in a row that did not go as usual: then the lane stays shut until the next full step
 INDIFFERENT = frozenset({"zero_grad", "zero_grad_ended", "backward_called", "noted", "clipped", "scheduled"})
 # where in the step it is: nothing noted, inside the forward, after it, after the loss, inside the backward, done
@@ -59,6 +61,10 @@ class Lane:
         self._after: Listeners = ()
         self._after_fresh: Listeners = ()
         self._heard: Listeners = ()
+        self._skipped: Listeners = ()
+        self._glimpse = False  # this step
+        self._loss = 0.0
+        self._unseen = self._unseen_samples = 0
 
     # -- opening and closing
 
@@ -89,6 +95,11 @@ class Lane:
             self._aim(usual)
         if self._model is not None:
             patches.lane = self
+            self._choose()
+
+    def _choose(self) -> None:
+        """Whether the next step is only glimpsed."""
+        self._glimpse = self._recorder.governor.owing and not any(p.eager for p, _ in self._before)
 
     def _aim(self, usual: Any) -> None:
         (sites, (model,)), _ = usual
@@ -98,6 +109,7 @@ class Lane:
         self._after = self._recorder._ordinary["on_forward"][0]
         self._after_fresh = tuple(one for one in self._after if "on_forward" not in one[0].wakes)
         self._heard = self._recorder._ordinary["on_call"][0]
+        self._skipped = self._recorder._lean["on_skipped"]
 
     def _drop(self) -> None:
         self.noted, self._at = False, OUTSIDE
@@ -112,17 +124,18 @@ class Lane:
         """Tell what was noted as if it happened now."""
         at, args, kwargs, output, call = self._at, self._args, self._kwargs, self._output, self._call
         model = self._model() if self._model is not None else None
+        known, self._glimpse = not self._glimpse, False
         self._drop()
         if model is None:
             return
         self._misses += 1
         self._patches.lane = None
         phases = self._phases
-        phases.forward_begins(model, args, kwargs, noted=(self._begun, self._first))
+        phases.forward_begins(model, args, kwargs, (self._begun, self._first), known)
         if at >= FORWARDED:
-            phases.forward_ends(model, args, kwargs, output, noted=(self._ended, self._last))
+            phases.forward_ends(model, args, kwargs, output, (self._ended, self._last), known)
         if at >= LOSS:
-            phases.loss_called(*call, noted=True)
+            phases.loss_called(*call, known=known)
 
     # -- what the taps bring
 
@@ -139,10 +152,17 @@ class Lane:
         if loader is not None and not loader.train:
             return False
         begun = clock()
+        if self._glimpse:
+            self._args, self._kwargs, self._first = args[1:], kwargs, _sequence()
+            self._at, self.noted, self._begun = INSIDE, True, begun
+            return True
         recorder.busy = True
         try:
             scene = recorder.scene
             scene.autocast = None
+            if self._unseen:
+                recorder.hear(self._skipped, "on_skipped", (self._unseen, self._unseen_samples))
+                self._unseen = self._unseen_samples = 0
             for _, method in self._before:
                 method(scene, args[0], args[1:], kwargs)
             self._args, self._kwargs, self._first = args[1:], kwargs, _sequence()
@@ -153,7 +173,7 @@ class Lane:
         finally:
             recorder.busy = False
             self._begun = now = clock()
-            recorder.spent_s += now - begun + DETOUR_S
+            recorder.spent_s += now - begun + recorder.detour_s
         return True
 
     def leave(self, output: Any) -> bool:
@@ -163,6 +183,9 @@ class Lane:
             return False
         self._ended = begun = clock()
         recorder, phases = self._recorder, self._phases
+        if self._glimpse:
+            self._output, self._last, self._at = output, _sequence(), FORWARDED
+            return True
         recorder.busy = True
         try:
             self._output, self._last, self._at = output, _sequence(), FORWARDED
@@ -176,7 +199,7 @@ class Lane:
             self._failed(error)
         finally:
             recorder.busy = False
-            recorder.spent_s += clock() - begun + DETOUR_S
+            recorder.spent_s += clock() - begun + recorder.detour_s
         return True
 
     def failed(self) -> None:
@@ -191,13 +214,16 @@ class Lane:
             return False
         if not self._observer.free():
             return False
+        if self._glimpse:
+            self._call, self._at = call, LOSS
+            return True
         if recorder.listeners("on_loss"):  # a probe wants this one at length: no sign that the loop has changed
             self._misses -= 1
             return False
         self._call, self._at = call, LOSS
         for _, method in self._heard:
             method(recorder.scene, *call)
-        recorder.spent_s += clock() - begun + DETOUR_S
+        recorder.spent_s += clock() - begun + recorder.detour_s
         return True
 
     def backward(self, root: Any) -> bool:
@@ -209,10 +235,12 @@ class Lane:
         source = first_tensor(self._args, self._kwargs)
         alone = bool(self._call) and root is self._call[4]
         value = peek(root)
-        if value is None or not math.isfinite(value) or root.grad_fn is None or not self._observer.free():
+        if value is None or not math.isfinite(value) or root.grad_fn is None or self._recorder.busy:
             return False
         if self._stage.batch_norm and source is not None and source.dim() and source.shape[0] == 1:
             return False
+        if self._glimpse:
+            return self._glimpsed(root, value, alone, source, begun)
         recorder, phases = self._recorder, self._phases
         recorder.busy = True
         try:
@@ -230,24 +258,96 @@ class Lane:
             self._failed(error)
         finally:
             recorder.busy = False
-            recorder.spent_s += clock() - begun + DETOUR_S
+            recorder.spent_s += clock() - begun + recorder.detour_s
         return True
 
     def backward_ended(self) -> bool:
         """It is done; False when it was not taken in short."""
         if self._at != BACKWARD:
             return False
-        begun = clock()
         self._at = DONE
+        if self._glimpse:
+            return True
+        begun = clock()
         self._stage.step.backward_s += begun - self._updates._begun
         self._loop._backward_ended()
-        self._recorder.spent_s += clock() - begun + DETOUR_S
+        self._recorder.spent_s += clock() - begun + self._recorder.detour_s
         return True
 
     def cleared(self) -> None:
         """Gradients are about to be cleared, and no mode is on."""
-        self._stage.step.zero_grads += 1
-        self._recorder.spent_s += DETOUR_S
+        if not self._glimpse:
+            self._stage.step.zero_grads += 1
+        self._recorder.spent_s += self._recorder.detour_s
+
+    # -- steps that are only glimpsed
+
+    def _glimpsed(self, root: Tensor, value: float, alone: bool, source: Tensor | None, begun: float) -> bool:
+        step, updates = self._stage.step, self._updates
+        whole = value if alone else value * divisor(root)
+        if step.scaled or updates._gate.abnormal(whole):
+            return False
+        updates._gate.z(whole)
+        self._phases._evaluations.trained(whole)
+        self._phases._glimpsed(source)
+        if self._phases._loader is None and source is not None and source.dim():
+            self._unseen += 1
+            self._unseen_samples += int(source.shape[0])
+        self._drop()
+        self._loop._backwards += 1
+        step.backwards += 1
+        self._loss, self._at = whole, BACKWARD
+        self._recorder.spent_s += clock() - begun + 10 * self._recorder.detour_s  # the forward, the loss and the clearing are not clocked
+        return True
+
+    def steps(self, optimizer: Any, closure: Any) -> bool:
+        """An optimizer's step begins; whether it is only glimpsed."""
+        return self._glimpse and self._at == DONE and closure is None and self._stage.primary is optimizer
+
+    def stepped(self, optimizer: Any) -> bool:
+        """It is over: record what there is."""
+        if not self._glimpse or self._at != DONE or self._stage.primary is not optimizer:
+            return False
+        begun = clock()
+        recorder = self._recorder
+        recorder.busy = True
+        try:
+            self._close(optimizer, begun)
+        except Exception as error:  # as in Observer.told
+            self._failed(error)
+        finally:
+            recorder.busy = False
+            recorder.spent_s += clock() - begun + 4 * recorder.detour_s
+        return True
+
+    def _close(self, optimizer: Any, now: float) -> None:
+        stage, recorder, phases, row = self._stage, self._recorder, self._phases, self._recorder._row
+        step, last = stage.step, stage.last_end
+        took = now - last if last is not None else 0.0
+        aside = step.eval_s + step.checkpoint_s
+        self._loop._step_ended(optimizer)
+        lr = optimizer.param_groups[0].get("lr")
+        if type(lr) is float and lr == self._updates._last_lr:
+            row["lr"] = lr
+        else:
+            self._updates._lr(optimizer)
+        data_s = step.data_s + phases._fetch_s
+        row["loss/train"], row["epoch"] = self._loss, float(recorder.scene.epoch)
+        row["time/step"], row["time/data"] = max(took - aside, 0.0), data_s
+        self._loop._sum(took - aside, data_s, step)
+        if step.clips:
+            row["loop/clips"] = step.clips
+        phases._fetch_s, step.backwards = 0.0, 0
+        if step.clips or step.scheduler_steps or step.zero_grads or aside or step.data_s:
+            stage.step = Step()
+        stage.last_end = now
+        recorder.close_step({}, took, aside)
+        self._at = OUTSIDE
+        if recorder.scene.full:
+            self._misses, self._glimpse, self._patches.lane = 0, False, None
+            stage.set_view()
+        else:
+            self._choose()
 
     def _failed(self, error: Exception) -> None:
         self.shut()

@@ -48,6 +48,7 @@ class Liveness(Probe):
         self._windows: dict[str, _Window] = {}
         self._bounded: dict[str, _Window] = {}
         self._names: dict[str, tuple[str, ...]] = {}
+        self._told: set[str] = set()  # layers that were reported
 
     def changed(self, scene: Scene) -> None:
         self._windows.clear()
@@ -107,11 +108,15 @@ class Liveness(Probe):
 
     def last(self, scene: Scene) -> Reading | None:
         """What the unfinished windows say, with the number of samples they have."""
+        for name in self._told:  # a short rest says less than the window before it
+            if name in self._windows and self._windows[name].samples < WINDOW_SAMPLES // 2:
+                del self._windows[name]
         return self._report(1, 1)
 
     def _report(self, samples: int, batches: int) -> Reading | None:
         out: dict[str, Any] = {}
         done = {n: w for n, w in self._windows.items() if w.samples >= samples and w.batches >= batches}
+        self._told.update(done)
         if done:
             names = self._own("dead", tuple(done))
             out["dead_fraction/module"] = Row(names, torch.stack([_dead(w) for w in done.values()]))

@@ -128,13 +128,7 @@ class Loop:
 
     def _closes(self, step: Step, row: dict[str, Any]) -> None:
         """The update is complete: look for accumulation; add the scaler's state; sum up the time."""
-        totals = self._totals
-        totals["wall"] += row["time/step"] + step.eval_s + step.checkpoint_s
-        totals["data"] += step.data_s
-        totals["eval"] += step.eval_s
-        totals["checkpoint"] += step.checkpoint_s
-        if self._scene.step >= FIRST:  # the first steps are read in full on purpose
-            totals["traindx"] += row["time/traindx"]
+        self._sum(row["time/step"], step.data_s, step)
         if self._scene.full:
             asleep = set(self._stage.asleep())
             self._asleep = asleep if self._asleep is None else self._asleep & asleep
@@ -150,6 +144,15 @@ class Loop:
         for scaler in self._scalers.values():
             if scaler.get("scale") is not None:
                 self._recorder.take({"amp/scale": scaler["scale"], "amp/skipped": 0.0})
+
+    def _sum(self, train_s: float, data_s: float, step: Step) -> None:
+        totals = self._totals
+        totals["wall"] += train_s + step.eval_s + step.checkpoint_s
+        totals["data"] += data_s
+        totals["eval"] += step.eval_s
+        totals["checkpoint"] += step.checkpoint_s
+        if self._scene.step >= FIRST:  # the first steps are read in full on purpose
+            totals["traindx"] += self._recorder.spent_s
 
     # -- clipping
 
@@ -298,6 +301,16 @@ class Loop:
         self._scene.fact("perf.compiled", True)
         for signal in ("act_rms/module", "dead_fraction/module", "attn_entropy/module", "bn_mean_gap/module"):
             self._scene.blind(signal, "the model is compiled: modules are left alone so that graphs stay as they are")
+
+    def scored(self, distribution: Any) -> None:
+        """log_prob of a distribution of a kind that is sampled from as often."""
+        if torch.is_grad_enabled():
+            self._recorder.tell("on_policy", distribution)
+
+    def diverged(self, one: Any, two: Any) -> None:
+        """kl_divergence was computed."""
+        if torch.is_grad_enabled():
+            self._recorder.tell("on_divergence", one, two)
 
     def nan_replaced(self, tensor: Any) -> None:
         """nan_to_num was called: say so when it hides something in the loss or a gradient (inputs are the user's business)."""

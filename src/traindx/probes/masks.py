@@ -104,13 +104,23 @@ class Masks:
         found: dict[str, Any] = {"model.attention_masks": count}
         if self.keys and pads:
             shut = self.keys[0].cpu().numpy()
-            pad = next((p for p in pads if p.shape == shut.shape and p.any()), None)
-            if pad is not None:
+            fits = (_aligned(shut, p) for p in pads if p.any())
+            both = next((pair for pair in fits if pair is not None), None)
+            if both is not None:
+                shut, pad = both
                 found["model.pad_mask"] = {
                     "valid_masked": float(shut[~pad].mean()) if (~pad).any() else 0.0,
                     "pad_attended": float((~shut)[pad].mean()),
                 }
         return found
+
+
+def _aligned(shut: np.ndarray[Any, Any], pad: np.ndarray[Any, Any]) -> tuple[Any, Any] | None:
+    """Keys and padding of the same positions; a model may put up to four of its own tokens (a class token) in front."""
+    extra = shut.shape[1] - pad.shape[1]
+    if len(shut) != len(pad) or not 0 <= extra <= 4:
+        return None
+    return shut[:, extra:], pad
 
 
 def _is_product(fn: Fn) -> bool:

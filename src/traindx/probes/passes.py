@@ -22,6 +22,8 @@ class Loader:
         self.val = 0  # batches used without one
         self.epochs = 0
         self.batches = 0  # of the iteration under way
+        self.passes = 0  # forwards seen in it
+        self.ahead = False  # it fetches a batch before the last one is used (accelerate), and ends before that
 
     @property
     def phase(self) -> str:
@@ -48,6 +50,7 @@ class Pass:
     source: int = -1  # node of its input, where another pass made it
     batch: int = 0  # serial of the batch it used; 0 when none came from a loader
     fed: weakref.ref[Tensor] | None = None  # its first input
+    passed_over: int = 0  # backwards that did not go through it
 
 
 @dataclass(slots=True)

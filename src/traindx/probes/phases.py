@@ -20,6 +20,7 @@ from traindx.probes.stage import SEARCH_STEPS, Stage
 clock = time.perf_counter
 _sequence = torch._C._autograd._get_sequence_nr
 Args = tuple[Any, ...]
+PATIENCE = 2  # backwards after which a pass that none of them went through is given up
 WAITING = 256  # loss calls that may wait for a backward: an evaluation that builds graphs must not pile up
 
 
@@ -38,6 +39,7 @@ class Phases:
         self._latest: Pass | None = None
         self._open: tuple[nn.Module, float, int, bool, bool] | None = None  # the outermost forward under way
         self._serial = self._batch = self._calls = 0
+        self._leaving = False  # the loader has ended, but its last batch is still to be used
         self._trained = -1  # the batch that was trained on last
         self._fed: weakref.ref[Tensor] | None = None  # what the latest pass that was trained on was given
         self._sites: set[str] = set()  # lines whose losses were trained on
@@ -56,7 +58,8 @@ class Phases:
         if old is not None and old is not note and old.batches and (thing := old.ref()) is not None:
             self._recorder.tell("on_loader_end", thing, False)
         note.epochs += 1
-        note.batches = 0
+        note.batches = note.passes = 0
+        note.ahead = self._leaving = False
         self._loader, self._scene.loader = note, loader
         if note.phase == TRAIN:
             self._scene.epoch = note.epochs - 1
@@ -65,8 +68,10 @@ class Phases:
 
     def on_loader_end(self, loader: Any, complete: bool) -> None:
         """An iteration is over."""
-        self._note(loader).batches = 0
-        self._loader = None
+        note = self._note(loader)
+        note.batches = 0
+        self._leaving = note.ahead and self._loader is note
+        self._loader = note if self._leaving else None
         self._recorder.tell("on_loader_end", loader, complete)
 
     def on_batch(self, loader: Any, batch: Any, begun: float, ended: float) -> None:
@@ -75,6 +80,7 @@ class Phases:
         self._loader, self._scene.loader = note, loader
         note.batches += 1
         self._batch += 1
+        self._leaving = False
         self._fetch_s += ended - begun
         self._evaluations.fetched_at = begun
         if self._stage.last_end is None:
@@ -90,9 +96,14 @@ class Phases:
     # -- forward
 
     def forward_begins(
-        self, module: nn.Module, args: Args, kwargs: dict[str, Any], noted: tuple[float, int] | None = None
+        self,
+        module: nn.Module,
+        args: Args,
+        kwargs: dict[str, Any],
+        noted: tuple[float, int] | None = None,
+        known: bool = False,
     ) -> None:
-        """An outermost module is called; `noted`: it was, then and at that autograd number, and the probes know it."""
+        """An outermost module is called; `noted`: it was, then and at that autograd number; `known`: the probes know."""
         now, first = noted or (clock(), 0)
         grad = torch.is_grad_enabled()
         self._serial += 1
@@ -102,8 +113,9 @@ class Phases:
             self._loop._forward_begins()
         if self._stage.last_end is None:
             self._stage.last_end = now
-        if noted is None:
+        if not known:
             self._recorder.tell("before_forward", module, args, kwargs)
+        if noted is None:
             first = _sequence()
         self._open = (module, now, first, grad or noted is not None, module.training)
 
@@ -113,7 +125,13 @@ class Phases:
         self._stage.patches.deep = False
 
     def forward_ends(
-        self, module: nn.Module, args: Args, kwargs: dict[str, Any], output: Any, noted: tuple[float, int] | None = None
+        self,
+        module: nn.Module,
+        args: Args,
+        kwargs: dict[str, Any],
+        output: Any,
+        noted: tuple[float, int] | None = None,
+        known: bool = False,
     ) -> None:
         """It returned."""
         ended, last = noted or (clock(), _sequence())
@@ -132,6 +150,11 @@ class Phases:
         node = node_of(source)
         this = Pass(self._serial, id(module), phase, grad, training, samples, loader, first, last, begun, ended, node)
         this.batch = self._batch if loader is not None else 0
+        if loader is not None:
+            loader.passes += 1
+            loader.ahead = loader.ahead or (loader.passes == 1 and loader.batches == 2)
+            if self._leaving:
+                self._loader, self._leaving = None, False
         this.fed = weakref.ref(source) if source is not None else None
         self._latest = this
         self._stage.saw(module)
@@ -149,7 +172,7 @@ class Phases:
             for waiting, with_graph, guess in inside:
                 waiting.of = this
                 self._wait(waiting, with_graph, guess)
-        if noted is not None:
+        if known:
             return
         listeners = self._recorder.listeners("on_forward", phase == TRAIN and (loader is None or loader.train > 0))
         if listeners:
@@ -178,8 +201,10 @@ class Phases:
             names = module_names(self._stage.models or [m for m in (self._open or (None,))[:1] if m is not None])
             self._names = (self._scene.version, names)
         name = names.get(id(module))
-        if isinstance(output, Tensor) and id(output) not in self._makers:
-            self._makers[id(output)] = (weakref.ref(output), name or "")
+        if isinstance(output, Tensor):
+            known = self._makers.get(id(output))
+            if known is None or known[0]() is not output:  # the id of a tensor that is gone may be given again
+                self._makers[id(output)] = (weakref.ref(output), name or "")
         if name is not None:
             self._recorder.tell("on_module", name, module, args, output)
 
@@ -196,10 +221,10 @@ class Phases:
     # -- losses
 
     def loss_called(
-        self, name: str, module: Any, args: Args, kwargs: dict[str, Any], output: Any, site: str, noted: bool = False
+        self, name: str, module: Any, args: Args, kwargs: dict[str, Any], output: Any, site: str, known: bool = False
     ) -> None:
-        """A loss function returned; `noted`: the witnesses know."""
-        if not noted:
+        """A loss function returned; `known`: the witnesses know."""
+        if not known:
             self._recorder.tell("on_call", name, module, args, kwargs, output, site)
         grad = isinstance(output, Tensor) and output.requires_grad
         phase, of = self._loss_phase(grad)
@@ -284,9 +309,14 @@ class Phases:
             self._settle(w, TRAIN if mine else VAL if w.of not in trained and self._validates(w) else OTHER)
         if len(trained) < len(passes):
             for p in passes:
-                if p.grad and p not in trained and p.loader is not None and not p.loader.train:
+                if not p.grad or p in trained:
+                    continue
+                p.passed_over += 1
+                if p.loader is not None and not p.loader.train:
                     p.phase = VAL
                     self._evaluations.forward(p)
+                elif p.passed_over < PATIENCE:  # fakes that the discriminator saw detached are trained through next
+                    self._passes.append(p)
         return nearest
 
     def _walk(self, root: Tensor, waiting: list[Pending], passes: list[Pass]) -> tuple[list[bool], list[Pass]]:
@@ -308,6 +338,15 @@ class Phases:
         self._fetch_s = 0.0
         self._scene.phase = TRAIN
         self._train_pass(p)
+
+    def _glimpsed(self, source: Tensor | None) -> None:
+        """A training pass of which next to nothing is kept (`lane.py`)."""
+        self._serial += 1
+        self._latest, self._scene.phase = None, TRAIN
+        self._fed = weakref.ref(source) if source is not None else None
+        if self._loader is not None:
+            self._trained = self._batch
+            self._loader.train += 1
 
     def _train_pass(self, p: Pass) -> None:
         p.phase = TRAIN

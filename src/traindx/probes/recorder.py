@@ -29,7 +29,7 @@ _grad_enabled, _set_grad_enabled = torch.is_grad_enabled, torch._C._set_grad_ena
 _autocasting = torch._C._is_any_autocast_enabled
 FAMILIES = (
     "gradients", "weights", "activations", "liveness", "optimizers", "memory", "replicas",
-    "contract", "data", "evaluation", "outline", "checkpoint",
+    "contract", "data", "evaluation", "outline", "checkpoint", "special",
 )  # fmt: skip
 
 
@@ -58,6 +58,7 @@ class Recorder:
         self.off = False
         self.busy = False
         self.spent_s = 0.0  # since the last step was booked
+        self.detour_s = 0.0  # to be added for each patched call: what its own clock cannot see (`attach.py`)
         self.on_step: list[Callable[[int, Mapping[str, Any]], None]] = []  # called with each update's plain numbers
         self.sources: list[Callable[[], Mapping[str, Any]]] = []  # facts of the story
         self.on_nonfinite: list[Callable[[Scene, str], None]] = []  # forensics: called once, at the first bad loss or gradient

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as loaders
 
 from traindx.probes.story import clock
+from traindx.probes.tracebacks import undetoured
 
 if TYPE_CHECKING:
     from traindx.probes.attach import Patches
@@ -143,7 +144,7 @@ def _losses(patches: Patches, state: _State) -> None:
                 except BaseException as error:
                     state.losses -= 1
                     patches.report("loss_failed", name, state.loss_module, args, kwargs, site(), error)
-                    error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+                    error.__traceback__ = undetoured(error.__traceback__ and error.__traceback__.tb_next)
                     raise
                 state.losses -= 1
                 state.loss_calls += 1
@@ -336,10 +337,14 @@ def _loaders(patches: Patches) -> None:
 def _optimizers(patches: Patches) -> None:
     def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
-        patches.report("step_begins", optimizer, closure is not None)
+        lane = patches.lane
+        if lane is None or not lane.steps(optimizer, closure):
+            patches.report("step_begins", optimizer, closure is not None)
 
     def after(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        patches.report("step_ends", optimizer)
+        lane = patches.lane
+        if lane is None or not lane.stepped(optimizer):
+            patches.report("step_ends", optimizer)
 
     patches.on_undo(register_optimizer_step_pre_hook(before).remove)
     patches.on_undo(register_optimizer_step_post_hook(after).remove)

@@ -9,11 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributions, nn
 from torch.nn import utils
 from torch.nn.utils import clip_grad
 from torch.optim import Optimizer, lr_scheduler
 
+from traindx.probes.stand_in import calls_as
 from traindx.probes.story import clock
 from traindx.probes.taps import around
 
@@ -38,6 +39,7 @@ def install(patches: Patches) -> None:
     _compilers(patches)
     _scalars(patches)
     _hiding(patches)
+    _distributions(patches)
 
 
 def _argument(args: Args, kwargs: Kwargs, position: int, name: str, default: Any = None) -> Any:
@@ -234,9 +236,10 @@ def _scalars(patches: Patches) -> None:
     def make(original: Function) -> Function:
         def read(self: Tensor) -> Any:
             try:
-                value = original(self)
+                value = calls_as(sys._getframe(1))(original, (self,), {})
             except BaseException as error:
-                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+                own = error.__traceback__ and error.__traceback__.tb_next
+                error.__traceback__ = own and own.tb_next
                 raise
             if patches.scalars and isinstance(value, float):
                 patches.report("scalar_read", self, value, site())
@@ -255,3 +258,28 @@ def _hiding(patches: Patches) -> None:
     for owner in (torch, Tensor):
         for name in ("nan_to_num", "nan_to_num_"):
             patches.replace(owner, name, partial(around, before=hidden), traced=True)
+
+
+def _distributions(patches: Patches) -> None:
+    """Policies and latent codes, on full steps. A likelihood of data is scored, too, but hardly ever sampled from."""
+    drawn, scored = [0], [0]
+
+    def samples(args: Args, kwargs: Kwargs) -> None:
+        drawn[0] += 1
+
+    def scores(args: Args, kwargs: Kwargs) -> None:
+        scored[0] += 1
+        if patches.modules is not None and patches.modules.wide and 2 * drawn[0] >= scored[0]:
+            patches.report("scored", args[0])
+
+    def diverges(args: Args, kwargs: Kwargs) -> None:
+        if patches.modules is not None and patches.modules.wide:
+            patches.report("diverged", _argument(args, kwargs, 0, "p"), _argument(args, kwargs, 1, "q"))
+
+    for kind in (distributions.Categorical, distributions.Bernoulli, distributions.Normal, distributions.MultivariateNormal):
+        if "sample" in vars(kind):
+            patches.replace(kind, "sample", partial(around, before=samples), traced=True)
+        patches.replace(kind, "log_prob", partial(around, before=scores), traced=True)
+    patches.replace(distributions.Distribution, "sample", partial(around, before=samples), traced=True)
+    for owner in (distributions, distributions.kl):
+        patches.replace(owner, "kl_divergence", partial(around, before=diverges), traced=True)

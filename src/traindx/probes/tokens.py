@@ -78,8 +78,8 @@ def _double_bos(batches: Sequence[TokenBatch], bos: int | None) -> bool | None:
 def pad_id(batches: Sequence[TokenBatch]) -> tuple[int | None, bool]:
     """(padding id, whether it is certain): from the attention mask, else from the constant tails of the sequences.
 
-    A tail counts when sequences end in runs of one and the same id, of different lengths, and at least a quarter of them
-    in a run of three or more.
+    A tail counts when sequences end in runs of one and the same id, of different lengths, at least a quarter of them in a
+    run of three or more, and when that id hardly occurs anywhere else.
     """
     masked = [b.tokens[b.mask == 0] for b in batches if b.mask is not None]
     under = np.concatenate(masked) if masked else np.empty(0, np.int64)
@@ -95,7 +95,9 @@ def pad_id(batches: Sequence[TokenBatch]) -> tuple[int | None, bool]:
         return None, False
     best = int(ids[counts.argmax()])
     lengths = runs[ends == best]
-    return (best, True) if len(np.unique(lengths)) > 2 else (None, False)
+    every = sum(int((b.tokens == best).sum()) for b in batches)
+    inside = every - int(lengths.sum())  # padding never stands inside a sequence; a blank of a text does
+    return (best, True) if len(np.unique(lengths)) > 2 and inside <= 0.02 * every else (None, False)
 
 
 def tails(tokens: Ids) -> Ids:

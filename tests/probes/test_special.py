@@ -1,0 +1,149 @@
+"""Two players, a policy, a latent code: what is read of them, and that nothing is read where there are none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import distributions, nn
+from torch.distributions import Bernoulli, Categorical, Independent, Normal
+from torch.nn import functional as F
+
+from probes.watched import watched
+from traindx.probes.special import Latents, Players, Policy
+
+
+def bce(out, goal):
+    return F.binary_cross_entropy_with_logits(out, goal)
+
+
+def update(optimizer, loss) -> None:
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+def gan(joint: bool = False, steps: int = 8):
+    maker, judge = nn.Linear(3, 2), nn.Linear(2, 1)
+    a, b = torch.optim.SGD(judge.parameters(), 0.5), torch.optim.SGD(maker.parameters(), 0.01)
+    for _ in range(steps):
+        real, fake = torch.randn(16, 2) + 5, maker(torch.randn(16, 3))
+        if joint:
+            both = torch.cat([judge(real), judge(fake.detach())])
+            update(a, bce(both, torch.cat([torch.ones(16, 1), torch.zeros(16, 1)])))
+        else:
+            update(a, bce(judge(real), torch.full((16, 1), 0.9)) + bce(judge(fake.detach()), torch.zeros(16, 1)))
+        update(b, bce(judge(fake), torch.ones(16, 1)))
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_discriminator_that_wins_is_seen_to_win(joint):
+    run = watched(lambda: gan(joint), Players())
+    assert run["gan/d_accuracy"].last > 0.95
+    assert run["gan/d_real"].last > 0.6 > 0.4 > run["gan/d_fake"].last
+    assert run["gan/g_grad_norm"].last > 0
+
+
+def test_two_optimizers_after_one_backward_are_no_players():
+    def loop():
+        body, head = nn.Linear(3, 2), nn.Linear(2, 1)
+        a, b = torch.optim.SGD(body.parameters(), 0.1), torch.optim.SGD(head.parameters(), 0.1)
+        for _ in range(8):
+            x = torch.randn(16, 3)
+            a.zero_grad()
+            b.zero_grad()
+            bce(head(body(x)), (x[:, :1] > 0).float()).backward()
+            a.step()
+            b.step()
+
+    assert not [s for s in watched(loop, Players()).signals if s.startswith("gan/d")]
+
+
+def test_two_tasks_that_take_turns_are_no_players():
+    def loop():
+        one, two = nn.Linear(3, 1), nn.Linear(3, 1)
+        a, b = torch.optim.SGD(one.parameters(), 0.1), torch.optim.SGD(two.parameters(), 0.1)
+        for _ in range(8):
+            x = torch.randn(16, 3)
+            update(a, bce(one(x), (x[:, :1] > 0).float()))
+            update(b, bce(two(x), (x[:, 1:2] > 0).float()))
+
+    assert not [s for s in watched(loop, Players()).signals if s.startswith("gan/")]
+
+
+def test_the_entropy_of_a_policy():
+    def loop():
+        policy = nn.Linear(3, 4)
+        optimizer = torch.optim.SGD(policy.parameters(), 0.0)
+        nn.init.zeros_(policy.weight)
+        nn.init.zeros_(policy.bias)
+        for _ in range(5):
+            choice = Categorical(logits=policy(torch.randn(8, 3)))
+            action = choice.sample()
+            update(optimizer, -(choice.log_prob(action) * torch.randn(8)).mean())
+
+    run = watched(loop, Policy())
+    assert run["rl/entropy"].values == pytest.approx([1.3862944] * 5)
+
+
+def test_a_likelihood_of_data_is_no_policy():
+    def loop():
+        model = nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for i in range(6):
+            x = torch.randn(8, 3)
+            if i % 2:
+                update(optimizer, -Normal(model(x), 1.0).log_prob(x[:, :1]).mean())
+            else:
+                update(optimizer, -Bernoulli(logits=model(x)).log_prob((x[:, :1] > 0).float()).mean())
+
+    assert "rl/entropy" not in watched(loop, Policy()).signals
+
+
+def closed_form(mu, logvar):
+    return -0.5 * (1 + logvar - mu**2 - logvar.exp()).sum(1).mean()
+
+
+def closed_form_in_another_order(mu, logvar):
+    return 0.5 * torch.sum(torch.exp(logvar) + mu * mu - 1.0 - logvar, 1).mean()
+
+
+def by_torch(mu, logvar):
+    return (
+        distributions.kl_divergence(Normal(mu, (0.5 * logvar).exp()), Normal(torch.zeros_like(mu), torch.ones_like(mu)))
+        .sum(1)
+        .mean()
+    )
+
+
+def independent(mu, logvar):
+    prior = Independent(Normal(torch.zeros_like(mu), torch.ones_like(mu)), 1)
+    return distributions.kl_divergence(Independent(Normal(mu, (0.5 * logvar).exp()), 1), prior).mean()
+
+
+@pytest.mark.parametrize("divergence", [closed_form, closed_form_in_another_order, by_torch, independent])
+def test_active_dimensions_of_a_latent_code(divergence):
+    def loop():
+        encoder, decoder = nn.Linear(5, 8), nn.Linear(4, 5)
+        with torch.no_grad():
+            encoder.weight.zero_()
+            encoder.bias.zero_()
+            encoder.bias[0] = 3.0  # one dimension of four says something
+        optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], 0.0)
+        for _ in range(4):
+            x = torch.randn(16, 5)
+            mu, logvar = encoder(x).chunk(2, 1)
+            z = mu + torch.randn_like(mu) * (0.5 * logvar).exp()
+            update(optimizer, F.mse_loss(decoder(z), x) + divergence(mu, logvar))
+
+    assert watched(loop, Latents())["vae/kl_active"].values == pytest.approx([0.25] * 4)
+
+
+def test_exponentials_and_squares_elsewhere_are_no_latent_code():
+    def loop():
+        model = nn.Linear(5, 4)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for _ in range(4):
+            out = model(torch.randn(16, 5))
+            update(optimizer, (out**2 + torch.exp(0.1 * out) - out).mean())
+
+    assert "vae/kl_active" not in watched(loop, Latents()).signals
