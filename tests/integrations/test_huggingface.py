@@ -41,7 +41,7 @@ def train(folder: Path, *callbacks: Any, poison: bool = False, accumulate: int =
         save_strategy="no", eval_strategy="epoch", use_cpu=True, disable_tqdm=True, gradient_accumulation_steps=accumulate,
         train_sampling_strategy="sequential", seed=0,
     )  # fmt: skip
-    trainer = Trainer(Line(), arguments, train_dataset=rows, eval_dataset=rows, callbacks=list(callbacks))
+    trainer = Trainer(Line(), arguments, train_dataset=rows, eval_dataset=list(rows), callbacks=list(callbacks))
     trainer.train()
     return trainer
 

@@ -169,3 +169,47 @@ def test_scripting_finds_the_names_of_its_caller_while_watched(tmp_path: Path) -
     with traindx.watch(nn.Linear(1, 1), dir=tmp_path), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert torch.jit.script(Holder)().value == 3
+
+
+def one_ahead(loader: Any) -> Any:
+    """As accelerate does it: a batch is fetched before the one at hand is used."""
+    batches = iter(loader)
+    held = next(batches)
+    for following in batches:
+        yield held
+        held = following
+    yield held
+
+
+def test_the_last_batch_of_a_loader_that_fetches_ahead_belongs_to_its_evaluation(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(80, 3)
+    y = x.sum(1, keepdim=True)
+    train_data, val_data = (torch.utils.data.TensorDataset(x[part], y[part]) for part in (slice(0, 40), slice(40, 80)))
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with traindx.watch(model, optimizer, dir=tmp_path) as dx:
+        for _ in range(2):
+            for a, b in one_ahead(torch.utils.data.DataLoader(train_data, 8)):
+                optimizer.zero_grad()
+                nn.functional.mse_loss(model(a), b).backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                losses = [
+                    float(nn.functional.mse_loss(model(a), b)) for a, b in one_ahead(torch.utils.data.DataLoader(val_data, 20))
+                ]
+            model.train()
+    val = dx.run().series("loss/val")
+    assert len(val) == 2 and val.values[-1] == pytest.approx(sum(losses) / 2, rel=1e-5)
+
+
+def test_a_fit_that_nobody_coded_says_its_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    fit = Fit(announce=True, dir=tmp_path / "record")
+    fit.begin(model, optimizer)
+    train(optimizer, model)
+    fit.close()
+    said = capsys.readouterr().err
+    assert f"traindx: {fit.diagnosis.verdict}: " in said and str(tmp_path / "record") in said

@@ -15,4 +15,4 @@ def lightning_callbacks() -> list[Any]:
     from traindx.integrations.fit import hosted
     from traindx.integrations.lightning import Traindx
 
-    return [Traindx()] if os.environ.get("TRAINDX") == "1" or hosted() else []
+    return [Traindx(announce=True)] if os.environ.get("TRAINDX") == "1" or hosted() else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,10 +16,11 @@ from traindx.run import Run
 
 
 class Fit:
-    """A watch that lives as long as a fit; takes the options of `traindx.watch`, and `mirror=` (see `mirror.py`)."""
+    """A watch that lives as long as a fit; takes the options of `traindx.watch`, `mirror=` and `announce=`."""
 
-    def __init__(self, *, mirror: Any = None, **options: Any) -> None:
+    def __init__(self, *, mirror: Any = None, announce: bool = False, **options: Any) -> None:
         self.options, self.mirror = options, mirror
+        self.announce = announce  # say the verdict on stderr when the fit is over: for programs without a line of ours
         self.dx: Any = None  # the Watch of the last fit
 
     def begin(self, *models_and_optimizers: Any) -> None:
@@ -35,7 +37,18 @@ class Fit:
     def close(self, error: BaseException | None = None) -> None:
         """Stop observing and complete the record; closing twice does nothing."""
         if self.dx is not None:
+            ending = self.announce and self.dx.open
             self.dx.__exit__(type(error), error, None)
+            if ending and hasattr(self.dx, "dir"):
+                self._say()
+
+    def _say(self) -> None:
+        try:
+            found = self.diagnosis
+            line = f"traindx: {found.verdict}: {found.summary}\ntraindx: the record is in {self.dx.dir}; `traindx diagnose` it"
+        except Exception as why:  # the fit is over and well: our page must not be what breaks it
+            line = f"traindx: no diagnosis could be made: {type(why).__name__}: {why}"
+        print(line, file=sys.stderr)  # noqa: T201
 
     def tell(self, phase: str, metrics: Mapping[str, Any]) -> None:
         """Record what the framework logged in this phase (train, val); what is no number is left out."""

@@ -135,7 +135,8 @@ class Mirror:
         self._to, self._every, self._seen = to, max(every, 1), -1
         self.troubles: list[str] = []
         self._line: queue.Queue[Callable[[Target], Any] | None] = queue.Queue(WAITING)
-        self._dx, self._recorder, self._last = dx, getattr(dx, "_recorder", None), 0
+        self._recorder: Any = getattr(dx, "_recorder", None)
+        self._last = 0
         if self._recorder is None:
             return  # traindx is switched off: nothing to show
         self._thread = threading.Thread(target=self._send, daemon=True, name="traindx-mirror")

@@ -21,7 +21,8 @@ class Traindx(_Callback, Fit):
     """
 
     def __init__(self, options: dict[str, Any] | None = None) -> None:
-        self.options, self.dx, self.mirror = options, None, None
+        self.options: Any = options
+        self.dx, self.mirror, self.announce = None, None, False
 
     def _get_param_names(self) -> list[str]:
         return ["options"]  # what a clone is made of; the rest belongs to the fit
