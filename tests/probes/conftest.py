@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from traindx.probes.attach import PATCHES, UNSEEN, attach, detach
+from traindx.probes.attach import PATCHES, attach, detach
 from traindx.probes.recorder import Recorder
+from traindx.probes.stand_in import UNSEEN
 from traindx.run import Run
 
 torch.set_num_threads(1)

@@ -24,6 +24,7 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from traindx.forensics.places import user_line
 from traindx.forensics.tensors import tensors_in
 from traindx.probe import VAL, Forward, Probe, Reading, Scene
+from traindx.probes.stand_in import calls_as
 from traindx.probes.taps import LOSSES
 
 MOST_FORWARDS, MOST_CALLS = 256, 2000
@@ -85,16 +86,17 @@ class Tape(TorchFunctionMode):
         self.spend = spend
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        caller = sys._getframe(1)
         try:
-            out = func(*args, **(kwargs or {}))
+            out = calls_as(caller)(func, args, kwargs or {})
         except BaseException as error:
-            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # the user's traceback is the user's
+            own = error.__traceback__ and error.__traceback__.tb_next
+            error.__traceback__ = own and own.tb_next  # the user's traceback is the user's
             raise
         moment = self.moment
         writes = out is None and getattr(func, "__name__", "") == "__setitem__"
         if moment is None or not (writes or isinstance(out, Tensor | tuple | list)) or self.busy():
             return out
-        caller = sys._getframe(1)
         if _BESIDE in caller.f_code.co_filename or getattr(func, "__self__", None) is Tensor.grad:
             return out  # clearing gradients is no part of the loss, and old gradients must go when they are cleared
         begun = clock()
@@ -180,7 +182,8 @@ class Witness(Probe):
         if not isinstance(last, Called) or last.model is not forward.model or last.output is not None:
             return None
         if scene.full and last.random is not None and not self._draws.get(id(forward.model)):
-            self._draws[id(forward.model)] = _bytes(last.random) != _bytes(_random_state())
+            self._draws[id(forward.model)] = drew = _bytes(last.random) != _bytes(_random_state())
+            self.eager = self.eager or drew
         if not forward.grad or forward.phase == VAL:
             happened.pop()  # a validation, or a target nobody goes back through: a number like any other
             if any(isinstance(thing, Called) for thing in happened):
