@@ -32,7 +32,7 @@ def _record(path: Path, losses: np.ndarray) -> None:
 
 def look(folder: Path, *, every: float = 0.5, once: bool = True) -> int:
     assert top.command.callback is not None
-    code: int = top.command.callback(folder, every=every, most=20, once=once, no_color=True, debug=False)
+    code: int = top.command.callback(folder, every=every, most=20, once=once, plain=False, no_color=True, debug=False)
     return code
 
 
@@ -68,6 +68,62 @@ def test_ctrl_c_leaves_the_live_view_with_exit_0(folder: Path, monkeypatch: pyte
     monkeypatch.setattr(top.time, "sleep", sleep)
     assert look(folder, once=False) == 0
     assert looks == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_gets_two_lines_a_run_and_nothing_is_cut_off_that_matters(folder: Path, width: int) -> None:
+    screen = Console(file=io.StringIO(), width=width, no_color=True)
+    screen.print(top.frame(Library(folder), width=width))
+    assert isinstance(screen.file, io.StringIO)
+    shown = screen.file.getvalue()
+    assert all(len(line) <= width for line in shown.splitlines())
+    for word in ("monday", "tuesday", "LOSS001", "599", "499"):
+        assert word in shown
+
+
+def test_a_pipe_gets_frames_without_escapes(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sleep(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(top.time, "sleep", sleep)
+    assert look(folder, once=False) == 0
+    assert "tuesday" in (shown := capsys.readouterr().out) and "\x1b" not in shown
+
+
+def test_the_textual_view_lists_the_worst_first_and_shows_its_findings(folder: Path) -> None:
+    import asyncio
+
+    from textual.widgets import DataTable, Static
+
+    from traindx.cli.top_app import Top
+
+    async def play() -> None:
+        app = Top(Library(folder), every=60)
+        async with app.run_test(size=(120, 40)) as pilot:
+            for _ in range(200):
+                await pilot.pause(0.05)
+                if app.query_one(DataTable).row_count == 2:
+                    break
+            assert [e.name for e in app.shown] == ["tuesday", "monday"]
+            await pilot.pause()
+            screen = Console(file=io.StringIO(), width=110)
+            screen.print(app.query_one("#page", Static).content)
+            assert "LOSS001" in screen.file.getvalue()  # type: ignore[attr-defined]
+            await pilot.press("j")
+            assert app.query_one(DataTable).cursor_row == 1
+            await pilot.press("slash")
+            await pilot.press(*"mon")
+            for _ in range(100):
+                await pilot.pause(0.05)
+                if app.query_one(DataTable).row_count == 1:
+                    break
+            assert [e.name for e in app.shown] == ["monday"]
+            await pilot.press("escape")
+            await pilot.press("q")
+
+    asyncio.run(play())
 
 
 def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -201,6 +202,10 @@ class Run:
     def __repr__(self) -> str:
         span = f", steps {self.steps[0]}–{self.steps[1]}" if self.steps else ""
         return f"<Run {self.source or self.kind}: {len(self.signals)} signals{span}>"
+
+    def _repr_html_(self) -> str:
+        # Loaded by name: reports stand far above the run, and only a notebook asks.
+        return str(importlib.import_module("traindx.report.notebook").run_fragment(self))
 
     def series(self, name: str) -> Series:
         """The series of that name, empty when it was not recorded."""

@@ -118,11 +118,15 @@ def test_a_run_page_grows_while_the_run_does(chromium: Any, tmp_path: Path) -> N
     with served(tmp_path) as address, visit(chromium, address) as book:
         open_run(book, "live")
         book.page.locator("#live", has_text="step 199").wait_for()
-        before = int(book.page.locator(".plot[data-drawn]").first.get_attribute("data-drawn"))
+        plot = book.page.locator(".plot[data-drawn]").first
+        before = int(plot.get_attribute("data-drawn"))
         grow(writer, 200, np.geomspace(0.4, 80, 200))
         book.page.locator("#live", has_text="step 399").wait_for(timeout=10_000)
         book.page.locator(".finding", has_text="LOSS001").wait_for(timeout=20_000)
-        book.page.wait_for_function(f"Number(document.querySelector('.plot[data-drawn]').dataset.drawn) > {before}")
+        until = time.monotonic() + 10
+        while int(plot.get_attribute("data-drawn")) <= before and time.monotonic() < until:
+            book.page.wait_for_timeout(50)
+        assert int(plot.get_attribute("data-drawn")) > before
         book.clean()
         writer.close()
 

@@ -108,6 +108,7 @@ def _socket(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen(128)  # whoever opens the printed address at once waits a moment instead of being refused
     except OSError as why:
         sock.close()
         if why.errno == errno.EADDRINUSE:

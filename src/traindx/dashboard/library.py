@@ -85,10 +85,16 @@ class Library:
         kept = self._kept(run_id)
         return kept.run if kept else None
 
-    def version(self, run_id: str) -> int | None:
-        """A number that rises whenever the run has grown."""
+    def newest(self, run_id: str) -> tuple[Run | None, int]:
+        """The run with a number that rises whenever it has grown."""
         kept = self._kept(run_id)
-        return kept.version if kept else None
+        return (kept.run, kept.version) if kept else (None, 0)
+
+    def at_hand(self, run_id: str) -> tuple[Run, int] | None:
+        """The same without looking at the disk; None when the last look was too long ago."""
+        kept = self._cache.get(run_id)
+        fresh = kept is not None and time.monotonic() - kept.seen <= FRESH_S
+        return (kept.run, kept.version) if kept is not None and fresh else None
 
     def diagnosis(self, run_id: str) -> Diagnosis | None:
         """The diagnosis of the run as it stands now, made on the spot."""

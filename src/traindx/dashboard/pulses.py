@@ -63,7 +63,7 @@ class Pulses:
 
     def _line(self, run_id: str) -> str:
         library = self._library
-        run, version, entry = library.run(run_id), library.version(run_id), library.entry(run_id)
+        (run, version), entry = library.newest(run_id), library.entry(run_id)
         if run is None or entry is None:
             return 'data: {"gone": true}\n\n'
         library.entries()  # the state of the process is part of the list

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gzip
 import json
@@ -183,7 +184,8 @@ def _about(run: Run) -> dict[str, str]:
 async def _signals(request: Request) -> Response:
     """Signals between two steps, thinned so that a one-step spike stays visible; one answer serves everybody who asks the same."""
     library, run_id, query = _library(request), request.path_params["id"], request.query_params
-    run = await run_in_threadpool(library.run, run_id)
+    near = library.at_hand(run_id)
+    run, version = near if near is not None else await run_in_threadpool(library.newest, run_id)
     names = query.getlist("name")[:MOST_SIGNALS]
     if run is None or not names or any(n not in run.signals for n in names):
         return _missing("such signal")
@@ -192,15 +194,14 @@ async def _signals(request: Request) -> Response:
         points = min(MOST_POINTS, max(10, int(query.get("points", "2000"))))
     except ValueError:
         return _json({"error": "lo, hi and points are numbers"}, 400)
-    key = (run_id, library.version(run_id), str(request.url.query))
-    answers: OrderedDict[Any, bytes] = request.app.state.answers
-    body = answers.get(key)
-    if body is None:
-        body = await run_in_threadpool(lambda: json.dumps({"signals": [_cut(run, n, lo, hi, points) for n in names]}).encode())
-        answers[key] = body
+    key = (run_id, version, str(request.url.query))
+    answers: OrderedDict[Any, asyncio.Future[bytes]] = request.app.state.answers
+    if key not in answers:  # the first who asks has it made; the others wait for the same
+        work = run_in_threadpool(lambda: json.dumps({"signals": [_cut(run, n, lo, hi, points) for n in names]}).encode())
+        answers[key] = asyncio.ensure_future(work)
         while len(answers) > KEPT_ANSWERS:
             answers.popitem(last=False)
-    return Response(body, media_type="application/json")
+    return Response(await asyncio.shield(answers[key]), media_type="application/json")
 
 
 def _cut(run: Run, name: str, lo: float, hi: float, points: int) -> dict[str, Any]:

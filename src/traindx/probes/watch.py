@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import math
 import os
 import sys
@@ -78,6 +79,7 @@ class Watch:
         self._observer: Observer | None = None
         self._recorder: Recorder | None = None
         self._last: Run | None = None
+        self._cells: list[Any] = []
         self.open = not settings_.Settings().disabled
         if not self.open:
             return
@@ -115,6 +117,8 @@ class Watch:
         if not self.open or self._observer is None or self._recorder is None:
             return
         self.open = False
+        for cell in self._cells:
+            cell.stop()
         _open.remove(self)
         detach(self._observer)
         self._recorder.close(how)
@@ -166,6 +170,12 @@ class Watch:
     def diagnosis(self) -> diagnosis_.Diagnosis:
         """What ails the run so far."""
         return diagnosis_.diagnose(self.run())
+
+    def live(self, every: float = 5.0) -> Any:
+        """In a notebook: a cell that shows the diagnosis and renews itself every so many seconds, until the watch closes."""
+        cell = importlib.import_module("traindx.report.notebook").Live(lambda: self.diagnosis, every).start()
+        self._cells.append(cell)
+        return cell
 
     @property
     def should_stop(self) -> bool:

@@ -93,6 +93,8 @@ class Live:
     def _turn(self, html: Callable[[str], Any]) -> None:
         while not self._ended.wait(self._every):
             self._handle.update(html(self._page()))
+        if _cells.get(self._name) is self:  # the last word, unless another cell has taken the place
+            self._handle.update(html(self._page()))
 
     def _page(self) -> str:
         try:
