@@ -1,12 +1,14 @@
 """What observing costs: step time with and without, interleaved on one model, beside what traindx accounts for itself.
 
-    python bench/overhead.py [--rounds 6] [--models mlp,cnn,gpt,many] [--instruments default,full,…] [-o FILE]
+    python bench/overhead.py [--seconds 60] [--models mlp,cnn,gpt,many] [--instruments default,full,…] [-o FILE] [--page FILE]
 
 Each round runs blocks in the order A B B A (A bare, B observed) on ONE model instance, so that layout and warm-up are the
 same for both; the ratio of a round is median(B steps) / median(A steps); reported are the median over rounds and its
-standard error (1.2533·MAD-σ/√rounds), an A/A null, and the self-accounted share (`cost.share`, which counts from step 20).
-An A/B ratio cannot certify less than 1-2 % on a busy machine; the self-accounted share can. Peers are optional: an
-instrument whose package is not installed is left out and named in the result.
+standard error (1.2533·MAD-σ/√rounds), an A/A null, and the ratio of means, which full steps are part of. traindx is attached
+once, as `traindx.watch` does it (forensics and a record on disk included), and its patches are lifted for the A blocks; it
+is measured once its start (the first 20 steps and half a second of its own) is over, or after half of `--seconds`.
+`own %` is what it accounts for itself in the B blocks, `start s` what it spent before. An A/B ratio cannot certify less than
+1-2 % on a busy machine; the self-accounted share can. Peers are optional: one that is not installed is left out and named.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ import json
 import os
 import platform
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +30,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
+from traindx.probes.attach import PATCHES
+from traindx.probes.governor import FIRST
 
 Step = Callable[[], None]
-WARM = 24  # steps of an observed block that are not timed: the first 20 are always read in full
+MOST_ROUNDS = 40
 
 
 # -- the models of reference/performance.md
@@ -125,7 +128,7 @@ def _job(model: nn.Module, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> 
     return model, optimizer, step
 
 
-MODELS = {"mlp": (mlp, 60), "cnn": (cnn, 10), "gpt": (gpt, 8), "many": (many, 20)}  # timed steps of a block
+MODELS = {"mlp": (mlp, 20), "cnn": (cnn, 3), "gpt": (gpt, 2), "many": (many, 6)}  # timed steps of an A block
 
 
 # -- the instruments
@@ -136,31 +139,37 @@ def nothing(model: nn.Module, optimizer: Any):
     yield {}
 
 
-def traindx(budget: float | None) -> Callable[..., AbstractContextManager[Any]]:
-    @contextmanager
-    def watching(model: nn.Module, optimizer: Any):
-        recorder = Recorder(_Nowhere(), budget=budget)
-        observer = attach(recorder, models=[model], optimizers=[optimizer])
-        out: dict[str, float] = {}
-        try:
-            yield out
-        finally:
-            out.update(recorder.governor.cost())
-            detach(observer)
-            recorder.close()
+class Watched:
+    """traindx as a user has it, with a switch."""
 
-    return watching
+    def __init__(self, model: nn.Module, optimizer: Any, budget: float | None) -> None:
+        import traindx
+
+        self._folder = tempfile.TemporaryDirectory()
+        self.dx = traindx.watch(model, optimizer, dir=Path(self._folder.name) / "run", budget=budget)
+        self.recorder, self.stage = self.dx._recorder, self.dx._observer.story.stage
+        self._back: Callable[[], None] | None = None
+
+    @property
+    def governor(self) -> Any:
+        return self.recorder.governor
+
+    def off(self) -> None:
+        """Take the patches back; what remains is two empty hooks of the optimizer."""
+        self._lane, PATCHES.lane = PATCHES.lane, None
+        self.recorder.off, self._back = True, PATCHES.lift()
+
+    def on(self) -> None:
+        self._back()
+        PATCHES.lane, self.recorder.off, self.stage.last_end = self._lane, False, time.perf_counter()
+
+    def close(self) -> None:
+        self.dx.close()
+        self._folder.cleanup()
 
 
-class _Nowhere:
-    """A sink that takes everything and keeps nothing: the record's own cost is measured in bench/record_speed."""
-
-    def write(self, *args: Any) -> None: ...
-    def names(self, *args: Any) -> None: ...
-    def fact(self, *args: Any) -> None: ...
-    def event(self, *args: Any) -> None: ...
-    def flush(self) -> None: ...
-    def close(self, how: str) -> None: ...
+def traindx_(budget: float | None) -> Callable[..., Watched]:
+    return lambda model, optimizer: Watched(model, optimizer, budget)
 
 
 @contextmanager
@@ -181,8 +190,6 @@ def anomaly(model: nn.Module, optimizer: Any):
 @contextmanager
 def histograms(model: nn.Module, optimizer: Any):
     """TensorBoard histograms of weights and gradients every 50 steps."""
-    import tempfile
-
     from torch.utils.tensorboard import SummaryWriter
 
     count = [0]
@@ -213,14 +220,37 @@ def wandb_watch(model: nn.Module, optimizer: Any):
     run.finish(quiet=True)
 
 
+@contextmanager
+def torchmortem(model: nn.Module, optimizer: Any):
+    from torchmortem import Autopsy
+
+    tool = Autopsy(model, optimizer=optimizer)
+    tool.attach()
+    hook = optimizer.register_step_post_hook(lambda *a: tool.step(loss=1.0))
+    yield {}
+    hook.remove()
+    tool.detach()
+
+
+@contextmanager
+def torch_audit(model: nn.Module, optimizer: Any):
+    from torch_audit import autopatch
+
+    tool = autopatch(model, optimizer)
+    yield {}
+    tool.finish(report=False)
+
+
 INSTRUMENTS: dict[str, tuple[Callable[..., Any], str | None]] = {
     "null": (nothing, None),
-    "default": (traindx(0.01), None),
-    "full": (traindx(None), None),
+    "default": (traindx_(0.01), None),
+    "full": (traindx_(None), None),
     "naive-item": (naive, None),
     "detect-anomaly": (anomaly, None),
     "tb-histograms": (histograms, "tensorboard"),
     "wandb-watch": (wandb_watch, "wandb"),
+    "torchmortem": (torchmortem, "torchmortem"),
+    "torch-audit": (torch_audit, "torch_audit"),
 }
 
 
@@ -236,32 +266,63 @@ def timed(step: Step, n: int) -> list[float]:
     return out
 
 
-def measure(make: Callable[[], Any], steps: int, instrument: Callable[..., Any], rounds: int) -> dict[str, Any]:
-    """Ratio of step times, its error, and what the instrument says it spent."""
+def measure(make: Callable[[], Any], steps: int, instrument: Callable[..., Any], seconds: float) -> dict[str, Any]:
+    """Ratio of step times, its error, and what the instrument says it spent; takes about `seconds`."""
     torch.manual_seed(0)
     model, optimizer, step = make()
     timed(step, 5)
-    medians, means, shares, bare = [], [], [], []
-    for _ in range(rounds):
+    made = instrument(model, optimizer)
+    if isinstance(made, Watched):
+        return _measure_watched(made, step, steps, seconds)
+    rounds: list[tuple[float, float, float]] = []
+    end = time.perf_counter() + seconds
+    while len(rounds) < 3 or (time.perf_counter() < end and len(rounds) < MOST_ROUNDS):
         first = timed(step, steps)
-        with instrument(model, optimizer) as told:
-            timed(step, WARM if instrument is not nothing else 1)
+        with instrument(model, optimizer):
+            timed(step, 2)
             watched = timed(step, 2 * steps)
-        last = timed(step, steps)
-        plain = first + last
-        medians.append(statistics.median(watched) / statistics.median(plain))
-        means.append(statistics.fmean(watched) / statistics.fmean(plain))
-        bare.append(statistics.median(plain))
-        if "share" in told:
-            shares.append(told["share"])
-    out = {"ratio": _typical(medians), "ratio_se": _error(medians), "mean_ratio": _typical(means), "bare_ms": 1e3 * min(bare)}
-    if shares:
-        out["self_share"] = statistics.fmean(shares)
+        rounds.append(_round(first + timed(step, steps), watched))
+    return _summed(rounds)
+
+
+def _measure_watched(watched: Watched, step: Step, steps: int, seconds: float) -> dict[str, Any]:
+    end = time.perf_counter() + seconds
+    governor = watched.governor
+    while governor.full_steps < FIRST or (
+        governor.budget is not None and governor.starting and time.perf_counter() < end - seconds / 2
+    ):
+        step()
+    started, start_s = governor.full_steps, governor.spent_s
+    rounds: list[tuple[float, float, float]] = []
+    spent = elapsed = 0.0
+    while len(rounds) < 3 or (time.perf_counter() < end and len(rounds) < MOST_ROUNDS):
+        watched.off()
+        first = timed(step, steps)
+        watched.on()
+        spent_s, elapsed_s = governor.spent_s, governor.elapsed_s
+        seen = timed(step, 2 * steps)
+        spent, elapsed = spent + governor.spent_s - spent_s, elapsed + governor.elapsed_s - elapsed_s
+        watched.off()
+        rounds.append(_round(first + timed(step, steps), seen))
+        watched.on()
+    out = _summed(rounds)
+    out |= {"self_share": spent / elapsed, "start_s": start_s, "start_full_steps": started, "still_starting": governor.starting}
+    watched.close()
     return out
 
 
-def _typical(values: list[float]) -> float:
-    return statistics.median(values)
+def _round(bare: list[float], watched: list[float]) -> tuple[float, float, float]:
+    ratio = statistics.median(watched) / statistics.median(bare)
+    return ratio, statistics.fmean(watched) / statistics.fmean(bare), statistics.median(bare)
+
+
+def _summed(rounds: list[tuple[float, float, float]]) -> dict[str, Any]:
+    medians, means, bare = (list(column) for column in zip(*rounds, strict=True))
+    return {
+        "ratio": statistics.median(medians), "ratio_se": _error(medians),
+        "mean_ratio": statistics.median(means), "mean_ratio_se": _error(means),
+        "bare_ms": 1e3 * min(bare), "rounds": len(rounds),
+    }  # fmt: skip
 
 
 def _error(values: list[float]) -> float:
@@ -270,18 +331,55 @@ def _error(values: list[float]) -> float:
     return 1.2533 * spread / len(values) ** 0.5
 
 
+def page(found: dict[str, Any]) -> str:
+    """The table of the documentation."""
+    models = list(dict.fromkeys(m for rows in found["results"].values() for m in rows))
+    about = found["about"]
+    lines = [
+        f"Step-time ratio to the bare loop, A/B/B/A on one model, median over rounds ± standard error (mean ratio in brackets); "
+        f"torch {about['torch']}, {about['threads']} thread(s), load average {about['load']:.1f} on {about['cores']} cores.", "",
+        "| instrument | " + " | ".join(f"{m} ({_bare(found, m):.1f} ms)" for m in models) + " |", "|---|" + "---|" * len(models),
+    ]  # fmt: skip
+    for name, rows in found["results"].items():
+        lines.append(f"| {name} | " + " | ".join(_cell(rows[m]) if m in rows else "" for m in models) + " |")
+    own = {name: rows for name, rows in found["results"].items() if any("self_share" in r for r in rows.values())}
+    lines += [
+        "",
+        "What traindx accounts for itself: share of the step time in these blocks, and seconds before them (its start).",
+        "",
+    ]
+    lines += ["| traindx | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
+    for name, rows in own.items():
+        cells = [f"{100 * rows[m]['self_share']:.2f} %, {rows[m]['start_s']:.2f} s" if m in rows else "" for m in models]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    if found["left_out"]:
+        lines += ["", f"Not installed here, so not measured: {', '.join(found['left_out'])}."]
+    return "\n".join(lines) + "\n"
+
+
+def _bare(found: dict[str, Any], model: str) -> float:
+    return min(rows[model]["bare_ms"] for rows in found["results"].values() if model in rows)
+
+
+def _cell(one: dict[str, Any]) -> str:
+    return f"{one['ratio']:.3f} ± {one['ratio_se']:.3f} ({one['mean_ratio']:.3f} ± {one['mean_ratio_se']:.3f})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each instrument on each model")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--instruments", default=",".join(INSTRUMENTS))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "results" / "overhead.json")
+    parser.add_argument("--page", type=Path, help="write the table as Markdown, too")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    about = {"torch": torch.__version__, "python": platform.python_version(), "threads": args.threads}
+    about |= {"seconds": args.seconds, "load": os.getloadavg()[0], "cores": os.cpu_count()}
     results: dict[str, Any] = {}
     left_out = []
-    print(f"{'instrument':16s}{'model':8s}{'ratio':>8s}{'± se':>8s}{'mean':>8s}{'own %':>8s}{'bare ms':>9s}")
+    print(f"{'instrument':16s}{'model':8s}{'ratio':>8s}{'± se':>8s}{'mean':>8s}{'own %':>8s}{'start s':>9s}{'bare ms':>9s}")
     for name in args.instruments.split(","):
         instrument, package = INSTRUMENTS[name]
         if package is not None and importlib.util.find_spec(package) is None:
@@ -289,17 +387,17 @@ def main() -> None:
             continue
         for kind in args.models.split(","):
             make, steps = MODELS[kind]
-            one = measure(make, steps, instrument, args.rounds)
-            results.setdefault(name, {})[kind] = one
-            own = f"{100 * one['self_share']:8.2f}" if "self_share" in one else f"{'':8s}"
+            one = results.setdefault(name, {})[kind] = measure(make, steps, instrument, args.seconds)
+            own = f"{100 * one['self_share']:8.2f}{one['start_s']:9.2f}" if "self_share" in one else " " * 17
             print(
                 f"{name:16s}{kind:8s}{one['ratio']:8.3f}{one['ratio_se']:8.3f}{one['mean_ratio']:8.3f}{own}{one['bare_ms']:9.2f}",
                 flush=True,
             )
-    about = {"torch": torch.__version__, "python": platform.python_version(), "threads": args.threads, "rounds": args.rounds}
-    about["load"] = os.getloadavg()[0]
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps({"about": about, "left_out": left_out, "results": results}, indent=1) + "\n")
+            found = {"about": about, "left_out": left_out, "results": results}
+            args.output.parent.mkdir(parents=True, exist_ok=True)
+            args.output.write_text(json.dumps(found, indent=1) + "\n")
+    if args.page:
+        args.page.write_text(page({"about": about, "left_out": left_out, "results": results}))
     print(f"written to {args.output}" + (f"; not installed: {', '.join(left_out)}" if left_out else ""))
 
 

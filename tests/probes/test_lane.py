@@ -1,0 +1,209 @@
+"""The short way through ordinary steps: as much is known afterwards as at length, and a step that differs is told in full."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from traindx.forensics.arm import arm
+from traindx.probes.attach import PATCHES, attach, detach
+from traindx.probes.governor import Governor
+from traindx.probes.recorder import Recorder
+from traindx.probes.sink import MemorySink
+
+LEVELS = ("ordinary", "glimpsed")
+
+
+@pytest.fixture(params=LEVELS)
+def level(request, monkeypatch):
+    """Only the first five steps and alarms are full; the others are ordinary ones, or only glimpsed."""
+    monkeypatch.setattr(Governor, "full", lambda self, step: step < 5 or self.__dict__.pop("_alarm", 0) > 0)
+    monkeypatch.setattr(Governor, "owing", property(lambda self: request.param == "glimpsed"))
+    monkeypatch.setattr(Governor, "_alarm", 0, raising=False)
+    return request.param
+
+
+def seen(loop, *, forensics=False):
+    torch.manual_seed(0)
+    sink = MemorySink()
+    recorder = Recorder(sink)
+    if forensics:
+        arm(recorder)
+    observer = attach(recorder)
+    taken = []
+    observer.story.updates.on_close.append(lambda step: taken.append(step.forwards))
+    try:
+        loop(taken)
+    finally:
+        detach(observer)
+        recorder.close()
+    assert not recorder.failures, recorder.failures[0].traceback
+    return sink.run()
+
+
+def job(optimizer=torch.optim.SGD, lr=0.05):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    return model, optimizer(model.parameters(), lr=lr), torch.randn(16, 4), torch.randint(0, 2, (16,))
+
+
+def plain(model, optimizer, x, y, steps, losses=None, clear=True, after=lambda: None):
+    for _ in range(steps):
+        loss = F.cross_entropy(model(x), y)
+        if clear:
+            optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        after()
+        if losses is not None:
+            losses.append(loss.item())
+
+
+def test_every_loss_is_recorded_and_the_weights_are_the_same_bits(level):
+    model, optimizer, x, y = job()
+    twin = copy.deepcopy(model)
+    losses: list[float] = []
+    run = seen(lambda _: plain(model, optimizer, x, y, 40, losses))
+    assert run.series("loss/train").values.tolist() == pytest.approx(losses, rel=1e-6)
+    assert len(run.series("lr")) == len(run.series("time/step")) == 40
+    plain(twin, torch.optim.SGD(twin.parameters(), lr=0.05), x, y, 40)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
+
+
+def test_the_lane_is_taken_and_what_is_glimpsed_says_less(level):
+    model, optimizer, x, y = job()
+    open_ = []
+    run = seen(lambda _: plain(model, optimizer, x, y, 40, after=lambda: open_.append(PATCHES.lane is not None)))
+    assert sum(open_) > 25
+    counted = len(run.series("loop/forwards"))
+    assert counted == 40 if level == "ordinary" else counted < 15
+
+
+def test_a_loss_that_is_not_finite_is_replayed_from_what_was_noted(level):
+    model, optimizer, x, y = job()
+
+    def loop(_):
+        plain(model, optimizer, x, y, 20)
+        with torch.no_grad():
+            model[0].weight[0, 0] = math.inf
+        plain(model, optimizer, x, y, 1)
+
+    run = seen(loop, forensics=True)
+    assert [e.step for e in run.events if e.kind == "nonfinite" and e.data["what"] == "loss"] == [20]
+    assert run.fact("origin") is not None
+
+
+def test_a_leap_of_the_loss_makes_its_step_a_full_one(level):
+    model, optimizer, x, y = job()
+
+    def loop(_):
+        plain(model, optimizer, x, y, 40)
+        plain(model, optimizer, 100 * x, y, 1)
+
+    run = seen(loop)
+    assert [e.step for e in run.events if e.kind == "spike"] == [40]
+    assert 40 in run.matrix("grad_norm/param").steps
+
+
+def test_evaluations_between_ordinary_steps_are_seen(level):
+    model, optimizer, x, y = job()
+
+    def loop(_):
+        for _ in range(4):
+            plain(model, optimizer, x, y, 10)
+            model.eval()
+            with torch.no_grad():
+                F.cross_entropy(model(x + 1), y)
+            model.train()
+
+    assert len(seen(loop).series("loss/val")) == 4
+
+
+def test_forgotten_clearing_is_found_on_the_steps_that_are_looked_at(level):
+    model, optimizer, x, y = job()
+    stale = seen(lambda _: plain(model, optimizer, x, y, 30, clear=False)).series("loop/stale_grads")
+    assert stale.values[1:].min() == 1
+
+
+def test_stepping_twice_clipping_and_schedules_are_told_as_ever(level):
+    model, optimizer, x, y = job()
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 15, 0.1)
+
+    def loop(_):
+        for i in range(30):
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            if i == 25:
+                optimizer.step()
+            schedule.step()
+
+    run = seen(loop)
+    kinds = {e.kind for e in run.events}
+    assert "double_step" in kinds and "clip_after_step" not in kinds
+    assert len(run.series("clip/norm")) == 30
+    assert run.series("lr").values[-1] == pytest.approx(0.005)
+    assert "lr_jump" in kinds
+
+
+def test_accumulation_and_a_second_model_leave_the_lane(level):
+    model, optimizer, x, y = job()
+
+    def loop(_):
+        plain(model, optimizer, x, y, 15)
+        for _ in range(15):
+            optimizer.zero_grad()
+            for part in range(2):
+                (F.cross_entropy(model(x[part::2]), y[part::2]) / 2).backward()
+            optimizer.step()
+
+    run = seen(loop)
+    forwards = run.series("loop/forwards")
+    assert forwards.values[forwards.steps >= 16].min() == 2
+    assert not [e for e in run.events if e.kind == "accumulation_undivided"]
+
+
+def test_batches_of_a_loader_count_as_training(level):
+    model, optimizer, x, y = job()
+    loader = DataLoader(TensorDataset(x, y), batch_size=4)
+
+    def loop(_):
+        for _ in range(10):
+            for a, b in loader:
+                plain(model, optimizer, a, b, 1)
+
+    run = seen(loop)
+    assert len(run.series("loss/train")) == 40
+    assert run.series("epoch").values[-1] == 9
+    assert not len(run.series("loss/val"))
+
+
+def test_a_loss_without_a_backward_is_no_update(level):
+    model, optimizer, x, y = job()
+
+    def loop(_):
+        plain(model, optimizer, x, y, 20)
+        F.cross_entropy(model(x), y)  # looked at and left
+        plain(model, optimizer, x, y, 5)
+
+    assert len(seen(loop).series("loss/train")) == 25
+
+
+def test_a_forward_that_raises_leaves_the_lane_as_it_was(level):
+    model, optimizer, x, y = job()
+
+    def loop(_):
+        plain(model, optimizer, x, y, 20)
+        with pytest.raises(RuntimeError):
+            model(x[:, :3])
+        plain(model, optimizer, x, y, 5)
+
+    assert len(seen(loop).series("loss/train")) == 25
