@@ -106,3 +106,15 @@ def test_a_rise_too_small_for_an_alarm_still_says_keep_the_best() -> None:
     remark = finding("LOSS008", Severity.INFO)
     verdict = judge(a_run(loss__train=learning(400)), [remark], tell([remark], catalogue()), ())
     assert verdict.name == "stop-keep-best"
+
+
+def test_trouble_that_began_late_is_resumed_from_before_it() -> None:
+    def told(onset: int) -> str:
+        f = Finding("OPTM002", "x", Severity.CRITICAL, Confidence.STRONG, "m", (), (onset, 999), {}, (), "")
+        outcomes = [Outcome("OPTM002", Status.FOUND, (f,))]
+        run = a_run(loss__train=learning(1000))
+        verdict = judge(run, outcomes, tell(outcomes, catalogue()), rank(run, outcomes, catalogue()))
+        return f"{verdict.name} {verdict.resume_from}"
+
+    assert told(3) == "restart None"
+    assert told(600) == "fix-and-resume 599"

@@ -10,7 +10,7 @@ import pytest
 from runs import a_run
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.data003_label_encoding import label_encoding as rule
-from traindx.run import Event, Run
+from traindx.run import Event, Run, Series
 
 CE = {
     "loss.kind": "ce",
@@ -105,3 +105,10 @@ def test_the_gain_is_the_users() -> None:
 @pytest.mark.parametrize("odd", ["text", [[1, 2]], [[1, "x"], [2, 3]], None, [[float("nan"), 1], [1, 1]]])
 def test_a_confusion_of_odd_shape_is_left_alone(odd: Any) -> None:
     assert rule.outcome(_run(loss__target_range=[0, 9], eval__confusion=odd)).status is Status.CLEAR
+
+
+def test_classes_that_were_once_answered_right_are_not_renamed() -> None:
+    table = _confusion([1, 2, 3, 4, 0])
+    run = _run(loss__target_range=[0, 4], eval__confusion=table)
+    forgotten = run.with_({"accuracy/val": Series(np.arange(6), np.array([0.2, 0.6, 0.9, 0.9, 0.1, 0.0]))})
+    assert list(rule.findings(run)) and not list(rule.findings(forgotten))

@@ -8,6 +8,10 @@ forgetting = Cause(
     likely={
         "TUNE001": 0.97,
         "TUNE006": 0.4,
+        "EVAL004:chance": 0.3,
+        "LOSS008": 0.3,
+        "LOSS001:excursion": 0.2,
+        "LOSS006": 0.2,
     },
     prior=0.4,
     verdict="stop-keep-best",

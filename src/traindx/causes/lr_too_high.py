@@ -27,7 +27,7 @@ lr_too_high = Cause(
         "NUMR003": 0.25,
         "GRAD007": 0.25,
         "NUMR001": 0.2,
-        "OPTM013": 0.2,
+        "OPTM013": 0.4,
         "EVAL004": 0.2,
         "NUMR002": 0.15,
         "OPTM004": 0.15,

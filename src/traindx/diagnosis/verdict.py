@@ -44,6 +44,8 @@ def judge(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cause
     story = alarming[0]
     suspect = causes[0] if causes and causes[0].supports else None
     name = suspect.cause.verdict if suspect else _by_family(story.root)
+    if suspect and name == "restart" and _late(run, story, suspect):
+        name = "fix-and-resume"  # what was learned before is sound
     return Verdict(
         name,
         _summary(story, suspect),
@@ -142,10 +144,28 @@ def _resume_from(run: Run, name: str, story: Story, suspect: Suspect | None) -> 
     if name != "fix-and-resume":
         return None
     end = run.steps[1] if run.steps else None
-    onset = suspect.onset if suspect and suspect.onset is not None else (story.root.steps[0] if story.root.steps else None)
-    if suspect and suspect.cause.poisons and onset is not None:
+    onset = _onset(story, suspect)
+    late = suspect is not None and suspect.cause.verdict == "restart"
+    if suspect and (suspect.cause.poisons or late) and onset is not None:
         return max(0, onset - 1)
     return end
+
+
+def _late(run: Run, story: Story, suspect: Suspect, share: float = 0.25) -> bool:
+    """Whether the trouble began well into the run, so that a checkpoint from before it is worth going back to."""
+    onset = _onset(story, suspect)
+    if onset is None or not run.steps:
+        return False
+    first, last = run.steps
+    return onset - first > share * (last - first) and "LOSS002" not in suspect.supports
+
+
+def _onset(story: Story, suspect: Suspect | None) -> int | None:
+    """When it began: the root finding knows best where it is part of the cause's evidence."""
+    root = story.root.steps[0] if story.root.steps else None
+    if suspect is None or (root is not None and story.root.code in suspect.supports):
+        return root
+    return suspect.onset if suspect.onset is not None else root
 
 
 def _mind_changer(suspect: Suspect | None) -> str:

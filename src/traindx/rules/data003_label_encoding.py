@@ -128,7 +128,7 @@ def _unused(run: Run, least: int, per_class: int) -> Iterator[Evidence]:
         yield Evidence(values, _site(run), None, "unused", Severity.INFO)
 
 
-def _permuted(run: Run, gain: float, least: int = 50) -> Iterator[Evidence]:
+def _permuted(run: Run, gain: float, least: int = 50, least_matched: float = 0.6) -> Iterator[Evidence]:
     table = run.fact("eval.confusion")
     try:
         matrix = np.asarray(table, dtype=np.float64)
@@ -146,9 +146,15 @@ def _permuted(run: Run, gain: float, least: int = 50) -> Iterator[Evidence]:
     moved = [(int(t), int(a)) for t, a in zip(true, answer, strict=True) if t != a and matrix[t, a] > 0]
     chance = float(matrix.sum(axis=1).max()) / total
     # A two-class net that answers worse than chance is mapped the other way round only when it is clearly worse.
-    if matched - raw > gain and matched > chance + 0.2 and len(moved) >= 2:
+    if matched - raw > gain and matched > max(chance + 0.2, least_matched) and len(moved) >= 2 and not _was_right(run, raw):
         where = tuple(f"{t} answered as {a}" for t, a in moved)
         yield Evidence({"raw": raw, "matched": matched}, where, None, "permuted", Severity.CRITICAL, Confidence.STRONG)
+
+
+def _was_right(run: Run, raw: float) -> bool:
+    """Whether the same classes were once answered well: then their names are right and something else was lost."""
+    seen = facts.accuracy(run).values
+    return len(seen) > 0 and float(np.max(seen)) > max(0.5, 2 * raw)
 
 
 def _site(run: Run) -> tuple[str, ...]:

@@ -3,7 +3,9 @@
 ## What it sees
 
 The loss on a probe set of the original task, measured before training and again during it (at least twice): above its first
-value by more than three standard errors and 10 %, in both of the last two measurements.
+value by more than three standard errors and 10 %, in both of the last two measurements. Without a probe set, one plain case:
+the classes that are evaluated made up most of the training labels at first and less than a tenth at the end, and the
+validation loss is three times its best.
 
 ## Why it matters
 
@@ -28,27 +30,35 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx.finding import Evidence, Severity
+from traindx import facts
+from traindx.finding import Blind, Evidence, Severity
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Floats, Run
 
 
 @rule(
     "TUNE001",
-    needs={"probe/loss": 3},
-    says="the loss on the original task rose from {before:.4g} to {after:.4g} ({rise:+.0%}, {z:.0f} standard errors)",
+    needs={"probe/loss | batch/labels/class": 3},
+    says={
+        "": "the loss on the original task rose from {before:.4g} to {after:.4g} ({rise:+.0%}, {z:.0f} standard errors)",
+        "classes": "training no longer shows the classes that are evaluated ({early:.0%} of its labels at first, {late:.0%} "
+        "now), and their loss rose from {before:.4g} to {after:.4g}",
+    },
     fix="Lower the learning rate 3 to 10 times, train fewer epochs, mix in 5–20 % old data, or interpolate with the "
     "old weights (α = .5–.8).",
     severity=Severity.WARNING,
+    explains=("EVAL004", "LOSS008", "LOSS001", "LOSS006", "DATA003"),
 )
 def forgetting(
     run: Run,
     *,
     deviations: float = 3.0,  # CATALOGUE TUNE001
     relative: float = 0.1,
+    gone: float = 0.1,  # share of training labels below which the classes of validation are no longer trained
 ) -> Iterator[Evidence]:
     probe = run.series("probe/loss").finite()
     if len(probe) < 3:
+        yield from _classes_gone(run, gone)
         return
     known = run.series("probe/loss_se").finite().values
     before = float(probe.values[0])
@@ -63,3 +73,26 @@ def forgetting(
             "z": (after - before) / se,
         }
         yield Evidence(values, ("probe/loss",), (int(probe.steps[0]), int(probe.steps[-1])))
+
+
+def _classes_gone(run: Run, gone: float) -> Iterator[Evidence]:
+    """Without a probe: the evaluated classes were trained at first and are no more, and their loss multiplied."""
+    fed, val = run.matrix("batch/labels/class"), run.series("loss/val").finite()
+    asked = {str(c) for c, n in facts.counts(run.fact("data.val_class_counts")).items() if n > 0}
+    if len(fed) < 9 or len(val) < 6 or not asked:
+        raise Blind("no probe of the original task was kept", "probe/loss")
+    third = len(fed) // 3
+    inside = np.array([n in asked for n in fed.names])
+    share = [_share(fed.values[part], inside) for part in (slice(None, third), slice(-third, None))]
+    best = int(np.argmin(val.values))
+    before, after = float(val.values[best]), float(np.median(val.values[-2:]))
+    if not (share[0] > 0.5 and share[1] < gone):
+        raise Blind("no probe of the original task was kept", "probe/loss")
+    if after > 3 * abs(before) and best < len(val) - 2:
+        seen = {"early": share[0], "late": share[1], "before": before, "after": after}
+        yield Evidence(seen, ("loss/val",), (int(val.steps[best]), int(val.steps[-1])), "classes")
+
+
+def _share(rows: Floats, inside: np.typing.NDArray[np.bool_]) -> float:
+    total = float(np.nansum(rows))
+    return float(np.nansum(rows[:, inside])) / total if total > 0 else 0.0
