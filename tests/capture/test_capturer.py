@@ -19,7 +19,7 @@ from traindx.trials.task import Task
 
 
 def captured(loop: Callable[[], Any]) -> Task:
-    recorder = Recorder(budget=0.05, probes=[])
+    recorder = Recorder(budget=None, probes=[])
     capturer = Capturer(busy=lambda: bool(recorder.busy))
     recorder.add(capturer)
     observer = attach(recorder)

@@ -16,7 +16,7 @@ SHORT = {
     "lr-range": {"steps": 40},
     "lr-tenth": {"orders": 3, "horizons": (5,)},
     "clip": {"orders": 3, "horizons": (5,)},
-    "fix": {"orders": 3, "horizons": (5,)},
+    "fix": {"change": {"lr": 0.1}, "orders": 3, "horizons": (5,)},
     "regularisers-off": {"orders": 3, "horizons": (5,)},
     "clip-threshold": {"batches": 30},
     "anneal": {"steps": 10, "orders": 2},
@@ -30,8 +30,12 @@ SHORT = {
 every_trial = pytest.mark.parametrize("kind", TRIALS, ids=[t.name for t in TRIALS])
 
 
+QUICK = ("dropout", "conv and batch norm", "dict batches")
+TASKS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in HEALTHY]  # all twelve in the long suite
+
+
 @every_trial
-@pytest.mark.parametrize("name", ["dropout", "conv and batch norm", "dict batches"])
+@pytest.mark.parametrize("name", TASKS)
 def test_leaves_no_trace(kind: TrialKind, name: str) -> None:
     torch.manual_seed(1)
     task = HEALTHY[name]()

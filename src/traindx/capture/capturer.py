@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ from traindx.probe import Reading, Scene
 from traindx.trials.state import random_kept
 from traindx.trials.task import Task
 
-MOST_BATCHES = 64
+MOST_BATCHES = 512
+HELD = 4  # every fourth batch is held back to judge by, where there are enough
 MOST_BYTES = 512 * 2**20
 SAME = 1e-4  # relative difference of the loss of a step and of the same step made again
 ALIKE = 0.98  # cosine between their gradients (clipping by value and weight decay in the gradient turn it a little)
@@ -28,32 +29,38 @@ class First:
     """The script's first step, kept to prove that the recipe makes the same."""
 
     loss: float
-    random: Tensor
+    random: Tensor | None
     gradients: list[Tensor | None]
 
 
 class Capturer(Witness):
     """A witness that writes every step down as a recipe, and copies the model before its first update."""
 
-    def __init__(self, busy: Any = lambda: False) -> None:
+    def __init__(self, busy: Any = lambda: False, rolling: bool = False) -> None:
         super().__init__(busy=busy)
-        self.steps: list[tuple[Recipe, tuple[Tensor, ...]]] = []
+        self.steps: deque[tuple[Recipe, tuple[Tensor, ...]]] = deque()
+        self._rolling = rolling  # keep the latest batches, not the first ones
+        self._opening: tuple[Recipe, tuple[Tensor, ...]] | None = None
+        self._stepping: tuple[Any, Any] = (None, None)  # the script's own optimizer and schedule
         self.why = ""  # why nothing could be written down
         self.model: nn.Module | None = None  # the copy
         self.optimizer: Any = None
         self.scheduler: Any = None
-        self._first: First | None = None
+        self._first_step: First | None = None
         self._parts: dict[int, int] = {}
         self._own: dict[int, str] = {}
         self._alive: nn.Module | None = None
-        self._bytes = 0
+        self._held_bytes = 0
         self._backwards = 0
 
     def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
         super().on_backward(scene, loss)
         if self.model is None:
             self._backwards += 1
-        if len(self.steps) < MOST_BATCHES and self._bytes < MOST_BYTES and loss.numel() == 1:
+        if self._rolling and len(self.steps) == MOST_BATCHES:
+            self._held_bytes -= _bytes(self.steps.popleft()[1])
+        room = self._rolling or (len(self.steps) < MOST_BATCHES and self._held_bytes < MOST_BYTES)
+        if room and loss.numel() == 1:
             try:
                 self._write(self.moment)
             except CannotCapture as why:
@@ -64,8 +71,9 @@ class Capturer(Witness):
         super().before_step(scene, optimizer)
         if self.model is None and self._alive is not None and optimizer is not None:
             scheduler = next((s for s in self.others()["schedulers"] if getattr(s, "optimizer", None) is optimizer), None)
-            if self._first is not None:
-                self._first.gradients = [None if p.grad is None else p.grad.clone() for p in self._alive.parameters()]
+            if self._first_step is not None:
+                self._first_step.gradients = [None if p.grad is None else p.grad.clone() for p in self._alive.parameters()]
+            self._stepping = optimizer, scheduler
             try:
                 self.model, self.optimizer, self.scheduler = copy.deepcopy((self._alive, optimizer, scheduler))
             except Exception as error:  # models may refuse to be copied in many ways; the user hears which
@@ -83,10 +91,13 @@ class Capturer(Witness):
             raise CannotCapture("the steps do not call the same modules")
         recipe, batch = written(moment, self._own, self._parts)
         assert moment.root is not None
-        if self._first is None:
-            self._first = First(float(moment.root.detach()), calls[0].random, [])
+        if self._first_step is None or self._opening is None:
+            self._opening = recipe, batch
+            self._first_step = First(float(moment.root.detach()), calls[0].random, [])
         self.steps.append((recipe, batch))
-        self._bytes += sum(t.numel() * t.element_size() for t in batch)
+        self._held_bytes += _bytes(batch)
+        while self._rolling and self._held_bytes > MOST_BYTES and len(self.steps) > 2:
+            self._held_bytes -= _bytes(self.steps.popleft()[1])
 
     def _meet(self, calls: list[Called]) -> None:
         models = list({id(c.model): c.model for c in calls}.values())
@@ -97,34 +108,45 @@ class Capturer(Witness):
 
     # -- the task
 
-    def task(self, name: str) -> Task:
-        """The script as a Task; raises CannotCapture with the reason when its steps cannot be made again."""
-        if self.model is None or not self.steps:
+    def task(self, name: str, now: bool = False) -> Task:
+        """The script as a Task, with its weights at the start or as they are `now`.
+
+        Raises CannotCapture with the reason when its steps cannot be made again.
+        """
+        if self.model is None or not self.steps or self._opening is None:
             raise CannotCapture(self.why or "no optimizer step was seen")
         usual = Counter(r.key for r, _ in self.steps).most_common(1)[0][0]
         kept = [(r, b) for r, b in self.steps if r.key == usual]
         recipe = kept[0][0]
-        if self.steps[0][0].key == usual:
-            self._prove(*self.steps[0])
+        if self._opening[0].key == usual:
+            self._prove(*self._opening)
+        model, optimizer, scheduler = self.model, self.optimizer, self.scheduler
+        if now:
+            model, optimizer, scheduler = copy.deepcopy((self._alive, *self._stepping))
+        assert model is not None
+        batches = [b for _, b in kept]
+        held = batches[HELD - 1 :: HELD] if len(batches) >= 4 * HELD else []
         return Task(
-            self.model,
+            model,
             recipe.kind,
-            [b for _, b in kept],
+            [b for i, b in enumerate(batches) if not held or i % HELD != HELD - 1],
             None,
-            self.optimizer,
-            self.scheduler,
+            optimizer,
+            scheduler,
             loss=recipe,
             output=recipe.output,
             name=name,
+            held=held,
             captured=True,
         )
 
     def _prove(self, recipe: Recipe, batch: tuple[Tensor, ...]) -> None:
         """The first step made again must give the script's own loss, and its gradient."""
-        assert self.model is not None and self._first is not None
+        assert self.model is not None and self._first_step is not None
         model = copy.deepcopy(self.model)
         with random_kept(), torch.enable_grad():
-            torch.set_rng_state(self._first.random)
+            if self._first_step.random is not None:
+                torch.set_rng_state(self._first_step.random)
             model.zero_grad(set_to_none=True)
             try:
                 loss = recipe(model, batch)
@@ -133,13 +155,17 @@ class Capturer(Witness):
             if not loss.requires_grad:
                 raise CannotCapture("the way from the model to the loss is not seen whole (a custom autograd function?)")
             loss.backward()
-        again, then = float(loss.detach()), self._first.loss
+        again, then = float(loss.detach()), self._first_step.loss
         if math.isfinite(then) and not abs(again - then) <= SAME * max(abs(then), 1e-6):
             raise CannotCapture(f"the first step made again gives another loss ({again:.6g}, in the script {then:.6g})")
-        pairs = zip(model.parameters(), self._first.gradients, strict=False)
+        pairs = zip(model.parameters(), self._first_step.gradients, strict=False)
         both = [(p.grad.reshape(-1), g.reshape(-1)) for p, g in pairs if p.grad is not None and g is not None]
         if self._backwards == 1 and both:
             mine, theirs = (torch.cat(side).double() for side in zip(*both, strict=True))
             size = float(mine.norm() * theirs.norm())
             if math.isfinite(size) and size > 0 and float(mine @ theirs) / size < ALIKE:
                 raise CannotCapture("the first step made again gives another gradient than the script's")
+
+
+def _bytes(batch: tuple[Tensor, ...]) -> int:
+    return sum(t.numel() * t.element_size() for t in batch)

@@ -50,7 +50,8 @@ class Session:
         self.job, self.script = job, script
         self.steps = 0
         self.began = time.monotonic()
-        self.recorder: Any = None
+        self.recorder: Any = None  # what the capture hears from
+        self.watching: Any = None  # what the rules read
 
     def attach(self) -> None:
         """Watch from now on."""
@@ -61,11 +62,15 @@ class Session:
         from traindx.probes.attach import attach
         from traindx.probes.recorder import Recorder
 
-        watching = self.job.asked["what"] == "check"
-        self.recorder = Recorder(budget=None) if watching else Recorder(budget=0.05, probes=[])
-        self.capturer = Capturer(busy=lambda: bool(self.recorder.busy))
+        what = self.job.asked["what"]
+        self.recorder = Recorder(budget=None, probes=[])  # every step in full, and nothing but the capture
+        late = what == "investigate" or bool(self.job.asked.get("now"))
+        self.capturer = Capturer(busy=lambda: bool(self.recorder.busy), rolling=late)
         self.recorder.add(self.capturer)
-        self.observer = attach(self.recorder)
+        self.observers = [attach(self.recorder)]
+        if what != "trial":
+            self.watching = Recorder(budget=None if what == "check" else 0.2)
+            self.observers.append(attach(self.watching))
         register_optimizer_step_post_hook(self._stepped)
         torch.save = lambda *args, **kwargs: None  # a trial must not overwrite the user's checkpoints
 
@@ -75,7 +80,7 @@ class Session:
         self.steps += 1
         wanted = self.job.asked["steps"]
         self.job.told(self.steps, wanted, f"step {self.steps} of {self.script}")
-        late = time.monotonic() - self.began > SECONDS and self.steps >= LEAST
+        late = time.monotonic() - self.began > self.job.asked.get("seconds", SECONDS) and self.steps >= LEAST
         if self.steps >= wanted or late:
             self.finish()
 
@@ -99,16 +104,23 @@ class Session:
         from traindx.capture import jobs
         from traindx.capture.recipe import CannotCapture
         from traindx.probes.attach import detach
+        from traindx.run import Run
 
-        detach(self.observer)
-        self.recorder.close("closed")
-        run = self.recorder.sink.run()
+        for observer in self.observers:
+            detach(observer)
+            observer.recorder.close("closed")
+        run = self.watching.sink.run() if self.watching is not None else Run()
         with torch.enable_grad():
+            name = Path(self.script).name
             try:
-                task, why = self.capturer.task(Path(self.script).name), ""
+                task, why = self.capturer.task(name, now=bool(self.job.asked.get("now"))), ""
             except CannotCapture as reason:
                 task, why = None, str(reason)
-            self.job.answer(**jobs.work(self.job.asked, task, why, run, self.job.told))
+            if self.job.asked["what"] == "investigate":
+                at = (lambda now: self.capturer.task(name, now)) if task is not None else None
+                self.job.answer(**jobs.investigation(self.job.asked, at, why, run, self.job.told))
+            else:
+                self.job.answer(**jobs.work(self.job.asked, task, why, run, self.job.told))
 
 
 def main(argv: list[str]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from traindx.errors import UsageError
 from traindx.run import Matrix, Run, Series
 from traindx.trial import Progress, Result, catalogue
 from traindx.trials.check import Checked, check
@@ -22,6 +24,40 @@ def work(asked: Mapping[str, Any], task: Task | None, why: str, run: Run, progre
     if task is None:
         return {"result": result_as_data(blind(name, why))}
     return {"result": result_as_data(catalogue()[name].run(task, progress, **limits))}
+
+
+def investigation(
+    asked: Mapping[str, Any], task_at: Callable[[bool], Task] | None, why: str, seen: Run, progress: Progress
+) -> dict[str, Any]:
+    """The answer to `diagnose --investigate`: on the record that was named, or on what was just seen of the script."""
+    from traindx import api
+    from traindx.diagnosis import diagnose
+    from traindx.trials.investigate import investigate
+
+    if task_at is None:
+        raise UsageError(f"the script's steps cannot be made again, so nothing can be tried: {why}")
+    run = api.load(Path(asked["path"]))[0] if asked.get("path") else seen
+    done = investigate(
+        task_at, diagnose(run), minutes=asked["minutes"], complaint=asked.get("complaint", ""), progress=progress
+    )
+    return {"investigation": investigation_as_data(done)}
+
+
+def investigation_as_data(done: Any) -> dict[str, Any]:
+    """An investigation as plain data, as `--format json` prints it."""
+    rows = [{"hypothesis": w.branch.hypothesis, "state": w.state.value, "why": w.why} for w in done.hypotheses]
+    return {
+        "schema": "traindx.investigation/1",
+        "complaint": done.complaint,
+        "tree": done.code,
+        "hypotheses": rows,
+        "trials": [dataclasses.asdict(t) for t in done.tried],
+        "proof": dataclasses.asdict(done.proof) if done.proof else None,
+        "verdict": done.verdict,
+        "summary": done.summary,
+        "left": list(done.left),
+        "seconds": done.seconds,
+    }
 
 
 def blind(name: str, why: str) -> Result:

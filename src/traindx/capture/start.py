@@ -16,7 +16,8 @@ from typing import Any
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.trial import Progress, Result, silent
 
-STEPS = {"trial": 48, "check": 60}  # of the script's own that are watched; their batches are what experiments work with
+LOOK_S = 15.0  # how long a script is watched for its batches
+STEPS = {"trial": 160, "check": 60}  # of the script's own that are watched; their batches are what experiments work with
 
 
 def is_script(target: str) -> bool:
@@ -24,14 +25,44 @@ def is_script(target: str) -> bool:
     return target.endswith(".py")
 
 
-def trial_on(script: str, args: Sequence[str], name: str, limits: dict[str, Any], progress: Progress = silent) -> Result:
-    """One experiment on a script that is not changed for it."""
+def trial_on(
+    script: str, args: Sequence[str], name: str, limits: dict[str, Any], progress: Progress = silent, at: int = 0
+) -> Result:
+    """One experiment on a script that is not changed for it, before its first update or after `at` of them."""
     from traindx.capture.jobs import result_from
 
-    answer = _ask(script, args, {"what": "trial", "trial": name, "limits": limits, "steps": STEPS["trial"]}, progress)
+    asked = {"what": "trial", "trial": name, "limits": limits, "steps": at or STEPS["trial"], "now": at > 0}
+    answer = _ask(script, args, asked | {"seconds": 3600.0 if at else LOOK_S}, progress)
     if "failed" in answer:
         raise UsageError(f"the script fails before the experiment can begin: {answer['failed']}")
     return result_from(answer["result"])
+
+
+def investigate_on(
+    target: str, args: Sequence[str], path: str, *, minutes: float, complaint: str = "", progress: Progress = silent
+) -> dict[str, Any]:
+    """`diagnose --investigate`: experiments on a script or a factory's task until the complaint of the run is settled."""
+    if is_script(target):
+        asked = {"what": "investigate", "path": str(Path(path).resolve()) if path else "", "minutes": minutes * 0.6}
+        limits = {"steps": 10**9, "seconds": 60 * minutes * 0.4, "complaint": complaint}
+        answer = _ask(target, args, {**asked, **limits}, progress)
+        if "failed" in answer:
+            raise UsageError(f"the script fails before anything can be tried: {answer['failed']}")
+        found: dict[str, Any] = answer["investigation"]
+        return found
+    from traindx import api
+    from traindx.capture.jobs import investigation_as_data
+    from traindx.diagnosis import diagnose
+    from traindx.report.json import plain
+    from traindx.trials.investigate import investigate
+    from traindx.trials.rehearsal import rehearse
+    from traindx.trials.target import task_from
+
+    task = task_from(target)
+    run = api.load(Path(path))[0] if path else rehearse(task, steps=200, progress=progress)
+    done = investigate(lambda now: task, diagnose(run), minutes=minutes, complaint=complaint, progress=progress)
+    told: dict[str, Any] = plain(investigation_as_data(done))
+    return told
 
 
 def check_on(script: str, args: Sequence[str] = (), *, level: str = "usual", progress: Progress = silent) -> Any:

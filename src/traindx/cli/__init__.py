@@ -26,6 +26,7 @@ VERBS: dict[str, str] = {
     "top": "Live view in the terminal.",
     "compare": "What differs between two runs, and from which step on.",
     "bisect": "git bisect with run health as the oracle.",
+    "note": "The case diary of a run: what was tried, concluded and noted.",
     "rules": "List the catalogue of conditions.",
     "explain": "The manual page of one condition.",
     "export": "Write a run as parquet, CSV or TensorBoard events.",
@@ -40,7 +41,7 @@ click.rich_click.COMMAND_GROUPS = {
     "traindx": [
         {"name": "Before", "commands": ["check", "trial", "demo", "doctor"]},
         {"name": "During", "commands": ["run", "serve", "top"]},
-        {"name": "After", "commands": ["diagnose", "report", "compare", "bisect", "export"]},
+        {"name": "After", "commands": ["diagnose", "report", "note", "compare", "bisect", "export"]},
         {"name": "When it breaks", "commands": ["replay"]},
         {"name": "To read", "commands": ["rules", "explain", "mcp"]},
     ]

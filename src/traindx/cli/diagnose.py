@@ -20,12 +20,17 @@ from traindx.settings import Settings
 
 
 @click.command("diagnose")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option(
     "--map", "maps", multiple=True, metavar="COLUMN=SIGNAL", help='Correct a column\'s meaning: --map "train_loss=loss/train".'
 )
 @click.option("--strict", is_flag=True, help="Exit 4 when part of the input could not be read.")
 @click.option("--follow", is_flag=True, help="Stay, and say it again whenever the findings change; Ctrl-C ends.")
+@click.option("--ask", is_flag=True, help="Walk through the complaint with you, question by question.")
+@click.option(
+    "--investigate", metavar="TARGET", help="Run the experiments that settle it, on train.py or file.py:factory, and conclude."
+)
+@click.option("--minutes", type=float, default=20.0, show_default=True, help="The budget of --investigate.")
 @click.option(
     "--on",
     type=click.Choice(("here", "ray")),
@@ -39,6 +44,9 @@ def command(
     maps: tuple[str, ...],
     strict: bool,
     follow: bool,
+    ask: bool,
+    investigate: str | None,
+    minutes: float,
     on: str,
     format_: str,
     output: Path | None,
@@ -56,6 +64,14 @@ def command(
     Example:  traindx diagnose runs/exp1 --fail-on warning
     """
     chosen = options.settings(config, select, ignore, fail_on, "critical")
+    if ask or investigate:
+        from traindx.cli.investigate import asked, investigated
+
+        if investigate:
+            return investigated(paths, investigate, minutes, format_, output, quiet=quiet, no_color=no_color)
+        return asked(paths, no_color)
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH…'.")
     show = functools.partial(options.deliver, verbose=verbose, no_color=no_color, quiet=quiet)
     if follow:
         return _follow(paths, _mapping(maps), chosen, lambda diagnoses: show(diagnoses, format_, output))

@@ -13,6 +13,7 @@ import rich_click as click
 from traindx.cli import options
 from traindx.cli.bar import bar
 from traindx.errors import UsageError
+from traindx.record import diary
 from traindx.report.json import plain
 from traindx.report.words import safe
 from traindx.trial import Progress, Result, TrialKind
@@ -23,6 +24,8 @@ from traindx.trial import Progress, Result, TrialKind
 @click.argument("target", metavar="TARGET", required=False)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT-ARGS…]")
 @click.option("--set", "limits", multiple=True, metavar="KEY=VALUE", help="Change a limit of the trial: --set steps=50.")
+@click.option("--at", type=click.IntRange(min=0), default=0, metavar="STEP", help="On a script: after that many updates.")
+@click.option("--run", "of", type=click.Path(path_type=Path), metavar="RUN", help="Note the result in the diary of RUN.")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the result to FILE.")
 @click.option("--no-color", is_flag=True)
@@ -33,6 +36,8 @@ def command(
     target: str | None,
     args: tuple[str, ...],
     limits: tuple[str, ...],
+    at: int,
+    of: Path | None,
     format_: str,
     output: Path | None,
     no_color: bool,
@@ -62,7 +67,9 @@ def command(
     if not quiet:
         sys.stderr.write(f"traindx: {name} takes at most about {kind.steps} steps on a twin of your task\n")
     with bar(quiet=quiet) as told:
-        result = _run(kind, target, args, values, told)
+        result = _run(kind, target, args, values, at, told)
+    if of is not None:
+        diary.write(of, "trial", trial=name, target=target, result=result.result, reason=result.reason)
     document = {
         "schema": "traindx.trial/1",
         "trial": result.trial,
@@ -84,11 +91,13 @@ def command(
     return 0
 
 
-def _run(kind: TrialKind, target: str, args: tuple[str, ...], values: dict[str, Any], told: Progress) -> Result:
+def _run(kind: TrialKind, target: str, args: tuple[str, ...], values: dict[str, Any], at: int, told: Progress) -> Result:
     from traindx.capture.start import is_script, trial_on
 
     if is_script(target):
-        return trial_on(target, args, kind.name, values, told)
+        return trial_on(target, args, kind.name, values, told, at)
+    if at:
+        raise UsageError("--at is for scripts; a factory gives its task in the state it wants")
     if args:
         raise UsageError("arguments after the target are for scripts; a factory takes none")
     from traindx.trials.target import task_from

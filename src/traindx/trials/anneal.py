@@ -31,7 +31,7 @@ class Anneal:
         """Two arms under the same batches; the probes are eval-mode losses on fixed train and validation batches."""
         if task.optimizer is None:
             raise UsageError("the anneal fork trains on from the task's state; give Task(…, optimizer=…)")
-        train, val = task.batches(8), task.batches(8, "val")
+        train, val = task.held[:48] or task.batches(8), task.batches(8, "val")
         rows = []
         for r in range(self.orders):
             rows.append([self._arm(task, train, val, falling, r) for falling in (False, True)])

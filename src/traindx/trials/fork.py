@@ -63,7 +63,7 @@ def compare_arms(
     pool = task.batches(min(512, max(horizons) * 2))
     if len(pool) < 2:
         raise UsageError("this trial needs at least two batches of training data")
-    probe = (task.batches(4, "val") or pool[:4])[:8]
+    probe = task.probes(4 if task.val is not None else 32)
     updates, last = 0, None
     for look, steps in enumerate(horizons):
         last = _look(task, change, pool, probe, orders, steps, seed, progress, LEVEL / len(horizons), modes)

@@ -46,6 +46,7 @@ class Task:
     device: torch.device | str | None = None
     name: str = ""
     output: Callable[[nn.Module, Batch], Any] | None = None  # output(model, batch), where the model is not simply called
+    held: list[Batch] = field(default_factory=list, repr=False)  # training batches that experiments must not train on
     captured: bool = False  # made from a script's own steps: its data are the batches that were seen
     _drawn: dict[str, list[Batch]] = field(default_factory=dict, repr=False)
 
@@ -106,6 +107,10 @@ class Task:
         if not have:
             raise UsageError(f"the task has no {which} data")
         return itertools.islice(itertools.cycle(have), count)
+
+    def probes(self, count: int = 4) -> list[Batch]:
+        """Batches to judge by: validation data, else training batches that are held back, else the first ones."""
+        return self.batches(count, "val") or self.held[:count] or self.batches(count)
 
     def samples(self, count: int) -> Batch:
         """One batch of `count` training samples, put together from as many batches as it takes."""

@@ -1,0 +1,162 @@
+"""`traindx diagnose --ask` and `--investigate`: the differential tree, walked with a person or by experiments."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from traindx import api
+from traindx import diagnosis as diagnosis_
+from traindx.cli import options
+from traindx.cli.bar import bar
+from traindx.diagnosis import Diagnosis
+from traindx.diagnosis.trees import TREES, State, Tree, Walked, presenting, walk
+from traindx.diagnosis.verdict import VERDICTS
+from traindx.errors import UsageError
+from traindx.record import diary
+from traindx.report.words import safe
+
+STYLE = {"confirmed": "bold red", "hinted at": "yellow", "open": "bold", "refuted": "dim"}
+MARK = {"confirmed": "✔", "hinted at": "≈", "open": "?", "refuted": "✗"}
+
+
+def investigated(
+    paths: tuple[str, ...], target: str, minutes: float, format_: str, output: Path | None, *, quiet: bool, no_color: bool
+) -> int:
+    """Run the experiments that settle the complaint of a run, and print how every hypothesis stands."""
+    from traindx.capture.start import investigate_on
+
+    if len(paths) > 1:
+        raise UsageError(f"--investigate looks into one run; got {len(paths)}")
+    if minutes <= 0:
+        raise UsageError(f"--minutes must be above zero, not {minutes:g}")
+    path = paths[0] if paths else ""
+    if not quiet:
+        sys.stderr.write(f"traindx: experiments on copies of {target}, for at most {minutes:g} minutes; Ctrl-C ends them\n")
+    with bar(quiet=quiet) as told:
+        done = investigate_on(target, (), path, minutes=minutes, progress=told)
+    if path:
+        diary.write(path, "investigation", target=target, verdict=done["verdict"], summary=done["summary"])
+    text = json.dumps(done, indent=2)
+    if output:
+        output.write_text(text + "\n", encoding="utf-8")
+    elif format_ == "json":
+        sys.stdout.write(text + "\n")
+    if format_ != "json":
+        _page(done, no_color)
+    return 0
+
+
+def _page(done: dict[str, Any], no_color: bool) -> None:
+    screen = options.console(no_color=no_color)
+    screen.print(f"[bold]{escape(done['tree'])} {escape(done['complaint'])}[/]")
+    screen.print(_rows((h["hypothesis"], h["state"], h["why"]) for h in done["hypotheses"]))
+    for t in [*done["trials"], *([done["proof"]] if done["proof"] else [])]:
+        screen.print(f"[dim]{t['trial']}: {t['result']}, {t['steps']} steps, {t['seconds']:.1f} s[/]", highlight=False)
+    if done["proof"]:
+        screen.print(f"cure: {escape(safe(done['proof']['reason']))}", highlight=False)
+    screen.print(
+        f"\n[bold]{escape(done['verdict'].upper().replace('-', ' '))}[/]  {escape(safe(done['summary']))}", highlight=False
+    )
+    screen.print(f"[dim]after {done['seconds']:.0f} s[/]", highlight=False)
+
+
+def _rows(rows: Any) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    for hypothesis, state, why in rows:
+        told = f"\n[dim]{escape(safe(why, 300))}[/]" if why else ""
+        grid.add_row(f"[{STYLE[state]}]{MARK[state]} {state}[/]", f"{escape(hypothesis)}{told}")
+    return grid
+
+
+# -- with a person
+
+
+def asked(paths: tuple[str, ...], no_color: bool) -> int:
+    """Walk the tree of the complaint with whoever sits at the terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "--ask talks with a person and needs a terminal; without one, `traindx diagnose PATH` gives the findings and "
+            "`traindx diagnose PATH --investigate train.py` runs the experiments by itself"
+        )
+    if len(paths) != 1:
+        raise UsageError(f"--ask talks about one run; got {len(paths)}")
+    screen = options.console(no_color=no_color)
+    found = api.load(Path(paths[0]))
+    diagnosis = diagnosis_.diagnose(found[0])
+    said = conversation(diagnosis, lambda text: screen.print(text, highlight=False), lambda text: input(text))
+    diary.write(paths[0], "conversation", **said)
+    return 0
+
+
+def conversation(diagnosis: Diagnosis, say: Callable[[Any], None], ask: Callable[[str], str]) -> dict[str, Any]:
+    """The talk: the complaint, the hypotheses with what refuted them, the open ones asked about, the verdict."""
+    run, outcomes = diagnosis.run, diagnosis.outcomes
+    tree = _complaint(presenting(run, outcomes), say, ask)
+    hypotheses = list(walk(tree, run, outcomes))
+    say(f"\n[bold]{tree.code} {escape(tree.complaint)}[/]")
+    say(_rows((w.branch.hypothesis, w.state.value, w.why) for w in hypotheses))
+    for i, w in enumerate(hypotheses):
+        if any(h.state is State.CONFIRMED for h in hypotheses):
+            break
+        if w.state in (State.OPEN, State.LIKELY):
+            hypotheses[i] = _asked_about(w, say, ask)
+    verdict, said = _conclusion(hypotheses, diagnosis)
+    say(f"\n[bold]{verdict.upper().replace('-', ' ')}[/]  {escape(safe(said))}")
+    return {"tree": tree.code, "verdict": verdict, "summary": said}
+
+
+def _complaint(shown: Tree | None, say: Callable[[Any], None], ask: Callable[[str], str]) -> Tree:
+    if shown is not None:
+        say(f"The record shows: [bold]{escape(shown.complaint)}[/].")
+    else:
+        say("The record shows no complaint. What do you see?")
+    for i, tree in enumerate(TREES, 1):
+        say(f"  {i:2} {escape(tree.complaint)}")
+    while True:
+        given = ask("Number of the complaint" + (" [Enter: as shown]" if shown else "") + ": ").strip()
+        if not given and shown is not None:
+            return shown
+        if given.isdigit() and 1 <= int(given) <= len(TREES):
+            return TREES[int(given) - 1]
+        say(f"A number between 1 and {len(TREES)}, please.")
+
+
+def _asked_about(w: Walked, say: Callable[[Any], None], ask: Callable[[str], str]) -> Walked:
+    b = w.branch
+    say(f"\n[bold]{escape(b.hypothesis)}?[/]")
+    if w.why:
+        say(f"[dim]{escape(safe(w.why, 300))}[/]")
+    if b.trial:
+        say(f"[dim]`traindx trial {b.trial} train.py` would tell (about {b.cost} steps).[/]")
+    while True:
+        given = ask("Does it hold? [y]es, [n]o, [Enter] not known: ").strip().lower()
+        if given in ("y", "yes"):
+            return replace(w, state=State.CONFIRMED, why="you say so")
+        if given in ("n", "no"):
+            return replace(w, state=State.REFUTED, why="you say so")
+        if not given:
+            return w
+        say("y, n or Enter, please.")
+
+
+def _conclusion(hypotheses: list[Walked], diagnosis: Diagnosis) -> tuple[str, str]:
+    sure = next((w for w in hypotheses if w.state is State.CONFIRMED), None)
+    if sure is not None:
+        verdict = sure.branch.verdict
+        return verdict, f"{sure.branch.hypothesis}. {VERDICTS.get(verdict, '')}"
+    left = [w.branch for w in hypotheses if w.state in (State.OPEN, State.LIKELY)]
+    if len(left) == 1:
+        return left[0].verdict, f"By exclusion: {left[0].hypothesis}. {VERDICTS.get(left[0].verdict, '')}"
+    test = min((b for b in left if b.trial), key=lambda b: b.cost, default=None)
+    if test is not None:
+        return "cannot-tell", f"{len(left)} hypotheses are left; next: `traindx trial {test.trial} train.py`"
+    return diagnosis.verdict, diagnosis.summary

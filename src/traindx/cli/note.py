@@ -1,0 +1,48 @@
+"""`traindx note RUN [TEXT]`"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import rich_click as click
+from rich.markup import escape
+
+from traindx.cli import options
+from traindx.errors import UsageError
+from traindx.record import diary
+from traindx.report.words import safe
+
+
+@click.command("note")
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("text", metavar="[TEXT]", required=False, default="")
+@click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
+@click.option("--no-color", is_flag=True)
+@click.option("--debug", is_flag=True, hidden=True)
+def command(run: Path, text: str, format_: str, no_color: bool, debug: bool) -> int:
+    """The case diary of a run: add a note, or without TEXT read what was tried, concluded and noted so far.
+
+    It lies beside the run and is shown in its report; the run itself is not touched.
+
+    Example:  traindx note traindx-runs/monday "halved the batch, same plateau"
+    """
+    if not run.exists():
+        raise UsageError(f"there is no run {run}")
+    if text.strip():
+        place = diary.write(run, "note", text=text.strip())
+        sys.stderr.write(f"traindx: noted in {place}\n")
+        return 0
+    found = diary.entries(run)
+    if format_ == "json":
+        sys.stdout.write(json.dumps({"schema": "traindx.diary/1", "entries": found}, indent=2) + "\n")
+        return 0
+    screen = options.console(no_color=no_color)
+    if not found:
+        screen.print("Nothing was noted yet.", style="dim")
+    for entry in found:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry["time"]))
+        screen.print(f"[dim]{when}[/]  {escape(safe(diary.told(entry)))}", highlight=False)
+    return 0

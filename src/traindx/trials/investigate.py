@@ -1,0 +1,228 @@
+"""The investigation: walk the tree of the complaint, run the experiment that tells most per second, until one cause is left.
+
+Every experiment confirms or refutes hypotheses of the tree; the one tried next is the one with the most expected information per
+second of the budget. When a cause is settled and its cure can be tried, the last experiment is the cure itself.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from traindx.diagnosis import Diagnosis, examine
+from traindx.diagnosis.trees import TREES, Branch, State, Tree, Walked, presenting, walk
+from traindx.diagnosis.verdict import VERDICTS
+from traindx.errors import TwinLeak, UsageError
+from traindx.run import Run
+from traindx.trial import Progress, Result, catalogue, silent
+from traindx.trials.task import Task
+
+FROM_START = ("DX-A", "DX-C", "DX-H", "DX-I")  # complaints that begin with the first step: tried on the initial weights
+STEP_S = 0.05  # seconds a step is thought to take until one was timed
+BELIEF = {State.LIKELY: 3.0, State.OPEN: 1.0}  # how much more a hint weighs than nothing
+DOUBT = 0.3  # … and how much is left of a hypothesis that the record alone refutes
+FADING = 0.85  # a tree names its hypotheses in order: each is this much less likely than the one before
+# Experiments in which "pass" means that the suspected thing is there; in all others "fail" does.
+CURES = ("lr-tenth", "clip", "regularisers-off", "fix", "anneal")
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One experiment of the investigation."""
+
+    trial: str
+    result: str
+    reason: str
+    seconds: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class Investigation:
+    """How every hypothesis stands in the end, what was tried, and the verdict."""
+
+    complaint: str
+    code: str  # of the tree
+    hypotheses: tuple[Walked, ...]
+    tried: tuple[Tried, ...]
+    verdict: str
+    summary: str
+    seconds: float
+    proof: Tried | None = None  # the cure on a fork
+    left: tuple[str, ...] = field(default=())  # hypotheses still open
+
+
+def investigate(
+    task_at: Callable[[bool], Task],
+    diagnosis: Diagnosis,
+    *,
+    minutes: float = 20.0,
+    complaint: str = "",
+    progress: Progress = silent,
+) -> Investigation:
+    """Investigate a run's complaint; `task_at(now)` gives the task with its weights of now, or as they were at the start."""
+    began = time.monotonic()
+    run, outcomes = diagnosis.run, diagnosis.outcomes
+    tree = _tree(complaint) if complaint else presenting(run, outcomes)
+    if tree is None:
+        return Investigation("nothing complains", "", (), (), diagnosis.verdict, diagnosis.summary, time.monotonic() - began)
+    hypotheses = list(walk(tree, run, outcomes))
+    task = task_at(tree.code not in FROM_START)
+    tried: list[Tried] = []
+    pace = STEP_S
+    ends = began + 60 * minutes
+    while (trial := _next(hypotheses, tried, pace, ends - time.monotonic())) is not None:
+        progress(len(tried), len(tried) + 1, f"{tree.code}: {trial}")
+        done, result = _try(task, trial)
+        tried.append(done)
+        if done.steps:
+            pace = max(done.seconds / done.steps, 1e-4)
+        run = run.with_(facts=result.run.facts)
+        hypotheses = _after(tree, hypotheses, done, result, run, task)
+    proof = _proof(task, diagnosis, hypotheses, ends, progress)
+    return _closed(tree, hypotheses, tried, diagnosis, time.monotonic() - began, proof)
+
+
+def _tree(code: str) -> Tree:
+    wanted = code.upper().removeprefix("DX-")
+    found = next((t for t in TREES if t.code == f"DX-{wanted}"), None)
+    if found is None:
+        raise UsageError(f"there is no complaint '{code}'; there are {', '.join(t.code for t in TREES)}")
+    return found
+
+
+# -- choosing
+
+
+def _next(hypotheses: Sequence[Walked], tried: Sequence[Tried], pace: float, left_s: float) -> str | None:
+    """The experiment with the most expected information per second that fits the time left; None when all is settled."""
+    if _settled(hypotheses) is not None:
+        return None
+    done = {t.trial for t in tried}
+    weights = [_belief(w, done) * FADING**i for i, w in enumerate(hypotheses)]
+    total = sum(weights)
+    if total == 0:
+        return None
+    gain: dict[str, float] = {}
+    kinds = catalogue()
+    for weight, w in zip(weights, hypotheses, strict=True):
+        name = w.branch.trial
+        if name in kinds and name not in done and weight > 0:
+            gain[name] = gain.get(name, 0.0) + weight / total
+    costs = {name: max(kinds[name].steps * pace, 0.05) for name in gain}
+    fitting = [name for name in gain if costs[name] <= left_s]
+    return max(fitting, key=lambda n: _information(gain[n]) / costs[n], default=None)
+
+
+def _settled(hypotheses: Sequence[Walked]) -> Walked | None:
+    """The confirmed hypothesis that says what to do; "below the resolution" is a caution, not an answer."""
+    return next((w for w in hypotheses if w.state is State.CONFIRMED and w.branch.verdict != "cannot-tell"), None)
+
+
+def _belief(w: Walked, done: set[str]) -> float:
+    """How much a hypothesis is still worth an experiment; what only the record refutes is not beyond doubt."""
+    if w.state is State.REFUTED:
+        return DOUBT if w.branch.trial and w.branch.trial not in done else 0.0
+    return BELIEF.get(w.state, 0.0)
+
+
+def _information(p: float) -> float:
+    """Bits that a yes-or-no answer of probability `p` is expected to bring."""
+    p = min(max(p, 1e-3), 1 - 1e-3)
+    return -(p * math.log2(p) + (1 - p) * math.log2(1 - p))
+
+
+def _try(task: Task, trial: str) -> tuple[Tried, Result]:
+    began = time.monotonic()
+    limits: dict[str, Any] = {"change": {"lr": "peak", "schedule": "relaid"}} if trial == "fix" else {}
+    try:
+        result: Result = catalogue()[trial].run(task, **limits)
+    except TwinLeak:
+        raise
+    except Exception as error:  # an experiment that cannot be made on this task leaves its question open
+        from traindx.trials.faults import located
+
+        told = str(error) if isinstance(error, UsageError) else located(error)
+        result = Result(trial, "refused", {}, told)
+    return Tried(trial, result.result, result.reason, time.monotonic() - began, result.steps), result
+
+
+# -- reading an experiment
+
+
+def _after(tree: Tree, before: Sequence[Walked], done: Tried, found: Result, run: Run, task: Task) -> list[Walked]:
+    """The hypotheses after an experiment: those it speaks of by its result, the rest by the rules that read its facts."""
+    again = walk(tree, run, examine(run)) if found.run.facts else before
+    out = []
+    for old, new in zip(before, again, strict=True):
+        now = new if new.state is State.CONFIRMED and old.state is not State.CONFIRMED else old
+        if old.branch.trial == done.trial and now.state is not State.CONFIRMED:
+            state = _reading(old.branch, done, found.answer, task)
+            now = replace(old, state=state, why=f"{done.trial}: {done.reason}") if state is not None else now
+        out.append(now)
+    return out
+
+
+def _reading(branch: Branch, done: Tried, answer: Mapping[str, Any], task: Task) -> State | None:
+    """What an experiment's result says about the hypothesis it was made for; None when nothing."""
+    if done.result == "refused":
+        return None
+    if done.trial == "anneal":
+        hit = {"pass": "noise floor", "fail": "generalisation"}.get(done.result)
+        return State.CONFIRMED if hit and hit in branch.hypothesis else State.REFUTED
+    if done.trial == "sharpness":
+        return State.CONFIRMED if answer.get("saddle") else State.REFUTED
+    if done.trial == "lr-range":
+        now = float(task.optimizer.param_groups[0]["lr"]) if task.optimizer is not None else math.inf
+        return State.CONFIRMED if float(answer.get("start_lr", 0.0)) >= 5 * now else State.REFUTED
+    if done.trial == "overfit" and "allow no better" in branch.hypothesis:
+        return (
+            State.LIKELY if done.result == "pass" else None
+        )  # it can learn, so data or size are the limit, if nothing else is
+    if done.result == "undecided":
+        return None
+    there = done.result == ("pass" if done.trial in CURES else "fail")
+    return State.CONFIRMED if there else State.REFUTED
+
+
+# -- the end
+
+
+def _proof(task: Task, diagnosis: Diagnosis, hypotheses: Sequence[Walked], ends: float, progress: Progress) -> Tried | None:
+    """The cure of the most probable cause, tried on a fork, when something is confirmed and there is time."""
+    cause = diagnosis.causes[0].cause if diagnosis.causes else None
+    if cause is None or not cause.change or _settled(hypotheses) is None or time.monotonic() > ends - 10:
+        return None
+    progress(0, 1, f"the cure of {cause.name}")
+    began = time.monotonic()
+    try:
+        done = catalogue()["fix"].run(task, cause=cause.name, horizons=(50, 100))
+    except UsageError as why:
+        return Tried("fix", "refused", str(why), time.monotonic() - began, 0)
+    return Tried("fix", done.result, done.reason, time.monotonic() - began, done.steps)
+
+
+def _closed(
+    tree: Tree, hypotheses: Sequence[Walked], tried: Sequence[Tried], diagnosis: Diagnosis, seconds: float, proof: Tried | None
+) -> Investigation:
+    sure = _settled(hypotheses)
+    hinted = next((w for w in hypotheses if w.state is State.LIKELY), None)
+    left = tuple(w.branch.hypothesis for w in hypotheses if w.state in (State.OPEN, State.LIKELY))
+    last = left[0] if len(left) == 1 else None
+    if sure is not None:
+        verdict, said = sure.branch.verdict, f"{sure.branch.hypothesis} ({sure.why})"
+    elif hinted is not None:
+        verdict, said = hinted.branch.verdict, f"probably: {hinted.branch.hypothesis} ({hinted.why})"
+    elif last is not None:
+        only = next(w for w in hypotheses if w.branch.hypothesis == last)
+        verdict, said = only.branch.verdict, f"by exclusion: {last}"
+    elif left:
+        verdict, said = "cannot-tell", f"{len(left)} hypotheses are left: {'; '.join(left[:3])}"
+    else:
+        verdict, said = diagnosis.verdict, diagnosis.summary
+    word = VERDICTS.get(verdict, "")
+    summary = f"{tree.complaint}: {said}. {word}".strip()
+    return Investigation(tree.complaint, tree.code, tuple(hypotheses), tuple(tried), verdict, summary, seconds, proof, left)
