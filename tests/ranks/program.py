@@ -60,7 +60,17 @@ def train(fault: str, steps: int) -> list[Tensor]:
     return [p.detach() for p in net.parameters()]
 
 
-if __name__ == "__main__":
+def spawned(rank: int, world: int, port: str, fault: str, steps: int) -> None:
+    """One of the processes that the program spawns itself."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    train(fault, steps)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__" and len(sys.argv) > 3:
+    torch.multiprocessing.spawn(spawned, (2, sys.argv[3], sys.argv[1], int(sys.argv[2])), nprocs=2)
+elif __name__ == "__main__":
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     train(sys.argv[1], int(sys.argv[2]))

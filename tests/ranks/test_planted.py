@@ -145,3 +145,19 @@ def test_the_same_launch_on_one_process_is_compared(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Does it happen on one process with the same global batch?" in done.stderr
     assert "the losses agree over 60 steps" in done.stderr
+
+
+@pytest.mark.slow
+def test_processes_that_a_script_spawns_are_observed(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    words = ["run", "--dir", str(tmp_path / "r"), "--select", "DIST", str(HERE / "program.py"), "around", "40", port]
+    own = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "traindx", *words], env=own, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    run = record.read(tmp_path / "r")
+    assert run.fact("world_size") == 2 and len(run.matrix("rank/loss").names) == 2
+    assert "DIST003" in found(run) and "DIST003" in done.stderr

@@ -13,10 +13,10 @@ import rich_click as click
 
 from traindx import alerts
 from traindx import diagnosis as diagnosis_
-from traindx.cli import launcher, options
+from traindx.cli import launcher, options, spawned
 from traindx.errors import UsageError
 from traindx.probes import launch, session, torchrun
-from traindx.record import remote
+from traindx.record import is_record, read, remote
 from traindx.settings import Settings
 
 _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -150,6 +150,8 @@ class Watcher:
         self._disarm: Callable[[], None] = lambda: None
         self.sync: str | None = None  # where the record is copied
         self._spool: remote.Spool | None = None
+        self.spawned = 0  # times that the program spawned processes, which observe themselves
+        self._unfollow: Callable[[], None] = lambda: None
         self._off: Callable[[], None] = (lambda: None) if chosen.disabled else launch.when_torch_is_there(self._attach)
 
     def _attach(self) -> None:
@@ -173,9 +175,14 @@ class Watcher:
         if session.rank() == 0:
             alerts.follow(sink.path, self.addresses)
         self._disarm = zero_code.arm()
+        self._unfollow = spawned.follow(self._spawns)
         if self.sync is not None and os.environ.get("LOCAL_RANK", "0") == "0":  # one of each machine's ranks copies for all
             self._spool = remote.Spool(sink.path, self.sync)
             self._spool.start()
+
+    def _spawns(self, function: Callable[..., Any]) -> spawned.Observed:
+        self.spawned += 1
+        return spawned.Observed(function, self.target, self.args, self.recorder.sink.path, self.budget, self.chosen)
 
     def end(self, ended: launch.Ended) -> None:
         """Detach and close the record."""
@@ -183,6 +190,7 @@ class Watcher:
         if self._observer is None:
             return
         self._disarm()
+        self._unfollow()
         from traindx.probes.attach import detach
 
         detach(self._observer)
@@ -194,12 +202,12 @@ class Watcher:
             sys.stderr.write(
                 f"traindx: the last copy to {self.sync} was not made ({trouble}); the record is in {self.recorder.sink.path}\n"
             )
-        if not self.recorder.started:
+        if not self.recorder.started and not (self.spawned and is_record(self.recorder.sink.path)):
             self.recorder = None
 
     def run(self) -> Any:
         """What was recorded."""
-        return self.recorder.sink.run()
+        return self.recorder.sink.run() if self.recorder.started else read(self.recorder.sink.path)
 
 
 if __name__ == "__main__":
