@@ -50,3 +50,43 @@ def test_warns_when_more_than_one_thing_changed() -> None:
     b = a_run(loss__train=learning(), facts={"optimizer.name": "Adam", "hparams": {"lr": 0.001}})
     found = compare(a, b)
     assert found.configuration["optimizer.name"] == ("SGD", "Adam") and found.warnings
+
+
+def test_a_run_that_goes_on_and_diverges_is_worse() -> None:
+    same = learning(300)
+    on = np.r_[same, np.linspace(same[-1], 80.0, 200)]
+    found = compare(a_run(loss__train=same), a_run(loss__train=on))
+    assert found.outcome == "worse" and "after step 299" in found.judged_by
+    assert any("B went on to step 499" in w for w in found.warnings)
+
+
+def test_a_run_that_goes_on_and_breaks_is_worse() -> None:
+    same = learning(300)
+    found = compare(a_run(loss__train=same), a_run(loss__train=np.r_[same, np.full(100, np.nan)]))
+    assert found.outcome == "worse" and any("not finite" in w for w in found.warnings)
+
+
+def test_a_run_that_goes_on_and_gets_better_is_only_longer() -> None:
+    longer = learning(600)
+    found = compare(a_run(loss__train=longer[:300]), a_run(loss__train=longer))
+    assert found.outcome == "same" and found.last_steps == (299, 599)
+    assert compare(a_run(loss__train=longer), a_run(loss__train=longer[:300])).outcome == "same"
+
+
+def test_one_rate_told_in_three_places_is_one_thing() -> None:
+    def facts(lr: float) -> dict[str, object]:
+        return {"argv": ["--lr", str(lr)], "hparams": {"lr": lr}, "optimizer.groups": [{"lr": lr}, {"lr": lr}]}
+
+    found = compare(a_run(loss__train=learning(), facts=facts(0.1)), a_run(loss__train=learning(), facts=facts(0.2)))
+    assert found.configuration and not found.warnings
+
+
+def test_other_data_is_named() -> None:
+    def facts(mean: float, commit: str) -> dict[str, object]:
+        return {"data.input_stats": {"mean": mean, "std": 1.0}, "git.commit": commit}
+
+    a, b = a_run(loss__train=learning(), facts=facts(0.0, "a")), a_run(loss__train=learning(), facts=facts(3.0, "b"))
+    found = compare(a, b)
+    assert "data.input_stats.mean" in found.data and found.environment["git.commit"] == ("a", "b")
+    assert "2 things" in found.warnings[0]
+    assert not compare(a, a_run(loss__train=learning(), facts=facts(0.01, "a"))).data

@@ -73,7 +73,7 @@ def _page(c: Comparison, pair: list[Path], no_color: bool) -> None:
         screen.print(
             f"They part at step {first.beyond_noise} in {first.signal}{' of ' + safe(first.where) if first.where else ''}."
         )
-    for title, table in (("Configuration", c.configuration), ("Environment", c.environment)):
+    for title, table in (("Configuration", c.configuration), ("Data", c.data), ("Code and environment", c.environment)):
         if table:
             grid = Table.grid(padding=(0, 2))
             for key, (one, two) in table.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ CONFIGURATION = (
     "argv",
 )
 ENVIRONMENT = ("versions", "device", "world_size", "git.commit", "seeds", "deterministic")
+DATA = ("data.samples_per_epoch", "data.seen", "data.input_stats", "data.channel_stats", "data.token", "data.class_counts")
+ALIKE = 0.02  # fingerprints of the data are taken from samples: numbers within 2 % are the same
+WORSE_BEYOND = 0.1  # a run that goes on alone is worse when it ends this much above where the other one ended
 SIGMAS = 3.0  # a block of differences beyond three standard errors …
 BLOCKS = 3  # … in three blocks running is a separation (CATALOGUE REPR004)
 
@@ -51,6 +54,8 @@ class Comparison:
     outcome: str  # same, different, better, worse, cannot-tell
     judged_by: str  # the signal the outcome rests on
     warnings: tuple[str, ...]
+    data: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # fingerprints of what was trained on
+    last_steps: tuple[int | None, int | None] = (None, None)
 
     @property
     def first(self) -> Separation | None:
@@ -65,6 +70,11 @@ def compare(a: Run, b: Run, *, tolerance: float = 0.0) -> Comparison:
         _separations(a, b), key=lambda s: (s.beyond_noise is None, s.beyond_noise or 0, s.where != "", s.signal)
     )
     judged_by, outcome = _outcome(separations, tolerance)
+    alone = list(_alone(a, b))
+    if any(worse for _, worse in alone) and outcome != "worse":
+        end = min(r.steps[1] for r in (a, b) if r.steps)
+        judged_by, outcome = f"the loss after step {end}, where the other run ends", "worse"
+    data = dict(_data_differences(a, b))
     return Comparison(
         configuration,
         environment,
@@ -72,8 +82,52 @@ def compare(a: Run, b: Run, *, tolerance: float = 0.0) -> Comparison:
         tuple(separations),
         outcome,
         judged_by,
-        tuple(_warnings(configuration, environment)),
+        (*_warnings(configuration, environment, data), *(said for said, _ in alone)),
+        data,
+        (a.steps[1] if a.steps else None, b.steps[1] if b.steps else None),
     )
+
+
+def _alone(a: Run, b: Run) -> Iterator[tuple[str, bool]]:
+    """What a run does beyond the other's last step: a sentence, and whether run B gets worse there."""
+    for name in ("loss/train", "loss/val"):
+        one, two = a.series(name), b.series(name)
+        if len(one) < 8 or len(two) < 8 or one.steps[-1] == two.steps[-1]:
+            continue
+        b_goes_on = two.steps[-1] > one.steps[-1]
+        end = int(min(one.steps[-1], two.steps[-1]))
+        longer, shorter = (two, one) if b_goes_on else (one, two)
+        tail = longer.between(lo=end + 1)
+        if len(tail) < max(3, 0.05 * len(longer)):
+            continue
+        reference = shorter.finite().values[-max(4, len(shorter) // 10) :]
+        final = tail.values[-max(3, len(tail) // 10) :]
+        which = "B" if b_goes_on else "A"
+        said = f"{which} went on to step {int(tail.steps[-1])}, {name} beyond step {end} has nothing to be compared with"
+        if not len(reference) or (b_goes_on and not np.isfinite(final).all()):
+            yield f"{said}; it ends not finite", b_goes_on and bool(len(reference))
+            continue
+        level, spread = float(np.median(reference)), 1.4826 * float(np.median(np.abs(reference - np.median(reference))))
+        rise = float(np.median(final)) - level
+        worse = rise > max(WORSE_BEYOND * abs(level), SIGMAS * spread)
+        yield f"{said}; it ends at {float(np.median(final)):.4g}, the other at {level:.4g}", b_goes_on and worse
+
+
+def _data_differences(a: Run, b: Run) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    same_length = a.steps == b.steps
+    for key, pair in _differences(a, b, DATA):
+        if key.startswith(("data.class_counts", "data.seen")) and not same_length:
+            continue  # counts grow with the run
+        if not _about_equal(*pair):
+            yield key, pair
+
+
+def _about_equal(x: Any, y: Any) -> bool:
+    if isinstance(x, list) and isinstance(y, list) and len(x) == len(y):
+        return all(_about_equal(p, q) for p, q in zip(x, y, strict=True))
+    if isinstance(x, int | float) and isinstance(y, int | float):
+        return abs(x - y) <= ALIKE * max(abs(x), abs(y), 1.0)
+    return bool(x == y)
 
 
 def _flat(facts: Mapping[str, Any], prefixes: tuple[str, ...]) -> dict[str, Any]:
@@ -190,8 +244,19 @@ def _outcome(separations: list[Separation], tolerance: float) -> tuple[str, str]
     return "", "cannot-tell"
 
 
-def _warnings(configuration: Mapping[str, Any], environment: Mapping[str, Any]) -> Iterator[str]:
-    changed = {key.split("[")[0] for key in (*configuration, *environment)}
+def _warnings(configuration: Mapping[str, Any], environment: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
+    changed = things_changed(configuration, environment, data)
     if len(changed) > 1:
-        named = ", ".join(sorted(changed)[:4])
-        yield f"{len(changed)} things changed at once ({named} …): no difference can be put down to one of them"
+        named = ", ".join(changed[:4]) + (" …" if len(changed) > 4 else "")
+        yield f"{len(changed)} things changed at once ({named}): no difference can be put down to one of them"
+
+
+def things_changed(configuration: Mapping[str, Any], environment: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
+    """What was changed, each thing once: a learning rate shows in the arguments, the settings and every group."""
+    named = {key.rpartition(".")[2] if key.startswith(("hparams", "optimizer.groups")) else key for key in configuration}
+    rest = named - {"argv", "script"}
+    things = {t.partition("[")[0] for t in rest} or ({"argv"} & named)
+    things |= {key.partition("[")[0] if not key.startswith("versions") else "versions" for key in environment}
+    if data:
+        things.add("data")
+    return sorted(things)
