@@ -104,6 +104,19 @@ def conditions(sick: Sequence[Line], healthy: Sequence[Line], below: Sequence[Li
     ]
 
 
+def by_rule(lines: Sequence[Line]) -> dict[str, dict[str, int]]:
+    """Per rule what its page shows: found in how many sick runs made for it, alarms on how many healthy runs."""
+    sick, healthy, _, _ = split(lines)
+    made = Counter(x["condition"] for x in sick)
+    found = Counter(x["condition"] for x in sick if x["condition_found"])
+    alarms = Counter(c for x in healthy for s in ("critical", "warning") for c in x["alarms"][s])
+    return {
+        code: {"found": found[code], "sick": made[code], "false_alarms": alarms[code], "healthy": len(healthy)}
+        for code in sorted(set(made) | set(alarms))
+        if code
+    }
+
+
 def false_alarms(healthy: Sequence[Line]) -> list[dict[str, Any]]:
     """Which rules alarm on healthy runs, and on which."""
     where: dict[tuple[str, str], list[str]] = defaultdict(list)

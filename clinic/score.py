@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clinic import figures
+from clinic import calibration, figures
 from clinic.case import HERE, WORK, Case, heal, written
 from clinic.judge import judge
 from clinic.patient import examine, judge_version, observer_version
@@ -161,14 +161,18 @@ def write(lines: Sequence[dict[str, Any]], name: str, folder: Path = RESULTS) ->
         "schema": "traindx.clinic/1",
         "observer": observer_version(),
         "judge": judge_version(),
-        "summary": figures.summary(lines),
+        "summary": {**figures.summary(lines), "calibration": calibration.summary(lines)},
         "cases": short,
     }
     path = folder / f"{name}.json"
     path.write_text(
         json.dumps(body, indent=None, separators=(",", ":"), sort_keys=True).replace('},{"', '},\n{"') + "\n", encoding="utf-8"
     )
-    path.with_suffix(".md").write_text(figures.page(body["summary"]), encoding="utf-8")
+    text = figures.page(body["summary"])
+    head, mark, rest = text.partition("\n| condition |")
+    text = head + calibration.page(body["summary"]["calibration"]) + mark + rest
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
+    (folder / "rules.json").write_text(json.dumps(figures.by_rule(lines), indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return path
 
 

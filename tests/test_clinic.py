@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from clinic import figures, score, store
+from clinic import calibration, figures, score, store
 from clinic.case import HEALTHY, SICK, VERDICTS, Case, heal, written
 from clinic.generate import BASES, SEEDS, generated
 from clinic.judge import judge
@@ -222,3 +222,25 @@ def test_stored_run_reads_back_and_no_rule_breaks_on_it(path: Path) -> None:
 
 def test_stored_runs_stay_small() -> None:
     assert STORED and sum(p.stat().st_size for p in STORED) < 900_000
+
+
+def test_calibration_is_judged_on_bases_that_were_left_out() -> None:
+    said = [(f"b{i % 10}", 0.99 if i % 2 else 0.6, int(i // 10 % 5 > 0)) for i in range(200)]
+    assert calibration.brier([("a", 1.0, 1)]) < 1e-6 and calibration.brier([("a", 0.5, 1)]) == 0.25
+    assert calibration.error(said) > 0.15  # 0.99 and 0.6 were said of what is right in 80 %
+    left = calibration.left_out(said)
+    assert len(left) == len(said) and calibration.brier(left) <= calibration.brier(said)
+    assert sum(row["n"] for row in calibration.reliability(said)) == 200
+
+
+def test_the_calibration_of_a_score_is_written_with_it(tmp_path: Path) -> None:
+    line = {"name": "x", "group": "sick", "kind": "sick", "condition": "LOSS001", "base": "", "hit": True, "top1": True}
+    line |= {"probabilities": [0.8], "condition_found": True, "top3": True, "verdict_right": True, "where_right": None}
+    line |= {"delay": 0, "found": {"LOSS001": "critical"}, "causes": ["lr-too-high"], "verdict": "restart", "broken": []}
+    line |= {"expected": {"codes": ["LOSS001"], "causes": ["lr-too-high"], "verdicts": ["restart"]}, "cpu_s": 1.0}
+    path = score.write([line], "t", tmp_path)
+    told = json.loads(path.read_text(encoding="utf-8"))["summary"]["calibration"]
+    assert told["runs"] == 1 and told["brier"] == pytest.approx(0.04)
+    assert "Brier score 0.040" in path.with_suffix(".md").read_text(encoding="utf-8")
+    rules = json.loads((tmp_path / "rules.json").read_text(encoding="utf-8"))
+    assert rules == {"LOSS001": {"found": 1, "sick": 1, "false_alarms": 0, "healthy": 0}}

@@ -74,3 +74,10 @@ def test_copies_made_before_the_split_are_told_from_inputs_of_few_values() -> No
     assert copies.variant == "copies" and copies.severity is Severity.WARNING
     [counts] = rule.findings(_run(280, data__input_stats={"min": 0.0, "max": 9.0, "std": 2.0}, **facts))
     assert counts.variant == "chance" and counts.severity is Severity.INFO
+
+
+def test_short_words_are_drawn_again_by_nature() -> None:
+    words = _run(600, data__token={"vocab": 25}).with_({"batch/length": Series(np.arange(9), np.full(9, 12.0))})
+    assert [f.variant for f in rule.findings(words)] == ["chance"]
+    texts = _run(600, data__token={"vocab": 25}).with_({"batch/length": Series(np.arange(9), np.full(9, 200.0))})
+    assert [f.severity for f in rule.findings(texts)] == [Severity.CRITICAL]

@@ -80,3 +80,10 @@ def test_a_single_sample_before_batchnorm() -> None:
     run = a_run({"batch/repeat": np.zeros(9)}, events=[Event(44, "batch_size_one", {"count": 3})])
     [found] = rule.findings(run)
     assert found.variant == "single" and found.facts["count"] == 3 and found.steps == (44, 44)
+
+
+def test_an_iterator_made_anew_at_every_step_is_no_epoch_of_one_step() -> None:
+    epochs = [Event(i, "epoch") for i in range(100)]
+    loader = {"length": 30, "dataset": "TensorDataset"}
+    run = _run(np.r_[0.0, np.ones(99)], fetched=100, data__loader=loader).with_(events=epochs)
+    assert [f.variant for f in rule.findings(run)] == ["repeat"]

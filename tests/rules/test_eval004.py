@@ -71,3 +71,9 @@ def test_a_slice_beyond_chance_is_a_remark() -> None:
 def test_the_limit_is_the_users() -> None:
     counts = {"a": 300, "b": 300, "c": 60}
     assert list(rule.findings(_run(0.9, counts, {"a": 0.97, "b": 0.96, "c": 0.1}), recall=0.12))
+
+
+def test_a_dozen_samples_cannot_tell_a_model_from_chance() -> None:
+    few = _run(0.58, {"a": 8, "b": 4})
+    assert rule.outcome(few).status is Status.CLEAR
+    assert list(rule.findings(few, resolution=0.5))

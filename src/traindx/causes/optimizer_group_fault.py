@@ -8,6 +8,7 @@ optimizer_group_fault = Cause(
     likely={
         "OPTM010": 0.8,
         "OPTM010:idle": 0.5,
+        "OPTM010:zero": 0.4,
         "OPTM010:twice": 0.4,
         "OPTM010:empty": 0.3,
         "OPTM001": 0.3,
@@ -21,6 +22,7 @@ optimizer_group_fault = Cause(
     refutes=("REPR003", "OPTM010:stateless"),
     witness=(
         "OPTM010:idle",
+        "OPTM010:zero",
         "OPTM010:twice",
         "OPTM010:empty",
     ),

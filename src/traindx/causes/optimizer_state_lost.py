@@ -7,7 +7,6 @@ optimizer_state_lost = Cause(
     title="the run was resumed without the optimizer's state",
     likely={
         "OPTM010:stateless": 0.6,
-        "OPTM010": 0.6,
         "REPR003": 0.6,
         "REPR005": 0.5,
         "LOSS006": 0.4,
@@ -19,7 +18,8 @@ optimizer_state_lost = Cause(
     cure="Load the optimizer (scheduler, scaler, random states) with the weights; if they are gone, warm the rate up "
     "again over 200–1,000 steps.",
     witness=(
-        "OPTM010",
+        "OPTM010:stateless",
+        "OPTM010:reset",
         "REPR003",
         "REPR005",
     ),

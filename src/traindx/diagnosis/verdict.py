@@ -20,6 +20,7 @@ VERDICTS: dict[str, str] = {
     "restart": "Fix it and start again.",
     "cannot-tell": "The record does not decide it.",
 }
+EVALUATION_ONLY = {("DATA003", "permuted")}  # only the validation labels are wrong, whatever the cause's usual verdict
 LEAST_POINTS = 30  # a loss curve shorter than this decides nothing (CATALOGUE part 6 asks for 100 for a trend)
 
 
@@ -44,7 +45,9 @@ def judge(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cause
     story = alarming[0]
     suspect = causes[0] if causes and causes[0].supports else None
     name = suspect.cause.verdict if suspect else _by_family(story.root)
-    if suspect and name == "restart" and _late(run, story, suspect):
+    if (story.root.code, story.root.variant) in EVALUATION_ONLY:
+        name = "fix-evaluation"
+    elif suspect and name == "restart" and _late(run, story, suspect):
         name = "fix-and-resume"  # what was learned before is sound
     return Verdict(
         name,

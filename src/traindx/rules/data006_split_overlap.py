@@ -81,7 +81,7 @@ def split_overlap(
     _names_samples(run, val, ambiguous)
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
     values = {"shared": shared, "val": val, "share": part, "repeats": repeats}
-    texts = bool(facts.table(run, "data.token")) and part < tokens
+    texts = bool(facts.table(run, "data.token")) and (part < tokens or _words(run))
     by_nature = shared <= by_chance * (repeats * val + math.sqrt(repeats * val))  # inputs of few possible values meet
     if by_nature and not texts and _continuous(run):
         yield Evidence(values, say="copies", severity=Severity.WARNING)
@@ -105,6 +105,12 @@ def _names_samples(run: Run, val: float, ambiguous: float) -> None:
     sizes = run.series("eval/samples").finite().values
     if len(sizes) and val > 1.5 * float(np.max(sizes)) and len(np.unique(sizes)) == 1 and not _loaded(run):
         raise Blind("other forwards without gradients were counted among the validation samples", "data.shared")
+
+
+def _words(run: Run, most: float = 16.0) -> bool:
+    """Whether inputs are so short (names, words) that the same one is drawn again."""
+    length = run.series("batch/length").finite().values
+    return len(length) > 0 and float(np.median(length)) <= most
 
 
 def _continuous(run: Run, least: int = 4) -> bool:

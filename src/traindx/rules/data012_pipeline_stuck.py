@@ -93,7 +93,10 @@ def _repeats(run: Run, least: int, grave: int) -> Iterator[Evidence]:
     same = _same_as_before(run)
     first, count = _longest(same.values)
     length = facts.number(facts.table(run, "data.loader").get("length"))
-    if length <= 1 or regime.steps_per_epoch(run) == 1 or count + 1 < least:  # full-batch training repeats by nature
+    # Full-batch training repeats by nature; an iterator made anew at every step looks like an epoch of one step and is not.
+    told = run.fact("data.steps_per_epoch") == 1
+    full = length <= 1 or told or (math.isnan(length) and regime.steps_per_epoch(run) == 1)
+    if full or count + 1 < least:
         return
     begin, end = int(same.steps[max(first - 1, 0)]), int(same.steps[first + count - 1])
     fetched = facts.number(facts.table(run, "data.fetched").get("batches"))

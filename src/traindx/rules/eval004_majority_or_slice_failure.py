@@ -66,6 +66,7 @@ def majority_or_slice_failure(
     least_slice: int = 50,
     p: float = 0.01,
     least_steps: int = 100,
+    resolution: float = 0.2,  # accuracy that two standard errors may hide; a dozen samples tell nothing from chance
 ) -> Iterator[Evidence]:
     accuracy = facts.accuracy(run)
     span = run.steps or (0, 0)
@@ -75,7 +76,7 @@ def majority_or_slice_failure(
     if math.isfinite(share) and len(late) >= 2:
         error = math.sqrt(share * (1 - share) / max(n, 1.0))
         at_majority = float(np.max(late)) <= share + 2 * error
-        at_majority = at_majority and not _knows_the_rare(run)
+        at_majority = at_majority and not _knows_the_rare(run) and 2 * error < resolution
         if at_majority and early:
             raise Unsure("accuracy is at the majority share, as it is at the start of every run", needs_steps=least_steps)
         if at_majority:
