@@ -44,7 +44,7 @@ def command(folder: Path, port: int, host: str, alert: tuple[str, ...], debug: b
 
     from traindx.dashboard.doctor import Doctor
     from traindx.dashboard.guard import new_token
-    from traindx.dashboard.server import create_app
+    from traindx.dashboard.server import create_app, packed_plotly
 
     addresses = alerts.addresses_of(alert or None)
     sock = _socket(host, port)
@@ -60,6 +60,7 @@ def command(folder: Path, port: int, host: str, alert: tuple[str, ...], debug: b
         sys.stderr.write("traindx: listening beyond this machine; whoever has the key above can read your runs\n")
     elif os.environ.get("SSH_CONNECTION"):
         sys.stderr.write(f"traindx: over SSH, on your own machine: ssh -N -L {port}:localhost:{port} {socket.gethostname()}\n")
+    threading.Thread(target=packed_plotly, daemon=True, name="traindx-plotly").start()  # so that the first page need not wait
     doctor = Doctor()
     app = create_app(folder, token, names, doctor)
     if addresses:

@@ -111,7 +111,8 @@ async def _style(request: Request) -> Response:
 
 
 @cache
-def _packed_plotly() -> bytes:
+def packed_plotly() -> bytes:
+    """The chart library from its wheel, compressed once in a server's life."""
     from plotly.offline import get_plotlyjs
 
     return gzip.compress(get_plotlyjs().encode(), 6)
@@ -119,7 +120,7 @@ def _packed_plotly() -> bytes:
 
 async def _plotly(request: Request) -> Response:
     headers = {"content-encoding": "gzip", "cache-control": "private, max-age=86400"}
-    return Response(_packed_plotly(), media_type="text/javascript", headers=headers)
+    return Response(await run_in_threadpool(packed_plotly), media_type="text/javascript", headers=headers)
 
 
 async def _runs(request: Request) -> Response:

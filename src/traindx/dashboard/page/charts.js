@@ -73,7 +73,7 @@ export function layout(more = {}) {
   const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true };
   return {
     margin: { l: 52, r: 12, t: 8, b: 32 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
-    font: { color: colour("--ink"), size: 11.5, family: "system-ui, sans-serif" }, uirevision: "kept", ...more,
+    font: { color: colour("--ink"), size: 11.5, family: "system-ui, sans-serif" }, uirevision: "kept", modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--ink") }, ...more,
     xaxis: { ...axis, ...(more.xaxis ?? {}) }, yaxis: { ...axis, ...(more.yaxis ?? {}) },
   };
 }
