@@ -135,7 +135,8 @@ class Lane:
         if at >= FORWARDED:
             phases.forward_ends(model, args, kwargs, output, (self._ended, self._last), known)
         if at >= LOSS:
-            phases.loss_called(*call, known=known)
+            name, module, given, named, out, site = call
+            phases.loss_called(name, module, given, named, out, site, known)
 
     # -- what the taps bring
 
@@ -297,7 +298,9 @@ class Lane:
         self._loop._backwards += 1
         step.backwards += 1
         self._loss, self._at = whole, BACKWARD
-        self._recorder.spent_s += clock() - begun + 10 * self._recorder.detour_s  # the forward, the loss and the clearing are not clocked
+        self._recorder.spent_s += (
+            clock() - begun + 10 * self._recorder.detour_s
+        )  # the forward, the loss and the clearing are not clocked
         return True
 
     def steps(self, optimizer: Any, closure: Any) -> bool:
@@ -333,7 +336,7 @@ class Lane:
             self._updates._lr(optimizer)
         data_s = step.data_s + phases._fetch_s
         row["loss/train"], row["epoch"] = self._loss, float(recorder.scene.epoch)
-        row["time/step"], row["time/data"] = max(took - aside, 0.0), data_s
+        row["time/step"], row["time/data"], row["time/traindx"] = max(took - aside, 0.0), data_s, recorder.spent_s
         self._loop._sum(took - aside, data_s, step)
         if step.clips:
             row["loop/clips"] = step.clips
