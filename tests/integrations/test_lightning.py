@@ -135,4 +135,5 @@ def test_traindx_run_sees_a_lightning_script_without_any_edit(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     (run,) = traindx.load(folder)
     assert len(run.series("loss/train")) == 5
-    assert len(run.series("loss/val")) >= 1
+    assert len(run.series("loss/val")) == 1, "the sanity check is no evaluation"
+    assert run.series("metric/val/val_error").values[-1] == pytest.approx(run.series("loss/val").values[-1], rel=1e-5)

@@ -85,6 +85,13 @@ def _host() -> Any:
     return next((o for o in attach.PATCHES.observers if not any(o is other for other in own)), None)
 
 
+def look_away(away: bool) -> None:
+    """Let the observer of `traindx run`, if there is one, hear nothing for a while."""
+    host = _host()
+    if host is not None:
+        host.recorder.busy = away
+
+
 _guests: list[_Guest] = []
 
 

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from traindx.errors import EnvironmentFault
-from traindx.integrations.fit import Fit
+from traindx.integrations.fit import Fit, look_away
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
@@ -38,6 +38,12 @@ class Traindx(_Callback, Fit):
         self._before: set[str] = set()  # what was logged before the validation under way
         self._own: set[str] = set()  # what is logged by validations
 
+    def on_sanity_check_start(self, trainer: Any, pl_module: Any) -> None:
+        look_away(True)  # `traindx run` sees these two batches, too, and they are no evaluation of the run
+
+    def on_sanity_check_end(self, trainer: Any, pl_module: Any) -> None:
+        look_away(False)
+
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         # here the sanity check is over: two batches of it are no evaluation of the run
         if trainer.is_global_zero or "RANK" in os.environ:  # without RANK every process would call itself the first
@@ -63,4 +69,5 @@ class Traindx(_Callback, Fit):
         self.close()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        look_away(False)
         self.close(exception)
