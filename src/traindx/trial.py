@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 from traindx.run import Run
 
 RESULTS = ("pass", "fail", "refused", "undecided", "done")
+STEP_S = 0.05  # what a step is thought to take before one was made
 T = TypeVar("T")
 
 
@@ -62,6 +63,11 @@ class TrialKind:
     @property
     def summary(self) -> str:
         return self.page.strip().splitlines()[0] if self.page.strip() else ""
+
+    @property
+    def cost(self) -> str:
+        """What it takes, stated before it starts; the seconds are those of a step of 50 ms."""
+        return f"{self.steps} steps (some {max(1, round(self.steps * STEP_S))} s at {1000 * STEP_S:.0f} ms a step)"
 
     def run(self, task: Any, progress: Progress = silent, **limits: Any) -> Result:
         """Run the trial with the user's limits and note what it cost."""

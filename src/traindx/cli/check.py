@@ -12,7 +12,7 @@ from rich.table import Table
 
 from traindx.cli import options
 from traindx.cli.bar import bar
-from traindx.errors import UsageError
+from traindx.errors import EnvironmentFault, UsageError
 from traindx.report.words import safe
 from traindx.trial import Progress
 
@@ -25,7 +25,7 @@ MARK = {"pass": "[green]✔ pass[/]", "fail": "[red]✖ fail[/]", "cannot-tell":
 @click.option("--quick", "level", flag_value="quick", help="Under 20 seconds: facts and the cheapest trials.")
 @click.option("--usual", "level", flag_value="usual", default="usual", help="Under two minutes.  [default]")
 @click.option("--full", "level", flag_value="full", help="Also precision, determinism and resume.")
-@click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
+@click.option("--format", "format_", type=click.Choice(("rich", "json", "html")), default="rich", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the result to FILE.")
 @click.option(
     "--fail-on",
@@ -59,14 +59,25 @@ def command(
         done = _checked(target, args, level or "usual", told)
     if format_ == "json":
         rows = [{"item": i.item, "result": i.result, "message": i.message, "fix": i.fix} for i in done.items]
-        text = json.dumps({"schema": "traindx.check/1", "items": rows}, indent=2)
-        if output:
-            output.write_text(text + "\n", encoding="utf-8")
-        else:
-            sys.stdout.write(text + "\n")
+        _put(json.dumps({"schema": "traindx.check/1", "items": rows, "modules": list(done.modules)}, indent=2) + "\n", output)
+    elif format_ == "html" or (output is not None and output.suffix in (".html", ".htm")):
+        from traindx.report.preflight import render
+
+        _put(render(done.items, done.modules, done.sheet, done.seconds), output)
     elif not (quiet and done.ok):
         _page(done, no_color)
     return int(bool(done.failed) and fail_on != "never")
+
+
+def _put(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as why:
+        raise EnvironmentFault(f"cannot write {output}: {why.strerror or why}") from None
+    sys.stderr.write(f"traindx: written to {output}\n")
 
 
 def _checked(target: str, args: tuple[str, ...], level: str, told: Progress) -> Any:
@@ -93,10 +104,29 @@ def _page(done: Any, no_color: bool) -> None:
             + (f"\n→ {_escaped(i.fix)}" if i.result == "fail" and i.fix else ""),
         )
     screen.print(grid)
+    _looks(screen, done)
     counts = {k: sum(i.result == k for i in done.items) for k in MARK}
     screen.print(
         f"\n{counts['pass']} pass, {counts['fail']} fail, {counts['cannot-tell']} cannot tell, in {done.seconds:.1f} s"
     )
+
+
+def _looks(screen: Any, done: Any) -> None:
+    """The data in a line each, and the modules: a person sees at a glance what no rule would question."""
+    from traindx.report.preflight import about, module_row
+
+    for which in ("train", "val"):
+        for batch in done.sheet.get(which, [])[:5]:
+            screen.print(f"[dim]{which:5} {_escaped(about(batch))}[/]", highlight=False, overflow="ellipsis", no_wrap=True)
+    if done.modules:
+        table = Table("module", "class", "in", "out", "dtype", "device", "RMS", "parameters", box=None, header_style="bold")
+        for m in done.modules[:12]:
+            table.add_row(*(_escaped(c) for c in module_row(m)))
+        screen.print()
+        screen.print(table)
+        more = len(done.modules) - 12
+        more_said = f"{more} more modules; " if more > 0 else ""
+        screen.print(f"[dim]{more_said}`-o check.html` shows the samples as pictures, and every module.[/]", highlight=False)
 
 
 def _escaped(text: str) -> str:

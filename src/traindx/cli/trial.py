@@ -25,6 +25,9 @@ from traindx.trial import Progress, Result, TrialKind
 @click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT-ARGS…]")
 @click.option("--set", "limits", multiple=True, metavar="KEY=VALUE", help="Change a limit of the trial: --set steps=50.")
 @click.option("--at", type=click.IntRange(min=0), default=0, metavar="STEP", help="On a script: after that many updates.")
+@click.option(
+    "--picture", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw it: FILE.svg, .html or .png."
+)
 @click.option("--run", "of", type=click.Path(path_type=Path), metavar="RUN", help="Note the result in the diary of RUN.")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the result to FILE.")
@@ -37,6 +40,7 @@ def command(
     args: tuple[str, ...],
     limits: tuple[str, ...],
     at: int,
+    picture: Path | None,
     of: Path | None,
     format_: str,
     output: Path | None,
@@ -65,9 +69,13 @@ def command(
     kind = trials[name]
     values = _limits(kind.make, limits)
     if not quiet:
-        sys.stderr.write(f"traindx: {name} takes at most about {kind.steps} steps on a twin of your task\n")
+        sys.stderr.write(f"traindx: {name} takes at most about {kind.cost} on a copy of your task; Ctrl-C ends it\n")
     with bar(quiet=quiet) as told:
         result = _run(kind, target, args, values, at, told)
+    if picture is not None:
+        from traindx.report.trial import save
+
+        save(result, picture)
     if of is not None:
         diary.write(of, "trial", trial=name, target=target, result=result.result, reason=result.reason)
     document = {
