@@ -76,7 +76,7 @@ class Graphs(Probe):
         if dear or scene.compiled or len(self._seen) >= MOST_CENSUSES:
             return None
         self._due = 2 * scene.step
-        count, largest = census(self._number)
+        count, largest = census(self._number, self._marks[0][1] if self._marks else 0)
         self._number = _next_number()
         self._seen.append((scene.step, count))
         if self._growth is None and self._rises() and largest is not None:
@@ -106,7 +106,7 @@ class Graphs(Probe):
             return
         self._times += 1
         if self._kept is None:
-            count, root = census(old[-1][0])
+            count, root = census(old[-1][0], old[0][0])
             place = holder(root) if root is not None else {}
             self._kept = {"kind": "graph", "per_step": count / max(step, 1), "step": step, **place}
         self._kept |= {"kept": alive, "of": len(old)}
@@ -119,9 +119,9 @@ class Graphs(Probe):
         return early >= LEAST and late >= EVEN * early
 
 
-def census(since: int = 0) -> tuple[int, Tensor | None]:
+def census(since: int = 0, begun: int = 0) -> tuple[int, Tensor | None]:
     """Autograd nodes that live tensors keep alive, and a tensor that keeps them: one from before autograd's number `since`
-    (kept over many steps), or else the one that alone keeps most."""
+    (kept over many steps), or else the one that alone keeps most; none from before number `begun`, when we did not look yet."""
     roots = [t for t in gc.get_objects() if type(t) is Tensor and t.grad_fn is not None]
     # the youngest first: what an older one holds is then counted with the one that was built on it
     roots.sort(key=lambda t: -int(t.grad_fn._sequence_nr()))
@@ -135,9 +135,9 @@ def census(since: int = 0) -> tuple[int, Tensor | None]:
             if node is not None and node not in seen:
                 seen.add(node)
                 todo.extend(n for n, _ in node.next_functions)
-        if len(seen) - before > most:
+        if len(seen) - before > most and int(root.grad_fn._sequence_nr()) >= begun:
             most, largest = len(seen) - before, root
-    old = next((t for t in reversed(roots) if int(t.grad_fn._sequence_nr()) < since), None)
+    old = next((t for t in reversed(roots) if begun <= int(t.grad_fn._sequence_nr()) < since), None)
     return len(seen), largest if old is None else old
 
 
@@ -190,8 +190,9 @@ def _closure_name(cell: CellType) -> str | None:
     """The name of a variable that an inner function shares with its outer one."""
     for owner in gc.get_referrers(cell):
         for function in gc.get_referrers(owner) if isinstance(owner, tuple) else ():
-            if isinstance(function, FunctionType) and function.__closure__ is owner:
-                return function.__code__.co_freevars[list(owner).index(cell)]
+            own = function.__closure__ if isinstance(function, FunctionType) else None
+            if own is not None and own is owner:
+                return str(function.__code__.co_freevars[own.index(cell)])
     return None
 
 

@@ -222,8 +222,8 @@ class Witness(Probe):
         happened = self.moment.happened
         if happened and isinstance(happened[0], Called):
             last = happened[-1]
-            plain = len(happened) == 2 and isinstance(last, Taped) and last.output is loss
-            self._simple[id(happened[0].model)] = plain and getattr(last.func, "__name__", "") in LOSSES
+            call = last.func if len(happened) == 2 and isinstance(last, Taped) and last.output is loss else None
+            self._simple[id(happened[0].model)] = getattr(call, "__name__", "") in LOSSES
         return None
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
