@@ -33,7 +33,7 @@ class Governor:
         self._credit = 0.0
         self._cost = 0.0  # smoothed extra cost of a full step
         self._lean = 0.0  # smoothed cost of a step that is not full
-        self._next_forced = FIRST * GROWTH
+        self._last = FIRST  # the latest full step, the first ones aside
         self._alarm = 0
 
     @property
@@ -75,13 +75,12 @@ class Governor:
         """Whether `step` shall be read in full."""
         if step < FIRST or self.budget is None:
             return True
-        if self._alarm > 0:
-            self._alarm -= 1
+        due = step >= self._last * (GROWTH if self.spent_s < START_S else SPARSE)
+        if self._alarm > 0 or due or (self.budget > 0 and self._credit >= self._cost):
+            self._alarm = max(self._alarm - 1, 0)
+            self._last = step
             return True
-        if step >= self._next_forced:
-            self._next_forced = max(step + 1, step * (GROWTH if self.spent_s < START_S else SPARSE))
-            return True
-        return self.budget > 0 and self._credit >= self._cost
+        return False
 
     def cost(self) -> dict[str, float]:
         """What was spent: `share` counts from the end of the start on (of all when it never ended), `total_share` all."""
