@@ -1,6 +1,6 @@
 """What observing costs: step time with and without, interleaved on one model, beside what traindx accounts for itself.
 
-    python bench/overhead.py [--seconds 60] [--models mlp,cnn,gpt,many] [--instruments default,full,…] [-o FILE] [--page FILE]
+    python bench/overhead.py [--seconds 60] [--models mlp,cnn,gpt,many] [--instruments default,full,…] [-o FILE]
 
 Each round runs blocks in the order A B B A (A bare, B observed) on ONE model instance, so that layout and warm-up are the
 same for both; the ratio of a round is median(B steps) / median(A steps); reported are the median over rounds and its
@@ -353,7 +353,7 @@ def page(found: dict[str, Any]) -> str:
         cells = [f"{100 * rows[m]['self_share']:.2f} %, {rows[m]['start_s']:.2f} s" if m in rows else "" for m in models]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     if found["left_out"]:
-        lines += ["", f"Not installed here, so not measured: {', '.join(found['left_out'])}."]
+        lines += ["", f"Not measured in this run (not installed, or left out): {', '.join(found['left_out'])}."]
     return "\n".join(lines) + "\n"
 
 
@@ -372,7 +372,6 @@ def main() -> None:
     parser.add_argument("--instruments", default=",".join(INSTRUMENTS))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "results" / "overhead.json")
-    parser.add_argument("--page", type=Path, help="write the table as Markdown, too")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     about = {"torch": torch.__version__, "python": platform.python_version(), "threads": args.threads}
@@ -396,8 +395,7 @@ def main() -> None:
             found = {"about": about, "left_out": left_out, "results": results}
             args.output.parent.mkdir(parents=True, exist_ok=True)
             args.output.write_text(json.dumps(found, indent=1) + "\n")
-    if args.page:
-        args.page.write_text(page({"about": about, "left_out": left_out, "results": results}))
+            args.output.with_suffix(".md").write_text(page(found))
     print(f"written to {args.output}" + (f"; not installed: {', '.join(left_out)}" if left_out else ""))
 
 

@@ -204,6 +204,9 @@ def figures_page() -> str:
     for path in sorted((ROOT / "clinic" / "results").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         lines += [f"## {path.stem}", "", text.split("\n| condition |")[0].strip(), ""]
+    cost = ROOT / "bench" / "results" / "overhead.md"
+    if cost.exists():
+        lines += ["## What observing costs", "", cost.read_text(encoding="utf-8").strip(), ""]
     return "\n".join(lines)
 
 
