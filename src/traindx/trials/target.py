@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from traindx.errors import UsageError
+from traindx.trials.frameworks import from_lightning, from_trainer, is_lightning, is_trainer
 from traindx.trials.task import Task
 
 
@@ -23,8 +24,15 @@ def task_from(target: str) -> Task:
         there = ", ".join(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))[:200]
         raise UsageError(f"{place} has no '{name}'; it has {there or 'no functions'}")
     made: Any = factory() if callable(factory) and not isinstance(factory, Task) else factory
+    if is_trainer(made):
+        return from_trainer(made)
+    module, *loaders = made if isinstance(made, tuple) and made else (made,)
+    if is_lightning(module) and len(loaders) < 3:
+        return from_lightning(module, *loaders)
     if not isinstance(made, Task):
-        raise UsageError(f"{target} gave a {type(made).__name__}; a factory returns traindx.Task(model, loss_fn, train, …)")
+        raise UsageError(
+            f"{target} gave a {type(made).__name__}; a factory returns traindx.Task(model, loss_fn, train, …), a LightningModule or a Trainer"
+        )
     return made
 
 

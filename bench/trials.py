@@ -1,0 +1,254 @@
+"""How right the trials are: learning rates against a grid, overfitting against planted faults, noise scale against the truth.
+
+python -m bench.trials            writes bench/results/trials.json
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from traindx.trial import catalogue
+from traindx.trials.task import Task
+
+OUT = Path(__file__).parent / "results" / "trials.json"
+
+
+def digits(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    x, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(x))
+    return torch.tensor(x[order] / 16.0, dtype=torch.float32), torch.tensor(y[order])
+
+
+class Shaped(nn.Module):
+    def __init__(self, net: nn.Module, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.net, self.shape = net, shape
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x.view(-1, *self.shape))
+
+
+class Rows(nn.Module):
+    def __init__(self, attention: bool) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 32)
+        self.body = (
+            nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+            if attention
+            else nn.GRU(32, 32, batch_first=True)
+        )
+        self.head, self.attention = nn.Linear(32, 10), attention
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.body(self.up(x.view(-1, 8, 8)))
+        return self.head(h.mean(1) if self.attention else h[0][:, -1])
+
+
+def nets() -> dict[str, nn.Module]:
+    return {
+        "mlp": nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)),
+        "deep": nn.Sequential(*[m for i in range(4) for m in (nn.Linear(64, 64), nn.ReLU())], nn.Linear(64, 10)),
+        "conv": Shaped(
+            nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(512, 10)),
+            (1, 8, 8),
+        ),
+        "gru": Rows(False),
+        "attention": Rows(True),
+    }
+
+
+def task(model: nn.Module, optimizer: str = "Adam", lr: float = 1e-3, seed: int = 0, shuffled: bool = False) -> Task:
+    x, y = digits(seed)
+    if shuffled:
+        y = y[torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))]
+    params = [p for p in model.parameters() if p.requires_grad] or [nn.Parameter(torch.zeros(1))]
+    made = getattr(torch.optim, optimizer)(params, lr=lr, **({"momentum": 0.9} if optimizer == "SGD" else {}))
+    train = DataLoader(TensorDataset(x[:1400], y[:1400]), 32, shuffle=True)
+    return Task(model, nn.CrossEntropyLoss(), train, DataLoader(TensorDataset(x[1400:], y[1400:]), 128), made)
+
+
+# -- learning rates
+
+
+def best_rate(make, optimizer: str, seed: int, steps: int = 100) -> tuple[float, dict[float, float]]:
+    """The rate of a grid with the lowest probe loss after `steps` updates from the same start."""
+    losses = {}
+    for lr in (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0):
+        t = task(make(), optimizer, lr, seed)
+        with t.twin(seed=seed) as twin:
+            twin.model.train()
+            for batch in t.cycle(steps):
+                if not math.isfinite(twin.step(batch)):
+                    break
+            losses[lr] = twin.probe(t.batches(3, "val"))
+    finite = {k: v for k, v in losses.items() if math.isfinite(v)}
+    return min(finite, key=finite.__getitem__), losses
+
+
+def learning_rates() -> dict:
+    cells = []
+    for name, optimizer in (
+        ("mlp", "Adam"),
+        ("mlp", "SGD"),
+        ("deep", "Adam"),
+        ("conv", "Adam"),
+        ("conv", "SGD"),
+        ("gru", "Adam"),
+        ("attention", "Adam"),
+    ):
+        for seed in range(3):
+
+            def make(name: str = name, seed: int = seed) -> nn.Module:
+                torch.manual_seed(seed)
+                return nets()[name]
+
+            best, _ = best_rate(make, optimizer, seed)
+            found = catalogue()["lr-range"].run(task(make(), optimizer, seed=seed))
+            start = found.answer.get("start_lr")
+            ratio = start / best if start else None
+            cells.append(
+                {
+                    "setup": f"{name} {optimizer}",
+                    "seed": seed,
+                    "best": best,
+                    "answer": start,
+                    "result": found.result,
+                    "ratio": ratio,
+                }
+            )
+    refused = []
+    for seed in range(5):
+        torch.manual_seed(seed)
+        refused.append(catalogue()["lr-range"].run(task(nets()["mlp"], seed=seed, shuffled=True)).result)
+    good = [c for c in cells if c["ratio"] is not None and 0.1 <= c["ratio"] <= 2.0]
+    return {
+        "cells": cells,
+        "within": len(good),
+        "of": len(cells),
+        "too_hot": sum(bool(c["ratio"] and c["ratio"] > 2) for c in cells),
+        "shuffled_labels": refused,
+    }
+
+
+# -- overfitting
+
+
+class Faulty(nn.Module):
+    def __init__(self, net: nn.Module, fault: str) -> None:
+        super().__init__()
+        self.net, self.fault = net, fault
+        if fault == "zero initialisation":
+            for p in net.parameters():
+                nn.init.zeros_(p)
+        if fault == "frozen":
+            net.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        f = self.fault
+        out = self.net(torch.zeros_like(x) if f == "input ignored" else x)
+        return {
+            "softmax": lambda: out.softmax(1),
+            "detached": out.detach,
+            "batch mean": lambda: out.mean(0, keepdim=True).expand_as(out),
+            "dead head": lambda: torch.relu(out - 100),
+            "bounded": lambda: 0.05 * torch.tanh(out),
+            "sigmoid": lambda: out.sigmoid(),
+        }.get(f, lambda: out)()
+
+
+FAULTS = (
+    "softmax",
+    "detached",
+    "input ignored",
+    "batch mean",
+    "dead head",
+    "bounded",
+    "sigmoid",
+    "zero initialisation",
+    "frozen",
+)
+
+
+def overfitting() -> dict:
+    rows = []
+    for name in nets():
+        for fault in FAULTS:
+            torch.manual_seed(0)
+            found = catalogue()["overfit"].run(task(Faulty(nets()[name], fault)), steps=150)
+            rows.append(
+                {
+                    "net": name,
+                    "fault": fault,
+                    "result": found.result,
+                    "floor": found.answer.get("floor_name"),
+                    "reason": found.reason,
+                }
+            )
+        for seed in range(6):
+            torch.manual_seed(seed)
+            found = catalogue()["overfit"].run(task(nets()[name], seed=seed))
+            rows.append({"net": name, "fault": None, "seed": seed, "result": found.result})
+    sick = [r for r in rows if r["fault"]]
+    well = [r for r in rows if not r["fault"]]
+    return {
+        "rows": rows,
+        "faults_found": sum(r["result"] == "fail" for r in sick),
+        "faults": len(sick),
+        "healthy_passed": sum(r["result"] == "pass" for r in well),
+        "healthy": len(well),
+    }
+
+
+# -- noise scale
+
+
+def noise_scales() -> dict:
+    cells = []
+    for seed in range(5):
+        torch.manual_seed(seed)
+        x = torch.randn(4096, 10)
+        y = x @ torch.randn(10, 1) + 0.5 * torch.randn(4096, 1)
+        model = nn.Linear(10, 1)
+        with torch.no_grad():
+            residual = model(x) - y
+            each = torch.cat([2 * residual * x, 2 * residual], 1)  # per-sample gradients of the squared error
+        mean = each.mean(0)
+        truth = float(each.var(0, unbiased=False).sum() / mean.square().sum())
+        t = Task(
+            model,
+            nn.MSELoss(),
+            DataLoader(TensorDataset(x, y), 64, shuffle=True),
+            None,
+            torch.optim.SGD(model.parameters(), 0.1),
+        )
+        found = catalogue()["noise-scale"].run(t)
+        value = found.answer.get("noise_scale")
+        cells.append({"seed": seed, "truth": truth, "answer": value, "off": abs(value / truth - 1) if value else None})
+    return {"cells": cells, "worst": max(c["off"] for c in cells if c["off"] is not None)}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    began = time.time()
+    found = {"noise_scale": noise_scales(), "overfit": overfitting(), "lr_range": learning_rates()}
+    found["seconds"] = round(time.time() - began)
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(
+        {k: {n: v for n, v in found[k].items() if n not in ("cells", "rows")} for k in ("noise_scale", "overfit", "lr_range")},
+        found["seconds"],
+        "s",
+    )
+
+
+if __name__ == "__main__":
+    main()
