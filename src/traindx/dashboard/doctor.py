@@ -21,6 +21,7 @@ from traindx.errors import TraindxError
 from traindx.report import json as json_
 from traindx.run import Run
 
+BREATH_S = 1.0  # before the first judgement: whoever opened the page sees it painted first
 PATIENCE = 3.0  # a run that grows is judged again after so many times what the last judgement took
 
 
@@ -85,6 +86,7 @@ class Doctor:
         self._answers: dict[str, Answer] = {}
         self._news = threading.Condition()
         self._closed = False
+        self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
     def ask(self, key: str, path: Path, index: int, stamp: str, *, first: bool = False) -> None:
@@ -114,6 +116,7 @@ class Doctor:
         """End the process."""
         with self._news:
             self._closed = True
+            self._end.set()
             self._news.notify()
         if self._child is not None:
             self._child.kill()
@@ -126,6 +129,10 @@ class Doctor:
                 if self._closed:
                     return
                 key, (path, index, stamp) = self._wanted.popitem(last=False)
+            if self._child is None:
+                self._end.wait(BREATH_S)
+            if self._closed:
+                return
             begun = time.monotonic()
             said = self._consult(path, index)
             if self._closed:

@@ -107,7 +107,11 @@ class Library:
 
     def judgement(self, entry: Entry, *, first: bool = False) -> Answer | None:
         """The last judgement of the run; a newer one is asked for when the run has changed since."""
-        self.doctor.ask(entry.id, entry.path, entry.index, _stamp(entry.path), first=first)
+        if entry.kind == "record":  # the list has read its last sign of life already
+            stamp = f"{entry.updated}:{entry.step}:{entry.state}"
+        else:
+            stamp = _stamp(entry.path)
+        self.doctor.ask(entry.id, entry.path, entry.index, stamp, first=first)
         return self.doctor.answer(entry.id)
 
     def health(self, entry: Entry) -> dict[str, Any] | None:
