@@ -100,6 +100,8 @@ class Evaluation:
     forwards: int = 0
     loader: Any = None  # the loader its batches came from, where one was seen
     models: frozenset[int] = frozenset()  # ids of the models that were evaluated, known at its end
+    hits: tuple[float, int] | None = None  # predictions that the script found right when it compared them, of how many
+    printed: float | None = None  # the mean loss of the evaluation as the script printed it
 
 
 class Scene:

@@ -28,7 +28,6 @@ Function = Callable[..., Any]
 Maker = Callable[[Function], Function]
 
 
-
 class Observer:
     """A recorder with its story, as the patches see it: every report goes through one guard."""
 
@@ -125,6 +124,7 @@ class Patches:
         self._patches: list[Patch] = []
         self._traced: list[Patch] = []  # those that a compiler would trace into
         self._undo: list[Callable[[], None]] = []
+        self._comparing: Callable[[], None] | None = None  # undoes the tap of comparisons, which is on while evaluating
         self.tapped: set[tuple[str, str]] = set()  # points of trackers that are patched already
 
     def add(self, observer: Observer) -> None:
@@ -145,6 +145,7 @@ class Patches:
         self._aim()
         if self.observers:
             return
+        self._comparing = None
         while self._undo:
             self._undo.pop()()
         while self._patches:
@@ -176,6 +177,19 @@ class Patches:
                 self._patches.remove(patch)
 
         return undo
+
+    @property
+    def comparing(self) -> bool:
+        """Comparisons of tensors are being listened to."""
+        return self._comparing is not None
+
+    def compare(self, on: bool) -> None:
+        """Listen to comparisons of tensors, or no longer: predictions with labels, while evaluating."""
+        if on and self._comparing is None and len(self.observers) == 1:
+            self._comparing = taps_loop.comparing(self)
+        elif not on and self._comparing is not None:
+            undo, self._comparing = self._comparing, None
+            undo()
 
     def leave_traced(self) -> None:
         """A compiler is about to read the program: take back for good what it would trace into."""
@@ -217,6 +231,8 @@ PATCHES = Patches()
 
 def attach(recorder: Recorder, *, models: list[nn.Module] | None = None, optimizers: list[Any] | None = None) -> Observer:
     """Begin to observe; `detach` ends it."""
+    if optimizers:
+        taps_loop.bring_compiler(PATCHES)
     observer = Observer(recorder, Story(recorder, PATCHES, list(models or ()), list(optimizers or ())))
     recorder.detour_s = _detour()
     lane = observer.lane = Lane(observer, PATCHES)

@@ -287,7 +287,12 @@ class Evaluations(Probe):
             out["eval/weights_differ"] = self._differ
         self._differ, self._compared = None, False
         out |= self._moved(scene)
+        if evaluation.printed is not None:
+            self._reported.setdefault("loss", evaluation.printed)
         score = self.score if self.score is not None and self.score.parts else self._fallback
+        if evaluation.hits is not None and score is not None and "accuracy" not in self._reported:
+            right, count = evaluation.hits
+            self._pairs["accuracy"] = [right / count, score, count]
         self.score = self._fallback = self._buffers = None
         if score is not None and score.parts:
             out |= self._scored(score)
@@ -425,10 +430,11 @@ def metric_kind(name: str) -> str | None:
     return "loss" if bare in LOSS_NAMES else None
 
 
-def _both(kind: str, reported: Any, score: Score) -> list[float] | None:
+def _both(kind: str, reported: Any, score: Score, rows: int | None = None) -> list[float] | None:
+    """[reported, recomputed]; `rows`: what was reported is about so many answers, and only comparable with as many."""
     sums = {k: float(v) for k, v in score.sums.items()}
     top, bottom = ("hits", "rows") if kind == "accuracy" else ("loss", "weight")
-    if not sums.get(bottom) or (kind == "loss" and not score.own_loss):
+    if not sums.get(bottom) or (kind == "loss" and not score.own_loss) or rows not in (None, round(sums[bottom])):
         return None
     said = float(reported)
     if kind == "accuracy" and said > 1.5:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from traindx.probes.stage import Stage
 clock = time.perf_counter
 PLAUSIBLE = 50.0  # a number read while evaluating counts as a loss only within this factor of the training loss
 OFTEN = 2  # updates: passes without a loss that come this often are part of the step, not evaluations
+DROPPED = 3  # times in a row that passes were no evaluation: then their comparisons are no longer listened to
 ACTING = 8  # samples: numbers read off smaller passes that come that often are a policy's or critic's at work
 
 
@@ -32,6 +34,8 @@ class _Open:
     own: bool = False  # the model under training was called in eval mode
     passes: dict[int, list[int]] = field(default_factory=dict)  # model → forwards, samples, in train mode, with a graph
     judged: set[int] = field(default_factory=set)  # models whose outputs met a loss or labels
+    hits: list[tuple[float, int]] = field(default_factory=list)  # right, of how many: as the script compared them
+    metric: bool = False  # a number that was read is their count or share
     loader: Any = None  # passes.Loader its batches came from
     calls: list[tuple[Any, int]] = field(default_factory=list)  # loss of a batch as its loss call gave it, samples
     reads: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)  # site → (value, samples, pass)
@@ -49,6 +53,7 @@ class Evaluations:
         self._main = 0  # key of the validation data proper: the first that was evaluated
         self._seen_loss = False
         self._unseen = self._recorded = 0  # evaluations without and with a loss
+        self._dropped = 0  # times in a row that it was none
         self._bare = -1  # the update after which passes without a loss were seen last
         self.fetched_at = 0.0
 
@@ -102,14 +107,29 @@ class Evaluations:
 
     def read(self, value: float, site: str, latest: Pass | None) -> None:
         """A number the script read while evaluating."""
-        if self._open is not None:
+        if self._open is not None and not _counts_hits(self._open, value) and isinstance(value, float):
             samples, serial = (latest.samples, latest.serial) if latest is not None else (1, 0)
             self._open.reads.setdefault(site, []).append((value, max(samples, 1), serial))
 
-    def compared(self, latest: Pass | None) -> None:
+    def compared(self, latest: Pass, hits: Any, count: int) -> None:
         """The script compared predictions with labels: it computes a metric."""
-        if self._open is not None and latest is not None:
+        if self._open is not None:
             self._open.judged.add(latest.model)
+            if isinstance(hits, float):
+                self._open.hits.append((hits, count))
+
+    def printed(self, things: tuple[Any, ...]) -> None:
+        """Something was printed: perhaps the mean loss of the evaluation, the right one or the mean of the batch means."""
+        open_ = self._open
+        if open_ is None or len(open_.calls) < 2 or not all(isinstance(v, float) for v, _ in open_.calls):
+            return
+        plain = sum(v for v, _ in open_.calls) / len(open_.calls)
+        right = sum(v * n for v, n in open_.calls) / sum(n for _, n in open_.calls)
+        for number, half in numbers(things):
+            as_plain, as_right = (abs(number - mean) <= max(half, 1e-6 * abs(mean)) for mean in (plain, right))
+            if as_plain != as_right:
+                open_.evaluation.printed = plain if as_plain else right
+                return
 
     def _sum_up(self, open_: _Open) -> None:
         """Count the passes of the models that were evaluated; a teacher that works for the next step is none of them."""
@@ -130,6 +150,7 @@ class Evaluations:
             start = self.fetched_at if 0 < begun - self.fetched_at < 60 else begun
             self._open = _Open(Evaluation(max(self._scene.step - 1, 0)), key, start, begun)
             self._stage.patches.scalars = True
+            self._stage.patches.compare(self._dropped < DROPPED)
             self._recorder.tell("on_eval_begin", self._open.evaluation)
         return self._open
 
@@ -140,13 +161,18 @@ class Evaluations:
         open_, self._open = self._open, None
         if open_ is None:
             return
+        self._stage.patches.compare(False)
         evaluation = open_.evaluation
         evaluation.seconds = open_.ended - open_.begun
         self._sum_up(open_)
         values = self._values(open_)
         if not self._counts(open_, values):
+            self._dropped += 1
             self._recorder.tell("on_eval_dropped", evaluation)
             return
+        self._dropped = 0
+        if open_.metric:
+            evaluation.hits = sum(h for h, _ in open_.hits), sum(n for _, n in open_.hits)
         self._stage.step.eval_s += evaluation.seconds
         on_train = evaluation.loader is not None and id(getattr(evaluation.loader, "dataset", None)) in self._datasets
         back = self._recorder.apart()
@@ -224,6 +250,38 @@ class Evaluations:
         reading["eval/train_mode"] = evaluation.train_mode * share
         reading["eval/grad_enabled"] = evaluation.grad_enabled * share
         self._recorder.take(reading)
+
+
+def _counts_hits(open_: _Open, value: float) -> bool:
+    """Whether a number that was read is how many predictions were right, or their share, of this batch or of all so far."""
+    if not open_.hits:
+        return False
+    all_hits, every = sum(h for h, _ in open_.hits), sum(n for _, n in open_.hits)
+    for hits, count in ((open_.hits[-1]), (all_hits, every)):
+        if value == hits or any(abs(value - scale * hits / count) < 1e-5 * scale for scale in (1.0, 100.0)):
+            open_.metric = True
+            return True
+    return False
+
+
+def numbers(things: tuple[Any, ...]) -> list[tuple[float, float]]:
+    """The numbers among what is printed, each with half of its last digit.
+
+    >>> numbers(("epoch 3", 0.25, "loss 1.250"))
+    [(0.25, 0.0), (1.25, 0.0005)]
+    """
+    found: list[tuple[float, float]] = []
+    for thing in things[:20]:
+        if isinstance(thing, float):
+            found.append((thing, 0.0))
+        elif isinstance(thing, str):
+            for text in _NUMBER.findall(thing[:500]):
+                digits, _, power = text.lower().partition("e")
+                found.append((float(text), 0.5 * 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))))
+    return found
+
+
+_NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][+-]?\d+)?")
 
 
 def _summary(values: list[tuple[Any, int]]) -> dict[str, Any]:

@@ -384,6 +384,18 @@ class Phases:
         if self._scene.phase == VAL and self._open is None:
             self._evaluations.read(value, site, self._latest)
 
+    def compared(self, one: Any, two: Tensor, out: Tensor) -> None:
+        """Two tensors were compared while evaluating: predictions with labels, when there is one for every sample."""
+        latest = self._latest
+        if self._open is not None or self._scene.phase != VAL or latest is None or one is two or not isinstance(one, Tensor):
+            return
+        if out.dim() and one.shape == two.shape == out.shape and out.shape[0] == latest.samples:
+            self._evaluations.compared(latest, scalar(out.sum().double()), out.numel())
+
+    def printed(self, things: tuple[Any, ...]) -> None:
+        """The script printed something while evaluating."""
+        self._evaluations.printed(things)
+
     def validation_begins(self) -> None:
         """`with dx.validation():`"""
         self._forced = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib
 import random
 import sys
 from collections.abc import Callable
@@ -40,6 +42,7 @@ def install(patches: Patches) -> None:
     _scalars(patches)
     _hiding(patches)
     _distributions(patches)
+    _printing(patches)
 
 
 def _argument(args: Args, kwargs: Kwargs, position: int, name: str, default: Any = None) -> Any:
@@ -141,7 +144,20 @@ def _schedules(patches: Patches) -> None:
     def made(out: Any, args: Args, kwargs: Kwargs) -> None:
         patches.report("built", "optimizer", args[0])
 
-    patches.replace(Optimizer, "__init__", partial(around, after=made))
+    def builds(args: Args, kwargs: Kwargs) -> None:
+        bring_compiler(patches)
+
+    patches.replace(Optimizer, "__init__", partial(around, before=builds, after=made))
+
+
+def bring_compiler(patches: Patches) -> None:
+    """Import what every optimizer's first step imports, but while torch is as it was: it makes lists of torch's functions."""
+    if "torch._dynamo" not in sys.modules:
+        back = patches.lift()
+        try:
+            importlib.import_module("torch._dynamo")
+        finally:
+            back()
 
 
 def _modules(patches: Patches) -> None:
@@ -241,7 +257,7 @@ def _scalars(patches: Patches) -> None:
                 own = error.__traceback__ and error.__traceback__.tb_next
                 error.__traceback__ = own and own.tb_next
                 raise
-            if patches.scalars and isinstance(value, float):
+            if patches.scalars and (isinstance(value, float) or patches.comparing):
                 patches.report("scalar_read", self, value, site())
             return value
 
@@ -283,3 +299,31 @@ def _distributions(patches: Patches) -> None:
     patches.replace(distributions.Distribution, "sample", partial(around, before=samples), traced=True)
     for owner in (distributions, distributions.kl):
         patches.replace(owner, "kl_divergence", partial(around, before=diverges), traced=True)
+
+
+def comparing(patches: Patches) -> Callable[[], None]:
+    """Hear which tensors are found equal; gives the function that ends it. On while an evaluation is under way."""
+
+    def compared(out: Any, args: Args, kwargs: Kwargs) -> None:
+        other = _argument(args, kwargs, 1, "other")
+        if isinstance(out, Tensor) and isinstance(other, Tensor):
+            patches.report("compared", _argument(args, kwargs, 0, "input"), other, out)
+
+    points: tuple[tuple[Any, str], ...] = ((Tensor, "__eq__"), (Tensor, "eq"), (torch, "eq"))
+    undo = [patches.replace(owner, name, partial(around, after=compared)) for owner, name in points]
+
+    def end() -> None:
+        for one in reversed(undo):
+            one()
+
+    return end
+
+
+def _printing(patches: Patches) -> None:
+    """What is printed while an evaluation is under way: how a mean that was taken in Python is seen."""
+
+    def prints(args: Args, kwargs: Kwargs) -> None:
+        if patches.scalars:
+            patches.report("printed", args)
+
+    patches.replace(builtins, "print", partial(around, before=prints))

@@ -32,7 +32,7 @@ from traindx.run import Run
 
 @rule(
     "PERF009",
-    needs={"batch/pad_share": 50},
+    needs={"batch/pad_share": 20},
     says="{share:.0%} of the tokens in {count} batches are padding",
     fix="Bucket sequences by length or pad to the longest of each batch: up to {gain:.1f} times as fast.",
     severity=Severity.WARNING,

@@ -34,7 +34,7 @@ from traindx.run import Run
 
 @rule(
     "SPEC003",
-    needs={"vae/kl_active": 30},
+    needs={"vae/kl_active": 20},
     says={
         "": "{active:.0%} of the latent dimensions carry information: the posterior has collapsed onto the prior",
         "few": "only {active:.0%} of the latent dimensions carry information",
@@ -45,9 +45,9 @@ from traindx.run import Run
 def vae_posterior_collapse(run: Run, *, dead: float = 0.02, few: float = 0.2, steps: int = 200) -> Iterator[Evidence]:
     # CATALOGUE: 80 % of the dimensions below .01; [def] that is common and harmless in generous codes, all of them is not.
     active = run.series("vae/kl_active").finite()
-    if len(active) < 30 or active.steps[-1] - active.steps[0] < steps:
+    if len(active) < 20 or active.steps[-1] - active.steps[0] < steps:
         return
-    late = active.values[-len(active) // 3 :]
+    late = active.values[-max(len(active) // 3, 5) :]
     top = float(np.quantile(late, 0.9))
     if top < few:
         at = (int(active.steps[-len(late)]), int(active.steps[-1]))

@@ -52,7 +52,8 @@ def rl_entropy_collapse(run: Run, *, left: float = 0.05, kl: float = 0.1) -> Ite
     entropy = run.series("rl/entropy").finite()
     if len(entropy) >= 20 and np.all(entropy.values > -1e-9):
         first = finite_median(entropy.values[:5])
-        quarter = entropy.values[: max(len(entropy) // 4, 5)]
+        end = entropy.steps[0] + (entropy.steps[-1] - entropy.steps[0]) / 4  # of the run, not of its records
+        quarter = entropy.values[: max(int((entropy.steps <= end).sum()), 5)]
         low = finite_median(quarter[-5:])
         if first > 0 and low < left * first:
             at = int(entropy.steps[int(np.argmax(entropy.values < left * first))])
