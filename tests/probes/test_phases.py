@@ -186,6 +186,31 @@ def test_outputs_in_eval_mode_now_and_then_are_an_evaluation_even_without_a_loss
     assert evaluations(watched(loop)) == 3
 
 
+def test_a_rehearsal_of_the_validation_loop_is_no_evaluation():
+    x, y = samples()
+
+    def loop():
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+        def validate():
+            model.eval()
+            with torch.no_grad():
+                F.cross_entropy(model(x[64:]), y[64:])
+            model.train()
+
+        def _run_sanity_check():  # as Lightning's trainer calls it
+            validate()
+
+        _run_sanity_check()
+        for i in range(8):
+            update(optimizer, F.cross_entropy(model(x[:64]), y[:64]))
+            if i % 4 == 3:
+                validate()
+
+    assert watched(loop)["loss/val"].steps.tolist() == [3, 7]
+
+
 # -- losses that are not finite
 
 

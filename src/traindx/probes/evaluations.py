@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ class _Open:
     judged: set[int] = field(default_factory=set)  # models whose outputs met a loss or labels
     hits: list[tuple[float, int]] = field(default_factory=list)  # right, of how many: as the script compared them
     metric: bool = False  # a number that was read is their count or share
+    rehearsal: bool = False  # Lightning tries the validation loop on a few batches before it trains
     loader: Any = None  # passes.Loader its batches came from
     calls: list[tuple[Any, int]] = field(default_factory=list)  # loss of a batch as its loss call gave it, samples
     reads: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)  # site → (value, samples, pass)
@@ -151,6 +153,7 @@ class Evaluations:
             self._open = _Open(Evaluation(max(self._scene.step - 1, 0)), key, start, begun)
             self._stage.patches.scalars = True
             self._stage.patches.compare(self._dropped < DROPPED)
+            self._open.rehearsal = not self._recorder.started and _rehearses()
             self._recorder.tell("on_eval_begin", self._open.evaluation)
         return self._open
 
@@ -194,6 +197,8 @@ class Evaluations:
         Without any of these it may still be one if the model under training was in eval mode, but not when it comes with
         every update: teachers, target networks and policies at work look just like that.
         """
+        if open_.rehearsal:
+            return False
         if open_.calls or open_.judged:
             return True
         other = open_.loader is not None and not open_.loader.train
@@ -250,6 +255,16 @@ class Evaluations:
         reading["eval/train_mode"] = evaluation.train_mode * share
         reading["eval/grad_enabled"] = evaluation.grad_enabled * share
         self._recorder.take(reading)
+
+
+def _rehearses() -> bool:
+    """Whether we were called from Lightning's sanity check."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "_run_sanity_check":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _counts_hits(open_: _Open, value: float) -> bool:
