@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from runs import learning
 from traindx.dashboard.doctor import Answer, Doctor
@@ -37,3 +42,22 @@ def test_a_sick_run_and_a_place_without_one_are_judged_apart(tmp_path: Path) -> 
     assert child is not None
     doctor.close()
     assert child.wait(10) is not None
+
+
+def test_the_judging_process_leaves_with_its_server_although_its_pipe_stays_open() -> None:
+    reads, writes = os.pipe()
+    server = textwrap.dedent("""
+        import os, subprocess, sys, time
+        command = [sys.executable, "-m", "traindx.dashboard.doctor", str(os.getpid())]
+        print(subprocess.Popen(command, stdin=int(sys.argv[1])).pid, flush=True)
+        time.sleep(60)
+    """)
+    command = [sys.executable, "-c", server, str(reads)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=(reads,)) as process:
+        assert process.stdout is not None
+        doctor = psutil.Process(int(process.stdout.readline()))
+        assert doctor.is_running()
+        process.kill()
+    doctor.wait(timeout=30)
+    os.close(reads)
+    os.close(writes)

@@ -143,7 +143,7 @@ class Doctor:
         """One question and one answer over pipes; a child that dies is started again for the next question."""
         try:
             if self._child is None or self._child.poll() is not None:
-                command = [sys.executable, "-m", "traindx.dashboard.doctor"]
+                command = [sys.executable, "-m", "traindx.dashboard.doctor", str(os.getpid())]
                 self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             assert self._child.stdin is not None and self._child.stdout is not None
             self._child.stdin.write(json.dumps([str(path), index]) + "\n")
@@ -162,6 +162,7 @@ def main() -> None:
     """The other process: a place per line in, a judgement per line out, until there is nobody to ask."""
     with contextlib.suppress(OSError, AttributeError):
         os.nice(5)
+    threading.Thread(target=_leave_with, args=(int(sys.argv[1]),), daemon=True).start()
     out, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         path, index = json.loads(line)
@@ -172,6 +173,13 @@ def main() -> None:
             said = UNREADABLE
         out.write(json.dumps(said) + "\n")
         out.flush()
+
+
+def _leave_with(parent: int) -> None:
+    """End when the server is gone, also in the middle of a long judgement: nobody waits for it any more."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(0)
 
 
 if __name__ == "__main__":
