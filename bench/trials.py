@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from pathlib import Path
 
@@ -236,18 +237,18 @@ def noise_scales() -> dict:
     return {"cells": cells, "worst": max(c["off"] for c in cells if c["off"] is not None)}
 
 
+PARTS = {"noise_scale": noise_scales, "lr_range": learning_rates, "overfit": overfitting}
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    began = time.time()
-    found = {"noise_scale": noise_scales(), "overfit": overfitting(), "lr_range": learning_rates()}
-    found["seconds"] = round(time.time() - began)
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(
-        {k: {n: v for n, v in found[k].items() if n not in ("cells", "rows")} for k in ("noise_scale", "overfit", "lr_range")},
-        found["seconds"],
-        "s",
-    )
+    found = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
+    for part in sys.argv[1:] or PARTS:
+        began = time.time()
+        found[part] = {**PARTS[part](), "seconds": round(time.time() - began)}
+        OUT.parent.mkdir(exist_ok=True)
+        OUT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        print(part, {n: v for n, v in found[part].items() if n not in ("cells", "rows")}, flush=True)
 
 
 if __name__ == "__main__":
