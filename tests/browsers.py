@@ -58,6 +58,7 @@ def opened(chromium: Any, address: str, *, own: str | None = None, **context: An
     wanted = {"viewport": {"width": 1100, "height": 800}} | context
     with contextlib.closing(chromium.new_context(**wanted)) as place:
         page = place.new_page()
+        page.set_default_timeout(90_000)  # shared machines are slow at times; a sound page answers in milliseconds
         book = Book(page, own or address.partition("#")[0])
         page.on("request", book.request)
         page.on("console", book.console)

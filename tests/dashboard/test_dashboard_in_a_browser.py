@@ -80,7 +80,7 @@ def visit(chromium: Any, address: str, hash_: str = "", **context: Any) -> Itera
 def open_run(book: Book, name: str) -> None:
     book.page.locator(".runs a", has_text=name).click()
     book.page.locator("header.verdict h1").wait_for()
-    book.page.locator(".plot[data-drawn]").first.wait_for(timeout=20_000)
+    book.page.locator(".plot[data-drawn]").first.wait_for(timeout=90_000)
 
 
 def test_the_worst_run_stands_first_and_the_search_finds(chromium: Any, address: str) -> None:
@@ -121,9 +121,9 @@ def test_a_run_page_grows_while_the_run_does(chromium: Any, tmp_path: Path) -> N
         plot = book.page.locator(".plot[data-drawn]").first
         before = int(plot.get_attribute("data-drawn"))
         grow(writer, 200, np.geomspace(0.4, 80, 200))
-        book.page.locator("#live", has_text="step 399").wait_for(timeout=10_000)
-        book.page.locator(".finding", has_text="LOSS001").wait_for(timeout=20_000)
-        until = time.monotonic() + 10
+        book.page.locator("#live", has_text="step 399").wait_for(timeout=90_000)
+        book.page.locator(".finding", has_text="LOSS001").wait_for(timeout=90_000)
+        until = time.monotonic() + 60
         while int(plot.get_attribute("data-drawn")) <= before and time.monotonic() < until:
             book.page.wait_for_timeout(50)
         assert int(plot.get_attribute("data-drawn")) > before
@@ -149,14 +149,14 @@ def test_two_runs_are_compared(chromium: Any, address: str) -> None:
             box.check()
         book.page.get_by_role("button", name="Compare two").click()
         book.page.get_by_text("They part at step").wait_for()
-        book.page.locator(".plot[data-drawn]").first.wait_for(timeout=20_000)
+        book.page.locator(".plot[data-drawn]").first.wait_for(timeout=90_000)
         book.clean()
 
 
 @pytest.mark.parametrize("page_", ["#/gallery", "#/gradients", "#/units", "#/weights"])
 def test_the_explorers_draw_and_answer(chromium: Any, address: str, page_: str) -> None:
     with visit(chromium, address, page_) as book:
-        book.page.locator(".plot[data-drawn]").first.wait_for(timeout=20_000)
+        book.page.locator(".plot[data-drawn]").first.wait_for(timeout=90_000)
         if page_ == "#/gallery":
             book.page.get_by_role("button", name="Overfitting").click()
             book.page.get_by_text("learns the sample by heart").wait_for()
@@ -191,11 +191,11 @@ def test_no_name_in_a_record_becomes_anything_but_text(chromium: Any, tmp_path: 
         page = book.page
         page.locator(".runs .badge").first.wait_for()
         page.locator(".runs a").first.click()
-        page.locator(".finding").first.wait_for(timeout=20_000)
+        page.locator(".finding").first.wait_for(timeout=90_000)
         page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-        page.locator(".plot[data-drawn]").first.wait_for(timeout=20_000)
+        page.locator(".plot[data-drawn]").first.wait_for(timeout=90_000)
         page.locator(".card.wide .plot").first.scroll_into_view_if_needed()
-        page.locator(".card.wide .plot[data-drawn]").first.wait_for(timeout=20_000)
+        page.locator(".card.wide .plot[data-drawn]").first.wait_for(timeout=90_000)
         book.clean()
         assert (
             page.evaluate(

@@ -67,7 +67,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 def drawn(page: Any) -> None:
     """Charts are drawn when they come into sight."""
     page.locator("#traindx-explore").scroll_into_view_if_needed()
-    page.locator("#traindx-explore .plot .main-svg").first.wait_for(timeout=20_000)
+    page.locator("#traindx-explore .plot .main-svg").first.wait_for(timeout=90_000)
 
 
 def test_it_asks_nothing_of_the_network_and_complains_of_nothing(chromium: Any, address: str) -> None:
