@@ -344,6 +344,7 @@ class Lane:
         if step.clips or step.scheduler_steps or step.zero_grads or aside or step.data_s:
             stage.step = Step()
         stage.last_end = now
+        recorder.tell("after_step", optimizer)  # memory and kept graphs grow on such steps, too
         recorder.close_step({}, took, aside)
         self._at = OUTSIDE
         if recorder.scene.full:
