@@ -410,7 +410,8 @@ FACTS: dict[str, str] = {
     "exception": "{type, message, file, line} that ended the run",
     "blind": "signal name → why it could not be seen",
     "watched": "event kinds that were being watched (absence of such an event is then a fact)",
-    "cost": "what observing cost: {share (after the start), total_share, seconds, start_seconds, start_steps, full_steps, records}",
+    "cost": "what observing cost: {share (after the start), total_share, seconds, start_seconds, start_steps, full_steps, "
+    "records}",
     "origin": "forensics: first non-finite operation {op, phase, module, file, line, inputs, index, sample, blame, advice, "
     "proven}",
     "origins": "forensics: every origin, same shape",
@@ -428,7 +429,7 @@ EVENTS: dict[str, str] = {
     "inplace_error": "autograd's version-counter error: forward (file:line), inplace (file:line), op, shape",
     "resume": "previous_last_step, steps_repeated",
     "retrained": "another optimizer took over, a new training began in the same process: previous_last_step, same_parameters "
-    "(it goes on with the very parameters of the one before); otherwise data, loss and model facts are those of the new training",
+    "(it goes on with the very parameters of the one before); otherwise data, loss and model facts are of the new training",
     "incarnation": "the process was started again",
     "mode": "model switched to train or eval",
     "evaluation": "an evaluation began: samples, batches, seconds",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from traindx.probes.gate import LossGate
-from traindx.probes.governor import FIRST, START_S, Governor
+from traindx.probes.governor import ALWAYS, DEAR_S, FIRST, START_S, Governor
 
 
 def drive(governor: Governor, steps: int, step_s: float, lean_s: float, full_s: float) -> list[int]:
@@ -45,9 +47,17 @@ def test_a_short_run_is_read_closely_while_the_free_time_of_the_start_lasts():
 
 
 def test_even_without_any_credit_a_run_is_read_each_time_it_has_doubled():
-    full = drive(Governor(0.0), 5000, 1e-4, 1e-5, 1.0)
-    gaps = [(b - a) / a for a, b in zip(full[FIRST:], full[FIRST + 1 :])]
-    assert 1 <= max(gaps) < 1.1 and len(full) < FIRST + 10
+    full = [step for step in drive(Governor(0.0), 5000, 1e-4, 1e-5, 1.0) if step >= FIRST]
+    gaps = [(b - a) / a for a, b in itertools.pairwise(full)]
+    assert 1 <= max(gaps) < 1.1 and len(full) < 10
+
+
+def test_dear_full_steps_are_not_forced_upon_the_start():
+    governor = Governor(0.01)
+    full = drive(governor, FIRST, 0.1, 1e-4, 1.0)
+    assert full == list(range(ALWAYS)), "the first few whatever they cost, no more once two seconds are spent"
+    assert governor.spent_s < DEAR_S + 2.0
+    assert not governor.starting
 
 
 def test_alarms_without_end_do_not_make_every_step_a_full_one():

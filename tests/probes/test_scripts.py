@@ -55,10 +55,11 @@ def check(name: str, run) -> None:
 STEPS = {
     "plain_functions": 18, "trainer_class": 30, "lbfgs_closure": 8, "manual_sgd": 25, "manual_functional": 15,
     "accumulation": 12, "gan": 20, "handwritten_loss": 32, "eval_in_train_mode": 32, "workers": 8, "crash_at_step_3": 3,
+    "crash_at_step_0": 0,
     "exits_early": 9, "rnn_lstm": 15, "tiny_gpt": 30, "cnn_inplace": 12, "autocast_bf16": 20, "checkpointing": 16,
     "vae_two_terms": 18, "teacher_student_ema": 20, "rl_reinforce": 12, "goes_nan": 20, "threads_and_warnings": 6,
 }  # fmt: skip
-ENDED = {"crash_at_step_3": "exception", "exits_early": "exit"}
+ENDED = {"crash_at_step_0": "exception", "crash_at_step_3": "exception", "exits_early": "exit"}
 VALIDATIONS = {
     "plain_functions": 3,
     "handwritten_loss": 4,

@@ -1,12 +1,15 @@
 """The budget: how often everything may be read, so that observing costs no more than its share of the training time.
 
-What may be spent in all is `START_S` seconds, the first 20 steps, and from then on the budget's share of the elapsed time.
+What may be spent in all is `START_S` seconds, the first 20 steps (the dear ones of large models only as far as `DEAR_S`
+reaches), and from then on the budget's share of the elapsed time.
 """
 
 from __future__ import annotations
 
 FIRST = 20  # steps that are always read in full: what kills a run is mostly visible in its first steps (CATALOGUE 1.3)
 START_S = 0.5  # of our own time that every run has free: a short run is read closely, a long one does not feel it
+DEAR_S = 2.0  # of our own time after which the first steps are no longer all read in full
+ALWAYS = 3  # of the first steps that are read in full whatever they cost
 SHORT_STEP_S = 3e-3  # a step shorter than this counts as this long: 1 % of 0.3 ms is not enough to see anything with
 GROWTH = 1.15  # while free time is left: at least one full step each time the run has grown by this factor
 SPARSE = 2.0  # the same when none is left, whatever it costs: 16 full steps in a million
@@ -28,6 +31,7 @@ class Governor:
         self.elapsed_s = 0.0  # all step time
         self.later_spent_s = 0.0  # the same two since the start was over
         self.later_elapsed_s = 0.0
+        self.steps = 0
         self.full_steps = 0
         self.start_steps = 0  # steps of the start
         self._credit = 0.0
@@ -36,10 +40,13 @@ class Governor:
         self._last = FIRST  # the latest full step, the first ones aside
         self._alarm = 0
 
+    def _first(self, step: int) -> bool:
+        return step < ALWAYS or (step < FIRST and self.spent_s < DEAR_S)
+
     @property
     def starting(self) -> bool:
         """Whether the first steps, or the free time of the start, are not over yet."""
-        return self.full_steps < FIRST or self.spent_s < START_S
+        return self._first(self.steps) or self.spent_s < START_S
 
     @property
     def owing(self) -> bool:
@@ -52,7 +59,8 @@ class Governor:
 
     def account(self, step: int, step_s: float, own_s: float, was_full: bool) -> None:
         """Book one step: how long it took, and how much of that was ours."""
-        start = step < FIRST or self.spent_s < START_S
+        start = self._first(step) or self.spent_s < START_S
+        self.steps += 1
         self.elapsed_s += step_s
         self.spent_s += own_s
         self.full_steps += was_full
@@ -67,13 +75,13 @@ class Governor:
         if not start:
             self.later_elapsed_s += step_s
             self.later_spent_s += own_s
-        if step >= FIRST:
+        if not self._first(step):
             earned = self.budget * max(step_s - own_s, SHORT_STEP_S)
             self._credit = max(min(self._credit + earned - own_s, COMFORT * self._cost), -DEBT * self._cost)
 
     def full(self, step: int) -> bool:
         """Whether `step` shall be read in full."""
-        if step < FIRST or self.budget is None:
+        if self._first(step) or self.budget is None:
             return True
         due = step >= self._last * (GROWTH if self.spent_s < START_S else SPARSE)
         if self._alarm > 0 or due or (self.budget > 0 and self._credit >= self._cost):

@@ -253,6 +253,7 @@ class Phases:
 
     def loss_failed(self, name: str, module: Any, args: Args, kwargs: dict[str, Any], site: str, error: BaseException) -> None:
         """A loss function raised."""
+        self._recorder.attempted |= torch.is_grad_enabled()
         phase, _ = self._loss_phase(torch.is_grad_enabled())
         self._recorder.tell("on_loss_error", self._call(name, module, args, kwargs, None, site, phase), error)
 

@@ -76,6 +76,7 @@ class Recorder:
         self._pid = os.getpid()
         self._closed = False
         self.started = False
+        self.attempted = False  # a loss or a backward raised: training was meant, even if no update was ever made
         self._index()
 
     def add(self, probe: Probe) -> None:
@@ -206,6 +207,8 @@ class Recorder:
 
     def fails(self, error: BaseException, told: Mapping[str, Any]) -> None:
         """The program ends with this error: note it, and let forensics look while everything is still alive."""
+        if self.attempted and not self.started:
+            self.start()  # it broke on the way to its first update: what was seen until then is worth a record
         self.scene.fact("exception", dict(told))
         self.event("exception", told)
         for callback in self.on_error:
@@ -284,8 +287,8 @@ class Recorder:
         self.governor.account(scene.step, step_s - aside_s, self.spent_s, scene.full)
         self.spent_s = 0.0
         scene.step += 1
-        scene.first = scene.step < FIRST
         scene.full = self.governor.full(scene.step)
+        scene.first = scene.full and scene.step < FIRST
         scene.loss = None
         now = time.perf_counter()
         self.post.drain()

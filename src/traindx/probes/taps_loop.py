@@ -251,11 +251,12 @@ def _scalars(patches: Patches) -> None:
 
     def make(original: Function) -> Function:
         def read(self: Tensor) -> Any:
-            try:
-                value = calls_as(sys._getframe(1))(original, (self,), {})
+            warns = self.requires_grad  # torch warns of reading such a tensor, and must point to the script's line
+            try:  # Adam reads a step count per parameter: the usual way must be short
+                value = calls_as(sys._getframe(1))(original, (self,), {}) if warns else original(self)
             except BaseException as error:
-                own = error.__traceback__ and error.__traceback__.tb_next
-                error.__traceback__ = own and own.tb_next
+                inner = error.__traceback__ and error.__traceback__.tb_next
+                error.__traceback__ = inner.tb_next if inner and warns else inner
                 raise
             if patches.scalars and (isinstance(value, float) or patches.comparing):
                 patches.report("scalar_read", self, value, site())

@@ -113,6 +113,7 @@ class Updates:
 
     def backward_failed(self, error: BaseException) -> None:
         """A backward raised."""
+        self._recorder.attempted = True
         text = str(error)
         if "modified by an inplace operation" in text:
             more = self._recorder.on_inplace[0](self._scene, text) if self._recorder.on_inplace else {}
