@@ -118,3 +118,17 @@ def test_trouble_that_began_late_is_resumed_from_before_it() -> None:
 
     assert told(3) == "restart None"
     assert told(600) == "fix-and-resume 599"
+
+
+def test_the_summary_puts_behind_a_cause_what_speaks_for_it() -> None:
+    outcomes = [
+        finding("DATA006", Severity.CRITICAL, Confidence.EXACT),
+        finding("NUMR001", Severity.CRITICAL, Confidence.EXACT),
+    ]
+    stories = tell(outcomes, catalogue())
+    causes = rank(a_run(), outcomes, catalogue())
+    for first in causes:
+        others = [first, *(c for c in causes if c is not first)]
+        said = judge(a_run(), outcomes, stories, others).summary
+        spoken = next(o.code for o in outcomes if o.code in said)
+        assert not first.supports or spoken in first.supports or first.probability < 0.33, (said, first.supports)

@@ -51,7 +51,7 @@ def judge(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cause
         name = "fix-and-resume"  # what was learned before is sound
     return Verdict(
         name,
-        _summary(story, suspect),
+        _summary(_told_by(story.root, suspect, outcomes), suspect),
         _resume_from(run, name, story, suspect),
         forecast,
         (),
@@ -131,12 +131,20 @@ def _by_family(root: Finding) -> str:
     return "restart" if root.severity is Severity.CRITICAL else "fix-and-resume"
 
 
-def _summary(story: Story, suspect: Suspect | None) -> str:
-    message = story.root.message.rstrip(".")
-    if suspect is None or (story.root.confidence is Confidence.EXACT and suspect.probability < 0.33):
+def _told_by(root: Finding, suspect: Suspect | None, outcomes: Sequence[Outcome]) -> Finding:
+    """The finding to put behind the cause's name: the root, or the worst that speaks for the cause when the root does not."""
+    if suspect is None or root.code in suspect.supports:
+        return root
+    speaking = [f for o in outcomes for f in o.findings if f.code in suspect.supports]
+    return max(speaking, key=lambda f: f.severity, default=root)
+
+
+def _summary(told: Finding, suspect: Suspect | None) -> str:
+    message = told.message.rstrip(".")
+    if suspect is None or (told.confidence is Confidence.EXACT and suspect.probability < 0.33):
         return f"{message[:1].upper()}{message[1:]}."
     title = suspect.cause.title.rstrip(".")
-    if story.root.confidence is Confidence.EXACT and story.root.code in suspect.supports:
+    if told.confidence is Confidence.EXACT and told.code in suspect.supports:
         return f"{title[:1].upper()}{title[1:]}: {message}."
     lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly ", "not excluded": "Possibly "}[suspect.words]
     head = f"{lead}{title}" if lead else f"{title[:1].upper()}{title[1:]}"
