@@ -62,6 +62,7 @@ from traindx.stats import Overfit
         "gap": "More data, augmentation or regularisation would close the gap; longer training will not.",
         "passed": "Nothing to do; keep the best checkpoint.",
     },
+    explains=("LOSS004",),  # that training still falls is part of it, and no advice to go on
     unless=("rl", "adversarial"),
 )
 def overfitting(
