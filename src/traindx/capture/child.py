@@ -62,6 +62,7 @@ class Session:
         from traindx.probes.attach import attach
         from traindx.probes.recorder import Recorder
 
+        torch.save = lambda *args, **kwargs: None  # a trial must not overwrite the user's checkpoints; under our own patch
         what = self.job.asked["what"]
         self.recorder = Recorder(budget=None, probes=[])  # every step in full, and nothing but the capture
         late = what == "investigate" or bool(self.job.asked.get("now"))
@@ -72,7 +73,6 @@ class Session:
             self.watching = Recorder(budget=None if what == "check" else 0.2)
             self.observers.append(attach(self.watching))
         register_optimizer_step_post_hook(self._stepped)
-        torch.save = lambda *args, **kwargs: None  # a trial must not overwrite the user's checkpoints
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self.recorder.scene.optimizer not in (None, optimizer):
