@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 CHROMIUM = Path("/usr/bin/chromium")
+HINTS = ("WebGL", "willReadFrequently")  # the browser's advice on speed, about plotly's drawing and no fault of the page
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Book:
             self.foreign.append(request.url)
 
     def console(self, message: Any) -> None:
-        if message.type in ("error", "warning") and "WebGL" not in message.text:
+        if message.type in ("error", "warning") and not any(hint in message.text for hint in HINTS):
             self.errors.append(message.text)
 
     def dialog(self, dialog: Any) -> None:
