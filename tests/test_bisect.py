@@ -30,7 +30,9 @@ for step in range(120):
 def git(folder: Path, *args: str) -> str:
     env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
     who = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
-    return subprocess.run(["git", *who, *args], cwd=folder, env=env, capture_output=True, text=True, check=True).stdout.strip()
+    done = subprocess.run(["git", *who, *args], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 @pytest.fixture
