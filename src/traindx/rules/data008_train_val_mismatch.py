@@ -90,8 +90,9 @@ def _late(run: Run, name: str, part: float = 0.25) -> Floats:
     if signal is None:
         return np.empty(0)
     values = signal.between(last - part * (last - first)).values
-    table = values.reshape(len(values), -1)
-    return np.asarray(np.nanmean(table, axis=0)) if len(table) >= 2 and np.isfinite(table).all() else np.empty(0)
+    if len(values) < 2 or not np.isfinite(values).all():
+        return np.empty(0)
+    return np.asarray(values.reshape(len(values), -1).mean(axis=0))
 
 
 def _whole(
