@@ -118,12 +118,14 @@ def takes_tokens(run: Run) -> bool:
 def majority(run: Run, part: str = "val") -> tuple[str, float, float]:
     """The most frequent class of the evaluated (or trained-on) data, its share and the number of targets; NaN if unknown."""
     found = counts(run.fact("data.val_class_counts" if part == "val" else "data.class_counts"))
-    if part == "val" and not found:
-        support = run.matrix("eval/support/class")
-        if len(support):
-            found = {n: number(v, 0.0) for n, v in zip(support.names, support.values[-1], strict=True)}
+    support = run.matrix("eval/support/class")
+    last = {}
+    if part == "val" and len(support):
+        last = {n: number(v, 0.0) for n, v in zip(support.names, support.values[-1], strict=True)}
+    found = found or last
     total = sum(found.values())
     if len(found) < 2 or total <= 0:
         return "", math.nan, 0.0
     name = max(found, key=lambda k: found[k])
-    return name, found[name] / total, total
+    once = sum(last.values())  # the counts may be those of several evaluations of the same few samples
+    return name, found[name] / total, min(total, once) if once > 0 else total

@@ -109,6 +109,7 @@ def _harm(run: Run, counts: dict[str, float], recall: float, least: int = 30) ->
     seen = facts.accuracy(run).values[-3:]
     if (
         len(seen) >= 2
+        and n >= least
         and math.isfinite(share)
         and float(np.max(seen)) <= share + 2 * math.sqrt(share * (1 - share) / max(n, 1.0))
     ):
