@@ -56,7 +56,5 @@ def test_names_and_pairs() -> None:
 
 
 def test_the_majority_of_few_samples_evaluated_often_still_counts_few_samples() -> None:
-    run = a_run(
-        {"eval/support/class": {"0": [4.0, 4.0], "1": [8.0, 8.0]}}, facts={"data.val_class_counts": {"0": 40, "1": 80}}
-    )
+    run = a_run({"eval/support/class": {"0": [4.0, 4.0], "1": [8.0, 8.0]}}, facts={"data.val_class_counts": {"0": 40, "1": 80}})
     assert facts.majority(run) == ("1", 2 / 3, 12.0)
