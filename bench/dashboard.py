@@ -124,8 +124,11 @@ def browse(server: Served) -> dict[str, float]:
             page.evaluate("performance.getEntriesByType('paint').find(p => p.name === 'first-contentful-paint').startTime")
             / 1000
         )
+        page.locator(".plot[data-drawn]").first.hover()
+        page.locator(".plot.js-plotly-plot").first.wait_for()
+        ready = time.perf_counter() - begun
         browser.close()
-    return {"first_contentful_paint_s": paint, "first_text_s": text, "first_paint_s": chart}
+    return {"first_contentful_paint_s": paint, "first_text_s": text, "first_paint_s": chart, "interactive_s": ready}
 
 
 class Growing(threading.Thread):
@@ -163,6 +166,8 @@ def stutter(server: Served, seconds: float = 12.0) -> dict[str, float]:
         page.goto(f"{server.url}?token={TOKEN}")
         page.goto(f"{server.url}#/run/{run}")
         page.locator(".plot[data-drawn]").nth(23).wait_for(timeout=60_000)
+        while not page.evaluate("Boolean(window.Plotly)"):
+            page.wait_for_timeout(100)
         count = "[...document.querySelectorAll('.plot[data-drawn]')].map(p => Number(p.dataset.drawn))"
         before = page.evaluate(count)
         gaps = page.evaluate(

@@ -134,12 +134,28 @@ def test_a_run_page_grows_while_the_run_does(chromium: Any, tmp_path: Path) -> N
 def test_zooming_fetches_what_lies_between(chromium: Any, address: str) -> None:
     with visit(chromium, address) as book:
         open_run(book, "sick")
+        book.page.locator(".plot[data-drawn]").first.hover()
+        book.page.locator(".plot.js-plotly-plot").first.wait_for(timeout=90_000)
         with book.page.expect_response(lambda r: "lo=" in r.url) as answer:
             book.page.evaluate(
                 "Plotly.relayout(document.querySelector('.plot[data-drawn]'), {'xaxis.range[0]': 10, 'xaxis.range[1]': 60})"
             )
         [signal] = answer.value.json()["signals"]
         assert min(signal["x"]) >= 10 and max(signal["x"]) <= 60
+        book.clean()
+
+
+def test_charts_are_drawings_until_somebody_points_at_them(chromium: Any, address: str) -> None:
+    with visit(chromium, address) as book:
+        open_run(book, "sick")
+        page = book.page
+        assert page.locator(".plot svg.sketch path").first.get_attribute("d").count("L") > 50
+        assert "ends at" in page.locator(".plot[data-drawn]").first.get_attribute("aria-label")
+        for i in range(5):  # the fifth sends the first back to rest
+            page.locator(".plot").nth(i).scroll_into_view_if_needed()
+            page.locator(".plot[data-drawn]").nth(i).hover()
+            page.locator(".plot").nth(i).locator("svg.main-svg").first.wait_for(timeout=90_000)
+        page.locator(".plot").first.locator("svg.sketch").wait_for(timeout=90_000)
         book.clean()
 
 

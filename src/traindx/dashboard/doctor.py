@@ -161,7 +161,7 @@ def _answer(stamp: str, said: dict[str, Any], seconds: float) -> Answer:
 def main() -> None:
     """The other process: a place per line in, a judgement per line out, until there is nobody to ask."""
     with contextlib.suppress(OSError, AttributeError):
-        os.nice(5)
+        os.nice(10)
     threading.Thread(target=_leave_with, args=(int(sys.argv[1]),), daemon=True).start()
     out, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:

@@ -42,7 +42,9 @@ MOST_SIGNALS = 60  # in one request
 KEPT_ANSWERS = 256
 STATIC = {
     "app.js": "text/javascript",
+    "parts.js": "text/javascript",
     "charts.js": "text/javascript",
+    "sketch.js": "text/javascript",
     "views.js": "text/javascript",
     "runs.js": "text/javascript",
     "explorers.js": "text/javascript",

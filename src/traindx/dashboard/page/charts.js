@@ -1,11 +1,18 @@
-// Charts are mounted when they come into view, drawn one per frame, and fetch finer data when the user zooms.
-import { el, get } from "./app.js";
+// Charts are drawn when they come into view, and again when their run has grown. Whoever points at one gets it interactive: only
+// then does plotly take it over, and fetches finer data when the user zooms.
+import { el, get, number } from "./parts.js";
+import { sketch } from "./sketch.js";
 
 const mounted = new Map();
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const scale = () => Array.from({ length: 9 }, (_, i) => [i / 8, colour(`--h${i}`)]);
 const OPTIONS = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
 const POINTS = 900;
+const MOST_LIVE = 4; // interactive charts at a time: each costs thirty times a drawing whenever it is renewed
+const FRAME_MS = 8; // spent on drawings per frame
+
+let interactive = true;
+export function drawOnly() { interactive = false; } // pages without the chart library
 
 // Plotly reads a little HTML in labels; names from a log are shown as they are.
 export const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;");
@@ -43,7 +50,7 @@ export function signal(id, name, lo = null, hi = null) {
   return batch.answer.then((got) => got.get(name));
 }
 
-// ---- the queue: at most one chart per frame, so that scrolling stays smooth while many update
+// ---- the queue: a few milliseconds per frame, so that scrolling stays smooth while many update
 
 const queue = [];
 let running = false;
@@ -52,12 +59,22 @@ function later(state) {
   if (running) return;
   running = true;
   const turn = async () => {
-    const next = queue.shift();
-    if (!next) { running = false; return; }
-    await paint(next);
+    const begun = performance.now();
+    do {
+      const next = queue.shift();
+      if (!next) { running = false; loadSoon(); return; }
+      await paint(next);
+    } while (performance.now() - begun < FRAME_MS);
     requestAnimationFrame(turn);
   };
   requestAnimationFrame(turn);
+}
+
+// The library is fetched once everything has been drawn, so that the first who points does not wait for it.
+function loadSoon() {
+  if (!interactive || library) return;
+  const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 300));
+  idle(() => { plotly().catch(() => {}); });
 }
 
 const observer = new IntersectionObserver((entries) => {
@@ -68,6 +85,13 @@ const observer = new IntersectionObserver((entries) => {
     if (entry.isIntersecting && chart.stale) draw(chart);
   }
 }, { rootMargin: "150px" });
+
+const sizes = new ResizeObserver((entries) => {
+  for (const { target, contentRect } of entries) {
+    const state = mounted.get(target.parentElement);
+    if (state?.data && !state.live && Math.abs(contentRect.width - state.width) > 1) later(state);
+  }
+});
 
 export function layout(more = {}) {
   const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true };
@@ -80,7 +104,7 @@ export function layout(more = {}) {
 
 export function line(x, y, name, index = 0) {
   const kinds = ["--a", "--b", "--c", "--d"];
-  return { x, y, name: plain(name), type: "scatter", mode: x.length < 60 ? "lines+markers" : "lines", line: { color: colour(kinds[index % 4]), width: 1.6 }, marker: { size: 5 } };
+  return { x, y, name: plain(name), meta: String(name), type: "scatter", mode: x.length < 60 ? "lines+markers" : "lines", line: { color: colour(kinds[index % 4]), width: 1.6 }, marker: { size: 5 } };
 }
 
 export function bar(x, y) {
@@ -91,9 +115,11 @@ export function bar(x, y) {
 export function chart(title, fetchData, { wide = false, marks = [], band = null, hint = "" } = {}) {
   const plot = el("div", { class: "plot", role: "img", "aria-label": `${title}. ${hint}` });
   const node = el("div", { class: wide ? "card wide" : "card" }, el("h4", { title: hint }, title), plot);
-  const state = { plot, fetchData, marks, band, stale: true, visible: false, busy: false, range: null, data: null };
+  const state = { plot, fetchData, marks, band, stale: true, visible: false, busy: false, range: null, data: null, live: false, width: 0, title, hint };
   mounted.set(node, state);
   observer.observe(node);
+  sizes.observe(plot);
+  if (interactive) for (const kind of ["pointerenter", "pointerdown"]) plot.addEventListener(kind, () => enliven(state));
   return node;
 }
 
@@ -108,7 +134,8 @@ export function redrawCharts() { for (const state of mounted.values()) if (state
 
 export function forgetCharts() {
   queue.length = 0;
-  for (const [node, state] of mounted) { observer.unobserve(node); window.Plotly?.purge(state.plot); }
+  for (const [node, state] of mounted) { observer.unobserve(node); sizes.unobserve(state.plot); if (state.live) window.Plotly.purge(state.plot); }
+  alive.length = 0;
   mounted.clear();
 }
 
@@ -140,39 +167,72 @@ function shapes(state, log) {
   return out;
 }
 
-function picture(state) {
-  const data = state.data;
+function heightOf(data) { return Math.min(640, Math.max(200, 60 + 15 * data.y.length)); }
+
+// What is drawn, whoever draws it: {kind: "heat", …} or {traces, log}.
+function normal(data) {
+  if (data.kind === "heat") return data;
+  const traces = data.traces ?? [line(data.x, data.y, data.name)];
+  let lo = Infinity, hi = -Infinity;
+  for (const t of traces) for (const v of t.y) if (v !== null && Number.isFinite(v)) { if (v < lo) lo = v; if (v > hi) hi = v; }
+  return { traces, log: data.log ?? (lo > 0 && hi < Infinity && hi > 100 * lo) };
+}
+
+function picture(state, data) {
+  const xaxis = state.range ? { range: state.range } : {};
   if (data.kind === "heat") {
     const z = data.log ? data.z.map((row) => row.map((v) => (v === null || v <= 0 ? null : Math.log10(v)))) : data.z;
-    state.plot.style.height = `${Math.min(640, Math.max(200, 60 + 15 * data.y.length))}px`;
     const trace = { x: data.x, y: data.y.map(plain), z, customdata: data.z, type: "heatmap", colorscale: scale(), colorbar: { thickness: 8, title: { text: data.log ? "log10" : "" } }, hovertemplate: "step %{x}<br>%{y}<br>%{customdata}<extra></extra>" };
-    return [[trace], layout({ yaxis: { autorange: "reversed", type: "category", tickfont: { size: 10 } }, xaxis: state.range ? { range: state.range } : {} })];
+    return [[trace], layout({ yaxis: { autorange: "reversed", type: "category", tickfont: { size: 10 } }, xaxis })];
   }
-  const traces = data.traces ?? [line(data.x, data.y, data.name)];
-  const values = traces.flatMap((t) => t.y).filter((v) => v !== null && Number.isFinite(v));
-  let lo = Infinity, hi = -Infinity;
-  for (const v of values) { if (v < lo) lo = v; if (v > hi) hi = v; }
-  const log = data.log ?? (values.length > 0 && lo > 0 && hi > 100 * lo);
-  const more = { shapes: shapes(state, log), showlegend: traces.length > 1, legend: { orientation: "h", y: 1.14 }, yaxis: { type: log ? "log" : "linear" } };
-  if (state.range) more.xaxis = { range: state.range };
-  return [traces, layout(more)];
+  const many = data.traces.length > 1;
+  return [data.traces, layout({ shapes: shapes(state, data.log), showlegend: many, legend: { orientation: "h", y: 1.14 }, margin: { l: 52, r: 12, t: many ? 26 : 8, b: 26 }, xaxis, yaxis: { type: data.log ? "log" : "linear" } })];
+}
+
+function told(data) {
+  if (data.kind === "heat") return `${data.y.length} rows over ${data.x.length} steps`;
+  return data.traces.map((t) => `${t.meta ?? ""} ends at ${number(t.y[t.y.length - 1])}`).join("; ");
 }
 
 async function paint(state) {
   if (!state.plot.isConnected) return;
   try {
-    const Plotly = await plotly();
-    const [traces, frame] = picture(state);
-    await Plotly.react(state.plot, traces, frame, OPTIONS);
+    const data = normal(state.data);
+    if (data.kind === "heat") state.plot.style.height = `${heightOf(data)}px`;
+    if (state.live) await window.Plotly.react(state.plot, ...picture(state, data), OPTIONS);
+    else sketch(state.plot, data, state);
+    state.width = state.plot.clientWidth;
+    state.plot.setAttribute("aria-label", `${state.title}. ${state.hint}. ${told(data)}`);
     state.plot.dataset.drawn = String(Number(state.plot.dataset.drawn ?? 0) + 1);
-    if (state.listening) return;
-    state.listening = true;
-    state.plot.on("plotly_relayout", (change) => {
-      const lo = change["xaxis.range[0]"], hi = change["xaxis.range[1]"];
-      if (lo !== undefined && hi !== undefined) { state.range = [Number(lo), Number(hi)]; draw(state); }
-      else if (change["xaxis.autorange"]) { state.range = null; draw(state); }
-    });
   } catch (error) {
     state.plot.textContent = `Could not be drawn: ${error.message}`;
   }
+}
+
+// ---- from a drawing to an interactive chart, and back when others are looked at
+
+const alive = [];
+async function enliven(state) {
+  if (state.live || !state.data) return;
+  try {
+    await plotly();
+  } catch {
+    return; // the drawing stays
+  }
+  if (state.live || !state.plot.isConnected) return;
+  state.live = true;
+  state.plot.replaceChildren();
+  await paint(state);
+  state.plot.on("plotly_relayout", (change) => {
+    const lo = change["xaxis.range[0]"], hi = change["xaxis.range[1]"];
+    if (lo !== undefined && hi !== undefined) { state.range = [Number(lo), Number(hi)]; draw(state); }
+    else if (change["xaxis.autorange"]) { state.range = null; draw(state); }
+  });
+  alive.push(state);
+  const old = alive.length > MOST_LIVE ? alive.findIndex((s) => !s.range && s !== state) : -1;
+  if (old < 0) return;
+  const [rested] = alive.splice(old, 1);
+  window.Plotly.purge(rested.plot);
+  rested.live = false;
+  later(rested);
 }

@@ -1,5 +1,5 @@
 // Four things to play with: real loss curves, gradient scale by depth, living units, weight shapes.
-import { el, get, number, badge } from "./app.js";
+import { el, get, number, badge } from "./parts.js";
 import { bar, chart, line, refreshCharts } from "./charts.js";
 
 function select(label, options, value, changed) {

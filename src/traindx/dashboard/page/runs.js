@@ -1,5 +1,5 @@
 // The list of runs: worst first, searchable, two of them to compare.
-import { el, get, badge, ICON } from "./app.js";
+import { el, get, badge, ICON } from "./parts.js";
 
 const RANK = { critical: 0, warning: 1, info: 2 };
 const SHOWN = 300;

@@ -1,5 +1,5 @@
 // One run as it trains, and two runs side by side.
-import { el, get, badge, copyable, ICON } from "./app.js";
+import { el, get, badge, copyable, ICON } from "./parts.js";
 import { chart, line, refreshCharts, signal } from "./charts.js";
 
 const live = document.getElementById("live");
@@ -65,7 +65,15 @@ export async function runView(main, id) {
   let run = await get(`/api/run/${id}`);
   const head = el("header", { class: "verdict" }), side = el("aside", { "aria-label": "Findings", "aria-live": "polite" }), place = el("div");
   const filter = el("input", { type: "search", placeholder: "Find a signal  ( / )", "aria-label": "Find a signal" });
-  const fill = () => { head.className = `verdict ${run.report?.diagnosis.verdict ?? ""}`; head.replaceChildren(...story(run)); side.replaceChildren(...findings(run)); };
+  let told = "";
+  const fill = () => { // what is shown already stays, and so does the focus of whoever walks through it by keyboard
+    const text = JSON.stringify([run.report, run.judged, run.state, run.steps]);
+    if (text === told) return;
+    told = text;
+    const at = [...side.querySelectorAll("button")].indexOf(document.activeElement);
+    head.className = `verdict ${run.report?.diagnosis.verdict ?? ""}`; head.replaceChildren(...story(run)); side.replaceChildren(...findings(run));
+    if (at >= 0) side.querySelectorAll("button")[at]?.focus();
+  };
   fill();
   const marksOf = (name) => (run.report?.findings ?? []).filter((f) => f.severity !== "info" && f.steps && f.signals.includes(name)).map((f) => ({ steps: f.steps, severity: f.severity })).slice(0, 2);
   const cards = new Map();
