@@ -284,6 +284,9 @@ class Probe:
     def on_save(self, scene: Scene, obj: Any, path: str) -> None:
         """torch.save wrote `obj`."""
 
+    def on_read(self, scene: Scene, obj: Any) -> None:
+        """torch.load read `obj`."""
+
     def on_load(self, scene: Scene, module: Any, keys: tuple[str, ...], missing: list[str], unexpected: list[str]) -> None:
         """load_state_dict was called on a module or optimizer (`module`); `keys` are those of the state that was given."""
 

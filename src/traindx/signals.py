@@ -257,6 +257,7 @@ FACTS: dict[str, str] = {
     "model.tying_broken": "groups that shared storage once and no longer do, or declare tying and do not share",
     "model.activations": "module name → activation kind (relu, gelu, tanh, sigmoid …)",
     "model.head_activation": "activation applied last before the loss: {kind, module, range: [lo, hi] (null: unbounded), dim}",
+    "model.read_unused": "weights that torch.load read, that fit the model and never reached it before step 0: {share, names}",
     "model.loaded": "weights were loaded before step 0: {missing, unexpected, unloaded_share}",
     "model.init_gain": "parameter name → RMS·sqrt(fan_in) before step 0",
     "model.twin_rows": "parameter name → share of identical rows before step 0",
@@ -337,8 +338,9 @@ FACTS: dict[str, str] = {
     "data.worker_duplicates": "augmented samples that two workers both produced",
     "data.aug_repeats": "randomly augmented samples that came with the very same content in the second epoch: "
     "{repeats, checked}; absent when nothing shows that samples are augmented at random",
-    "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, unk_share, double_bos} of token inputs",
-    "data.eos_share": "sequences whose last valid label is the end token",
+    "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, unk_share, double_bos, top_share} of token inputs",
+    "data.eos_share": "sequences whose last valid label is the end token; where none is known, the largest share with one last "
+    "label in common",
     "data.pad_label_share": "share of targets equal to the padding id and not ignored",
     "data.brought_by": "how batches were seen: loader, batches(), loss call",
     "eval.metric_recomputed": "{name: [reported, recomputed]} where both were seen",

@@ -175,3 +175,23 @@ def test_unequal_micro_batches_are_measured():
     assert even["batch/micro_valid_cv"].last < 0.2
     assert odd["batch/micro_valid_cv"].last > 1
     assert np.isfinite(odd["loss/token_mean"].last)
+
+
+def test_an_end_token_that_is_also_the_padding_goes_with_it():
+    ids, mask = sentences(eos=False)
+    lost = TokenBatch(ids, shifted(ids, mask), None, -100)
+    told = token_facts([lost], Stated(vocab=VOCAB))
+    assert told["data.token"]["eos_id"] is None and told["data.eos_share"] < 0.5
+    ends = mask.sum(1)  # the same id, and the first of the tail counted: it ends the sequence
+    targets = shifted(ids, mask)
+    targets[np.arange(len(ids)), ends - 1] = PAD
+    assert token_facts([TokenBatch(ids, targets, None, -100)], Stated(vocab=VOCAB))["data.eos_share"] == 1.0
+
+
+def test_one_id_everywhere_is_told_from_padding():
+    ids, _ = sentences()
+    assert token_facts([TokenBatch(ids, None, None, -100)], Stated(vocab=VOCAB))["data.token"]["top_share"] < 0.2
+    unknown = np.where(
+        np.random.default_rng(1).random((32, 12)) < 0.8, 1, np.random.default_rng(2).integers(2, VOCAB, (32, 12))
+    )
+    assert token_facts([TokenBatch(unknown, None, None, -100)], Stated(vocab=VOCAB))["data.token"]["top_share"] > 0.5

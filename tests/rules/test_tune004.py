@@ -21,3 +21,11 @@ def test_most_texts_end_properly() -> None:
 
 def test_pretraining_on_a_stream_is_not_judged() -> None:
     assert rule.outcome(a_run(facts={"data.eos_share": 0.0, "finetune": False})).status is Status.MUTED
+
+
+def test_padded_sequences_without_a_common_end_are_a_remark_outside_fine_tuning() -> None:
+    facts = {"data.eos_share": 0.1, "finetune": False, "data.token": {"pad_id": 1, "eos_id": None}}
+    [found] = rule.findings(a_run(facts=facts))
+    assert found.severity is Severity.INFO and found.variant == "none" and "id 1" in found.message
+    [tuned] = rule.findings(a_run(facts=facts | {"finetune": True}))
+    assert tuned.severity is Severity.WARNING

@@ -37,3 +37,11 @@ def test_a_fitting_tokenizer_is_clear() -> None:
 def test_without_an_embedding_the_vocabulary_counts() -> None:
     run = a_run(facts={"data.token": {"vocab": 50, "max_id": 50}})
     assert rule.outcome(run).status is Status.FOUND
+
+
+def test_one_id_that_fills_the_text_is_an_unknown_word() -> None:
+    [found] = rule.findings(a_run(facts={"data.token": {"vocab": 60, "top_share": 0.7}, "loss.next_target_share": 1.0}))
+    assert found.variant == "one-id" and found.severity is Severity.WARNING
+    [events] = rule.findings(a_run(facts={"data.token": {"vocab": 60, "top_share": 0.7}, "loss.next_target_share": 0.1}))
+    assert events.severity is Severity.INFO
+    assert rule.outcome(a_run(facts={"data.token": {"vocab": 12, "top_share": 0.9}})).status is Status.CLEAR

@@ -59,3 +59,9 @@ def test_a_load_in_mid_run_that_fits_nothing_is_seen_too() -> None:
         rule.outcome(a_run(loss__train=learning(100), facts={"model.param_shapes": shapes}, events=[head])).status
         is Status.CLEAR
     )
+
+
+def test_weights_that_were_read_and_left_lying() -> None:
+    facts = {"model.read_unused": {"share": 1.0, "names": ["embed.weight"]}, "finetune": False}
+    [found] = rule.findings(a_run(facts=facts))
+    assert found.variant == "unread" and found.severity is Severity.WARNING and "embed.weight" in found.message

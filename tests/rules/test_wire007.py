@@ -86,3 +86,10 @@ def test_an_unbounded_side_is_said_as_such() -> None:
 def test_binary_targets_beyond_the_unit_interval() -> None:
     [found] = rule.findings(loss("bce_logits", **{"loss.unreachable_share": 0.3}))
     assert found.variant == "unreachable" and "(0 to 1)" in found.message
+
+
+def test_as_many_outputs_as_whole_numbers_are_classes_whatever_their_frequency() -> None:
+    [found] = rule.findings(loss("mse", **IDS, **{"loss.input_shape": [50, 10]}))
+    assert found.variant == "one-output-each" and found.severity is Severity.WARNING
+    [single] = rule.findings(loss("mse", **IDS, **{"loss.input_shape": [50, 1]}))
+    assert single.severity is Severity.INFO

@@ -277,6 +277,10 @@ class Loop:
         self._stage.step.checkpoint_s += clock() - begun
         self._recorder.tell("on_save", thing, path)
 
+    def read(self, thing: Any) -> None:
+        """torch.load read a file."""
+        self._recorder.tell("on_read", thing)
+
     def loaded(self, thing: Any, state: Any, result: Any) -> None:
         """load_state_dict of a module or optimizer."""
         keys = tuple(str(k) for k in state) if isinstance(state, Mapping) else ()

@@ -199,7 +199,11 @@ def _files(patches: Patches) -> None:
     def loaded(out: Any, args: Args, kwargs: Kwargs) -> None:
         patches.report("loaded", args[0], _argument(args, kwargs, 1, "state_dict"), out)
 
+    def read(out: Any, args: Args, kwargs: Kwargs) -> None:
+        patches.report("read", out)
+
     patches.replace(torch, "save", partial(around, before=saves, after=saved))
+    patches.replace(torch, "load", partial(around, after=read))
     patches.replace(nn.Module, "load_state_dict", partial(around, after=loaded))
     patches.replace(Optimizer, "load_state_dict", partial(around, after=loaded))
 

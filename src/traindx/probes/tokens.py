@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
+_ENDED = 8  # whole sequences from which a share of end tokens is told
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ def token_facts(batches: Sequence[TokenBatch], stated: Stated) -> dict[str, Any]
         "eos_id": eos,
         "unk_share": _share([b.tokens == stated.unk for b in batches]) if stated.unk is not None else None,
         "double_bos": _double_bos(batches, stated.bos),
+        "top_share": top_share(batches),
     }
     found: dict[str, Any] = {"data.token": token}
     for by, name in enumerate(("loss.self_target_share", "loss.next_target_share")):
@@ -59,7 +61,8 @@ def token_facts(batches: Sequence[TokenBatch], stated: Stated) -> dict[str, Any]
             found[name] = share
     if (padded := pad_label_share(batches, pad if sure else None)) is not None:
         found["data.pad_label_share"] = padded
-    if eos is not None and (ended := eos_share(batches, eos, pad)) is not None:
+    ended = eos_share(batches, eos, pad) if eos is not None else common_end(batches, pad)
+    if ended is not None:
         found["data.eos_share"] = ended
     return found
 
@@ -199,17 +202,41 @@ def _under_padding(batch: TokenBatch, pad: int | None) -> NDArray[np.bool_] | No
 
 def eos_share(batches: Sequence[TokenBatch], eos: int, pad: int | None) -> float | None:
     """Share of sequences, not cut at the edge, whose last counted target is the end token."""
-    hits = total = 0
+    last = np.concatenate([np.empty(0, np.int64), *(_last_targets(b, pad) for b in batches if _shift(b) is not None)])
+    return float((last == eos).mean()) if len(last) >= _ENDED else None
+
+
+def common_end(batches: Sequence[TokenBatch], pad: int | None) -> float | None:
+    """Where no end token is known: the largest share of whole sequences that have one last counted target in common.
+
+    Only of models that predict the next token, and of twice as many sequences as for a known id: a model that is never shown
+    one and the same last target cannot learn where to stop.
+    """
+    last = np.concatenate([np.empty(0, np.int64), *(_last_targets(b, pad) for b in batches if _shift(b) == 1)])
+    return float(np.unique(last, return_counts=True)[1].max() / len(last)) if len(last) >= 2 * _ENDED else None
+
+
+def _last_targets(batch: TokenBatch, pad: int | None) -> Ids:
+    """The last counted target of each sequence that was not cut at the edge."""
+    assert batch.targets is not None
+    whole = _ends(batch, pad) >= 0
+    counted = (batch.targets != batch.ignore) & (~_padding_only(batch, pad))
+    rows = whole & counted.any(1)
+    last = counted.shape[1] - 1 - counted[:, ::-1].argmax(1)
+    return batch.targets[np.arange(len(last)), last][rows]
+
+
+def top_share(batches: Sequence[TokenBatch]) -> float:
+    """Share of the commonest id inside sequences; runs of one id at either edge may be padding and do not count."""
+    ids, counts = np.unique(np.concatenate([b.tokens.ravel() for b in batches]), return_counts=True)
+    best = int(ids[counts.argmax()])
+    edge = 0
     for b in batches:
-        if b.targets is None or _shift(b) is None:
-            continue
-        whole = _ends(b, pad) >= 0
-        counted = (b.targets != b.ignore) & (~_padding_only(b, pad))
-        rows = whole & counted.any(1)
-        last = counted.shape[1] - 1 - counted[:, ::-1].argmax(1)
-        hits += int((b.targets[np.arange(len(last)), last] == eos)[rows].sum())
-        total += int(rows.sum())
-    return hits / total if total >= 8 else None
+        for rows in (b.tokens, b.tokens[:, ::-1]):
+            run = np.where(rows[:, -1] == best, tails(rows), 0)
+            edge += int(np.where((run == rows.shape[1]) & (rows is not b.tokens), 0, run).sum())
+    inside = sum(b.tokens.size for b in batches) - edge
+    return float((counts.max() - edge) / inside) if inside > 0 else 0.0
 
 
 def _padding_only(batch: TokenBatch, pad: int | None) -> NDArray[np.bool_]:

@@ -2,8 +2,9 @@
 
 ## What it sees
 
-Fine-tuning runs on token sequences: the share of sequences whose last valid label is the end token. Below 50 % it is
-missing from the labels: masked together with the padding (same id), or never appended.
+Models that predict the next token of padded sequences: the share of sequences whose last valid label is the end token, or,
+where no end token can be told, is one and the same id. Below 50 % the end is missing from the labels: masked together with
+the padding (same id), or never appended. A warning in fine-tuning, a remark elsewhere.
 
 ## Why it matters
 
@@ -11,7 +12,9 @@ A model that never saw an end does not stop. It answers well and then goes on fo
 
 ## What else looks like this
 
-- Pre-training on a stream of text cut into blocks: few blocks end with a text. Not judged outside fine-tuning.
+- Pre-training on a stream of text cut into blocks: few blocks end with a text. Blocks without padding are not judged outside
+  fine-tuning.
+- Sequences that need no end, because their length is given otherwise: a remark that may be ignored.
 - Truncation: long answers lose their end; if more than half are cut, the limit is too short.
 - TUNE003: padding is counted.
 
@@ -22,6 +25,7 @@ Give padding an id of its own, mask by `attention_mask` and not by id, and appen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from traindx import facts, regime
@@ -33,17 +37,27 @@ from traindx.run import Run
 @rule(
     "TUNE004",
     needs={"fact:data.eos_share": 1},
-    says="{share:.0%} of the sequences end with the end token among their labels{same}",
+    says={
+        "": "{share:.0%} of the sequences end with the end token among their labels{same}",
+        "none": "no end is learned: the last labels of padded sequences have no token in common (at most {share:.0%} share "
+        "one){same}",
+    },
     fix="Use a padding id of its own, mask labels by attention_mask, and append the end token ({eos}) to every answer.",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
 )
 def eos_never_learned(run: Run, *, least: float = 0.5) -> Iterator[Evidence]:  # CATALOGUE TUNE004
-    if not regime.finetune(run):
-        raise Muted("not a fine-tuning run: blocks of a stream end anywhere")
     share = facts.number(run.fact("data.eos_share"), 1.0)
     token = facts.table(run, "data.token")
     pad, eos = facts.number(token.get("pad_id")), facts.number(token.get("eos_id"))
+    tuned = regime.finetune(run)
+    if not tuned and math.isnan(pad):
+        raise Muted("not a fine-tuning run, and nothing is padded: blocks of a stream end anywhere")
     if share < least:
+        known = not math.isnan(eos)
         same = "; padding has the same id and is ignored with it" if pad == eos else ""
-        yield Evidence({"share": share, "same": same, "eos": f"id {eos:.0f}" if eos == eos else "eos"}, ("targets",))
+        if not known and not math.isnan(pad):
+            same = f"; if id {pad:.0f}, the padding, is also the end token, it is ignored with it"
+        values = {"share": share, "same": same, "eos": f"id {eos:.0f}" if known else "eos"}
+        severity = Severity.WARNING if tuned else Severity.INFO
+        yield Evidence(values, ("targets",), None, "" if known else "none", severity)

@@ -3,7 +3,8 @@
 ## What it sees
 
 The ids of the inputs against the rows of the embedding: an id beyond the last row, more than 1 % unknown tokens, a
-beginning-of-text token twice at the start of sequences.
+beginning-of-text token twice at the start of sequences. Where the model does not say which id is the unknown token: one id
+that makes up more than half of the tokens inside sequences, of a vocabulary of 50 or more.
 
 ## Why it matters
 
@@ -13,6 +14,7 @@ something it has never seen, and answers worse for no visible reason.
 ## What else looks like this
 
 - New tokens that were added on purpose: resize the embedding, and the ids fit.
+- Sparse events, silence, blanks: one id is the rule there. A remark, unless the model predicts its own text.
 - TUNE008: the vocabulary fits, the weights are missing.
 
 ## What to do
@@ -37,17 +39,25 @@ from traindx.run import Run
     says={
         "range": "token id {max_id:.0f} is beyond the embedding's {rows:.0f} rows ({where})",
         "unknown": "{share:.1%} of the tokens are unknown to the tokenizer",
+        "one-id": "one id makes up {share:.0%} of all tokens: text that a vocabulary does not know looks like this",
         "double": "sequences begin with the beginning-of-text token twice",
     },
     fix={
         "range": "Use the model's own tokenizer, or resize the embedding to at least {needed:.0f} rows.",
         "unknown": "Use the tokenizer that belongs to the model; check the encoding of the text.",
+        "one-id": "Look at a decoded batch; build the vocabulary from the text that is trained on.",
         "double": "Let either the template or the tokenizer add the token: add_special_tokens=False after a chat template.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
 )
-def tokenizer_or_template(run: Run, *, unknown: float = 0.01) -> Iterator[Evidence]:  # CATALOGUE TUNE007
+def tokenizer_or_template(
+    run: Run,
+    *,
+    unknown: float = 0.01,  # CATALOGUE TUNE007
+    one_id: float = 0.5,  # [def] blanks make up a fifth of prose and two fifths of indented code
+    vocabulary: int = 50,  # ids below which one may well be the rule (bits, events, silence)
+) -> Iterator[Evidence]:
     token = facts.table(run, "data.token")
     shapes = facts.table(run, "model.param_shapes")
     names = facts.strings(run, "model.embeddings")
@@ -60,5 +70,10 @@ def tokenizer_or_template(run: Run, *, unknown: float = 0.01) -> Iterator[Eviden
     share = facts.number(token.get("unk_share"), 0.0)
     if share > unknown:
         yield Evidence({"share": share}, ("inputs",), None, "unknown")
+    elif (top := facts.number(token.get("top_share"), 0.0)) > one_id and facts.number(token.get("vocab"), 0.0) >= vocabulary:
+        # Text is told from sparse events by the task: it is predicted from itself.
+        text = facts.number(run.fact("loss.next_target_share"), 0.0) >= 0.9
+        severity = Severity.WARNING if text else Severity.INFO
+        yield Evidence({"share": top}, ("inputs",), None, "one-id", severity, Confidence.STRONG)
     if token.get("double_bos"):
         yield Evidence({}, ("inputs",), None, "double")

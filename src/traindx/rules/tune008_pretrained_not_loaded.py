@@ -4,7 +4,8 @@
 
 A run that was meant to start from trained weights (weights were loaded, adapters, or you said so): more than half of the
 parameters were in fact not loaded; or a language model whose first loss is above 80 % of ln V, where a model that knows
-nothing begins.
+nothing begins. A warning when a file was read whose weights fit the model by name and shape, and none of them is in it when
+training begins.
 
 ## Why it matters
 
@@ -39,9 +40,10 @@ from traindx.run import Run
 
 @rule(
     "TUNE008",
-    needs={"fact:model.loaded | fact:finetune | fact:model.adapters | event:load": 1},
+    needs={"fact:model.loaded | fact:finetune | fact:model.adapters | fact:model.read_unused | event:load": 1},
     says={
         "": "the first loss {first:.3g} is what a model without knowledge has (ln {classes:.0f} = {chance:.3g})",
+        "unread": "weights that fit {share:.0%} of the model were read from a file, and none of them is in it (such as {name})",
         "keys": "{share:.0%} of the parameters were not in the loaded checkpoint{keys}",
     },
     fix="Load with strict=True and read its message; strip prefixes such as module. or _orig_mod.; then start again.",
@@ -55,6 +57,12 @@ def pretrained_not_loaded(
     unloaded: float = 0.5,
     vocabulary: int = 200,  # classes from which a head is a vocabulary and not a fresh task head
 ) -> Iterator[Evidence]:
+    unused = facts.table(run, "model.read_unused")
+    if unused:
+        names = tuple(str(n) for n in unused.get("names") or ("?",))
+        fits = facts.number(unused.get("share"), 1.0)
+        yield Evidence({"share": fits, "name": names[0]}, names, None, "unread", Severity.WARNING, Confidence.EXACT)
+        return
     loaded = facts.table(run, "model.loaded") or _last_load(run)
     if not (loaded or run.fact("finetune") or run.fact("model.adapters") or run.fact("model.loaded")):
         raise Muted("not a fine-tuning run")

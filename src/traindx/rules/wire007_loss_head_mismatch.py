@@ -5,8 +5,8 @@
 Exact shapes, ranges and kinds at the loss call: a cross-entropy over one class (always zero); the class axis in the
 wrong place; more than `unreachable` of the targets outside what the last activation can produce (tanh and targets
 beyond ±1, ReLU and negative targets); a bounded activation on logits; a regression loss on whole numbers that are
-most likely class ids (0 … K−1, every class about equally frequent). As info: a summed loss, binary losses on one-hot
-targets.
+most likely class ids (0 … K−1, every class about equally frequent, or as many outputs as there are values). As info:
+a summed loss, binary losses on one-hot targets.
 
 ## Why it matters
 
@@ -51,6 +51,8 @@ BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sig
         "unreachable": "{share:.0%} of the targets lie outside what a {activation} head can produce ({lo:g} to {hi:g})",
         "bounded-logits": "the outputs go through {activation} before a loss that expects unbounded logits",
         "class-ids": "{loss} loss on whole-number targets 0 to {top}, all about equally frequent: these look like class ids",
+        "one-output-each": "{loss} loss between {unique} outputs and whole-number targets 0 to {top}: as many outputs as "
+        "values, so these look like class ids that every output is asked to equal",
         "whole-numbers": "{loss} loss on {unique} different whole-number targets: class ids, or counts?",
         "sum": "the loss is summed, not averaged: gradients grow with the batch, and so must the learning rate shrink",
         "one-hot": "a binary loss per class on one-hot targets: classes that exclude each other usually want cross-entropy",
@@ -61,6 +63,7 @@ BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sig
         "unreachable": "Use a linear head, or scale the targets into [{lo:g}, {hi:g}].",
         "bounded-logits": "Remove the {activation} after the last linear layer.",
         "class-ids": "Use cross_entropy with one output per class.",
+        "one-output-each": "Use cross_entropy on the outputs and the class ids as they are.",
         "whole-numbers": "If they are classes, use cross_entropy with one output per class.",
         "sum": "Use reduction='mean', unless the sum is part of the method.",
         "one-hot": "Use cross_entropy if exactly one class is right; keep BCE if labels are independent.",
@@ -121,6 +124,16 @@ def _class_ids(run: Run, kind: str, where: tuple[str, ...], even: float) -> Iter
         shown = {"loss": kind, "top": unique - 1}
         yield Evidence(
             where=where, steps=run.steps, say="class-ids", severity=Severity.WARNING, confidence=Confidence.STRONG, facts=shown
+        )
+    elif complete and list(run.fact("loss.input_shape") or [1])[-1] == unique:
+        shown = {"loss": kind, "unique": unique, "top": unique - 1}
+        yield Evidence(
+            where=where,
+            steps=run.steps,
+            say="one-output-each",
+            severity=Severity.WARNING,
+            confidence=Confidence.STRONG,
+            facts=shown,
         )
     elif complete:
         shown = {"loss": kind, "unique": unique}

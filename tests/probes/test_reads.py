@@ -1,0 +1,56 @@
+"""Weights that were read and never loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from probes.watched import fit, watched
+from traindx.probes.reads import Reads
+from traindx.run import Run
+
+X, Y = torch.randn(64, 5), torch.randn(64, 1)
+
+
+def net() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1))
+
+
+def tuned(path: Path, how: str) -> Run:
+    """Train a fresh net after reading `path`, with `how` deciding what becomes of it."""
+
+    def loop() -> None:
+        state = torch.load(path)
+        model = net()
+        if how == "load":
+            model.load_state_dict(state["weights"])
+        elif how == "copy":
+            for name, param in model.named_parameters():
+                param.data.copy_(state["weights"][name])
+        elif how == "teacher":
+            net().load_state_dict(state["weights"])
+        elif how == "other":
+            model = nn.Sequential(nn.Linear(5, 3), nn.ReLU(), nn.Linear(3, 1))
+        fit(model, nn.functional.mse_loss, X, Y)
+
+    return watched(loop, Reads())
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    path = tmp_path / "net.pt"
+    torch.save({"weights": net().state_dict(), "epoch": 3}, path)
+    return path
+
+
+def test_weights_that_fit_and_are_left_lying_are_told(checkpoint: Path) -> None:
+    told = tuned(checkpoint, "").fact("model.read_unused")
+    assert told["share"] == 1.0 and "0.weight" in told["names"]
+
+
+@pytest.mark.parametrize("how", ["load", "copy", "teacher", "other"])
+def test_weights_that_are_used_or_do_not_fit_are_not(checkpoint: Path, how: str) -> None:
+    assert tuned(checkpoint, how).fact("model.read_unused") is None
