@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from traindx import signals
 from traindx.errors import UsageError
 from traindx.finding import Blind, Confidence, Evidence, Finding, Muted, Outcome, Severity, Status, Unsure
 from traindx.run import Run
@@ -258,7 +259,19 @@ def _lack(run: Run, need: str, least: int) -> tuple[Status, tuple[Finding, ...],
     why = next((str(run.fact("blind", {})[n]) for n in names if n in (run.fact("blind") or {})), "")
     label = " or ".join(f"'{n.removeprefix('fact:').removeprefix('event:')}'" for n in names)
     reason = f"needs {label}, which this run did not record" + (f": {why}" if why else "")
+    if "columns" in run.facts:  # somebody's log: say how to see it next time
+        reason += f"; next time {_how_to_see(names)}"
     return Status.BLIND, (), reason, tuple(n.removeprefix("fact:").removeprefix("event:") for n in names)
+
+
+def _how_to_see(names: list[str]) -> str:
+    """What would let a rule look that lacked these names in a log."""
+    logged = [n for n in names if n in signals.LOGGABLE]
+    if logged:
+        return f"log {logged[0]}"
+    if all(n.startswith("fact:trial.") for n in names):
+        return "run `traindx trial`, which measures it"
+    return "observe with `traindx run`, which records it"
 
 
 def _check_limit(what: str, default: Any, value: Any) -> None:

@@ -215,6 +215,11 @@ SIGNALS: dict[str, SignalSpec] = _table(
     # -- ranks (each rank's own files; merged by the reader)
     ("rank/fingerprint", "step", "", "fingerprint of all parameters, folded to 52 bits"),
     ("rank/grad_fingerprint", "step", "", "fingerprint of all gradients at the update, folded to 52 bits"),
+    ("time/own", "step", "s", "time/step without what ranks wait for one another in; only with several ranks"),
+    ("time/ddp_compute", "step", "s", "forward and backward of one step without communication, as DDP times it now and then"),
+    ("time/ddp_comm", "step", "s", "communication of that step, waiting for other ranks included"),
+    ("rank/compute", "rank", "s", "time/ddp_compute of every rank, merged"),
+    ("rank/comm", "rank", "s", "time/ddp_comm of every rank, merged"),
     ("rank/loss", "rank", "loss", "loss/train of every rank, merged"),
     ("rank/step_time", "rank", "s", "time/step of every rank without collectives, merged"),
     ("rank/params", "rank", "", "rank/fingerprint of every rank, merged"),
@@ -345,7 +350,7 @@ FACTS: dict[str, str] = {
     "data.brought_by": "how batches were seen: loader, batches(), loss call",
     "eval.metric_recomputed": "{name: [reported, recomputed]} where both were seen",
     "eval.slices": "quarters of the last evaluation by length or brightness: {slice, n, loss, mean_loss, p (uncorrected)}",
-    "eval.worst": "samples of the last evaluation with the largest loss: list of {sample (position), loss, target, predicted}",
+    "eval.worst": "the ten samples of the last evaluation with the largest loss: {sample (its place), loss, target, predicted}",
     "eval.confusion": "confusion matrix of the last evaluation (at most 100 classes)",
     "eval.ece": "expected calibration error of the last evaluation",
     "eval.auroc": "AUROC per class of the last evaluation",
@@ -406,6 +411,7 @@ FACTS: dict[str, str] = {
     "rank": "rank of this process",
     "ranks": "rank → {last_step, loss_mean, loss_std, step_time, ended}, of a merged record",
     "world_size": "number of ranks",
+    "flight_recorder": "where torch puts the dumps of its flight recorder, up to the rank's number",
     "distributed": "ddp, fsdp, dp or null",
     "started": "wall-clock start, seconds",
     "ended": "how it ended: closed, exception, exit, killed, running",
@@ -431,7 +437,8 @@ EVENTS: dict[str, str] = {
     "inplace_error": "autograd's version-counter error: forward (file:line), inplace (file:line), op, shape",
     "resume": "previous_last_step, steps_repeated",
     "retrained": "another optimizer took over, a new training began in the same process: previous_last_step, same_parameters "
-    "(it goes on with the very parameters of the one before); otherwise data, loss and model facts are of the new training",
+    "(it goes on with the very parameters of the one before), carried (share of its parameters that an earlier training worked "
+    "on), alike (as many trainable parameters of the same shapes); otherwise data, loss and model facts are of the new training",
     "incarnation": "the process was started again",
     "mode": "model switched to train or eval",
     "evaluation": "an evaluation began: samples, batches, seconds",
@@ -462,10 +469,31 @@ EVENTS: dict[str, str] = {
     "exception": "type, message, file, line",
     "skip_guard": "an update was skipped by the opt-in guard",
     "oom": "out of memory",
-    "rank_lost": "a rank stopped writing: rank, last step",
+    "rank_lost": "a rank went before the others: rank, last_step, how (signal, error, left, silent), why",
+    "collectives": "last collectives of a rank that stands still or fails, from torch's flight recorder: rank, entries",
+    "collective_mismatch": "the first collective in which ranks do not meet: group, seq, kind (differ, missing), ranks, calls",
     "hang": "no progress: seconds, rank, stack",
     "cap": "a capsule was saved: path",
 }
+
+# What a plain log can carry, in the order in which it is worth writing down; the rest needs an observer inside the run.
+LOGGABLE = (
+    "loss/train",
+    "loss/val",
+    "lr",
+    "grad_norm",
+    "accuracy/train",
+    "accuracy/val",
+    "epoch",
+    "time/step",
+    "throughput",
+    "time/data",
+    "mem/allocated",
+    "mem/reserved",
+    "amp/scale",
+    "rl/kl",
+    "rl/entropy",
+)
 
 
 def spec(name: str) -> SignalSpec | None:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from runs import a_run, learning
+from traindx import importers
 from traindx.diagnosis import Diagnosis, diagnose
+from traindx.finding import Status
 from traindx.report import github, junit, markdown, sarif, text
 from traindx.report import json as json_
 from traindx.report.words import safe, sparkline
@@ -71,3 +73,16 @@ def test_safe_takes_control_characters_out(evil: str) -> None:
 def test_a_sparkline_marks_what_is_not_finite() -> None:
     assert "×" in sparkline(np.array([1.0, 2.0, np.nan, 4.0]))
     assert sparkline(np.array([])) == ""
+
+
+def test_the_page_of_a_log_says_what_columns_were_taken_for_and_how_to_see_more() -> None:
+    rows = {"iter": list(range(80)), "objective": [2 / (1 + i / 9) for i in range(80)], "odd one": [0.5] * 80}
+    [run] = importers.read(rows)
+    diagnosis = diagnose(run)
+    page = " ".join(text.plain(diagnosis).split())
+    assert "loss/train ← objective" in page and "step ← iter" in page and "odd one" in page and "--map" in page
+    assert "next time: log loss/val, lr, grad_norm" in page and "traindx run" in page
+    assert json_.report(diagnosis)["run"]["columns"]["objective"] == "loss/train"
+    reasons = {o.code: o.reason for o in diagnosis.with_status(Status.BLIND)}
+    assert reasons["GRAD002"].endswith("next time log grad_norm")
+    assert reasons["ACTV001"].endswith("next time observe with `traindx run`, which records it")

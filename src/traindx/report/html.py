@@ -26,7 +26,7 @@ from traindx.report.depth import depth_map
 from traindx.report.explore import figures
 from traindx.report.narrative import text
 from traindx.report.stills import chapters
-from traindx.report.words import ICON, safe
+from traindx.report.words import ICON, read_as, safe
 from traindx.run import Run
 
 HERE = Path(__file__).parent
@@ -139,7 +139,9 @@ def _about(d: Diagnosis) -> str:
     happened = "".join(
         f"<tr><td class=num>{e.step}</td><td>{text(e.kind, 60)}</td><td>{text(_data(e.data), 300)}</td></tr>" for e in events
     )
-    notes = "".join(f"<li>{text(n)}</li>" for n in d.run.notes)
+    taken = read_as(d.run, 50)
+    said = [*([f"Columns were read as: {taken}"] if taken else []), *d.run.notes]
+    notes = "".join(f"<li>{text(n)}</li>" for n in said)
     return (
         f"{_diary(d.run)}<h2>About this run</h2>{f'<ul>{notes}</ul>' if notes else ''}"
         f"{f'<details><summary>{len(events)} events</summary><div class=scroll><table>{happened}</table></div></details>' if events else ''}"

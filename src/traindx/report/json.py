@@ -45,6 +45,8 @@ def report(diagnosis: Diagnosis) -> dict[str, Any]:
             "steps": list(run.steps) if run.steps else None,
             "signals": sorted(run.signals),
             "notes": list(run.notes),
+            "columns": plain(run.fact("columns", {})),
+            "unmapped": plain(run.fact("unmapped", [])),
         },
         "diagnosis": {
             "verdict": verdict.name,

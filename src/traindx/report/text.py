@@ -16,7 +16,8 @@ from traindx.diagnosis import Diagnosis, Suspect
 from traindx.diagnosis.story import Story
 from traindx.finding import Finding, Severity, Status
 from traindx.record import diary
-from traindx.report.words import ASCII_ICON, COLOUR, ICON, VERDICT_COLOUR, number, safe, span, sparkline, vital_curves
+from traindx.report.words import ASCII_ICON, COLOUR, ICON, VERDICT_COLOUR, number, read_as, safe, span, sparkline, vital_curves
+from traindx.signals import LOGGABLE
 
 MOST_STORIES = 6
 
@@ -27,6 +28,9 @@ def page(diagnosis: Diagnosis, *, unicode: bool = True, verbose: bool = False) -
     curves = _curves(diagnosis, unicode)
     if curves is not None:
         parts.append(curves)
+    if taken := read_as(diagnosis.run, 1000 if verbose else 6):
+        told = f"Read as  {taken}   (--map COLUMN=SIGNAL corrects)"
+        parts.append(Padding(Text(told if unicode else told.replace("←", "=").replace("·", "|"), style="dim"), (0, 0, 1, 2)))
     parts.extend(_causes(diagnosis.causes))
     parts.extend(_stories(diagnosis.stories, unicode, verbose))
     parts.append(_rest(diagnosis, verbose))
@@ -180,6 +184,19 @@ def _rest(d: Diagnosis, verbose: bool) -> RenderableType:
             lines.extend(Text(f"  {o.code} {status.value}: {safe(o.reason)}", style="dim") for o in d.with_status(status))
     lines.extend(Text(f"diary: {safe(diary.told(entry), 300)}", style="dim") for entry in d.run.fact("diary", [])[-5:])
     lines.extend(Text(f"note: {safe(note)}", style="dim") for note in d.run.notes[: None if verbose else 5])
+    if counts[Status.BLIND] and (hint := _next_time(d)):
+        lines.append(Text(hint, style="dim"))
     if not verbose and counts[Status.BLIND]:
         lines.append(Text("--verbose says why; `traindx explain CODE` is the manual page of a condition.", style="dim"))
     return Group(*lines)
+
+
+def _next_time(d: Diagnosis) -> str:
+    """How to see more than this log shows; empty for runs that were observed."""
+    if "columns" not in d.run.facts:
+        return ""
+    blind = d.with_status(Status.BLIND)
+    names = [n for n in LOGGABLE if n not in d.run and any(n in o.lacks for o in blind)]
+    opened = sum(any(n in o.lacks for n in names) for o in blind)
+    log = f"log {', '.join(names[:4])}{' …' if len(names) > 4 else ''} (opens {opened}), or " if names else ""
+    return f"To see more next time: {log}observe with `traindx run train.py`, which looks at most of the others."

@@ -86,3 +86,17 @@ def span(steps: tuple[int, int] | None) -> str:
     if steps is None:
         return ""
     return f"step {steps[0]}" if steps[0] == steps[1] else f"steps {steps[0]}–{steps[1]}"
+
+
+def read_as(run: Run, most: int = 6) -> str:
+    """What the columns of somebody's log were taken for, in a line; empty for runs that were recorded, not imported."""
+    columns: dict[str, str] = run.fact("columns", {})
+    pairs = [(c, s) for c, s in columns.items() if not s.startswith("metric/")]
+    metrics = [c for c, s in columns.items() if s.startswith("metric/")]
+    parts = [f"{s} ← {c}" for c, s in pairs[:most]] + ([f"{len(pairs) - most} more"] if len(pairs) > most else [])
+    for label, names in (("metrics", metrics), ("not used", list(run.fact("unmapped", ())))):
+        if names:
+            parts.append(
+                f"{label}: {', '.join(names[:most])}" + (f" and {len(names) - most} more" if len(names) > most else "")
+            )
+    return " · ".join(safe(part, 400) for part in parts)
