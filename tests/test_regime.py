@@ -139,3 +139,12 @@ def test_folds_and_sweeps_in_one_process_are_judged_by_the_last_of_them() -> Non
     assert regime.phase_start(a_run(loss__train=learning(1875), facts=told, events=again)) is None
     turns = a_run(loss__train=learning(1875), facts={**told, "optimizer.fresh_at_step": 1})
     assert regime.phase_starts(turns) == [1]
+
+
+def test_another_head_after_a_save_is_another_training_and_no_resume() -> None:
+    saved = Event(300, "checkpoint", {})
+    facts = {"optimizer.steps": [300, 300], "optimizer.fresh_at_step": 300}
+    curve = {"loss/train": np.append(learning(300), learning(300)), "lr": np.full(600, 0.1)}
+    for alike in (True, False):
+        taken = Event(300, "retrained", {"same_parameters": False, "alike": alike})
+        assert regime.resumed_at(a_run(curve, facts=facts, events=[saved, taken]), 300) is alike

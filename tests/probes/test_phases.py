@@ -296,6 +296,7 @@ def test_a_second_training_has_a_ledger_of_its_own():
     for keep in (False, True):
         run = watched(lambda keep=keep: phases(x, y, z, keep=keep), Data(), Outline(), GradNorms())
         assert [e.data["same_parameters"] for e in run.events_of("retrained")] == [False]
+        assert [(e.data["alike"], e.data["carried"]) for e in run.events_of("retrained")] == [(False, 0.0)]
         assert run.fact("data.conflicts") == 0
         assert sorted(run.fact("data.class_counts")) == ["0", "1", "2"]
         assert run.fact("model.frozen_later") == {}
@@ -374,3 +375,22 @@ def test_every_optimizer_that_stepped_is_counted():
                 update(optimizer, F.cross_entropy(model(x), y))
             del model, optimizer
     assert seen.run.fact("optimizer.count") == 3 and seen.run.fact("optimizer.steps") == [4, 4, 4]
+
+
+def test_weights_that_an_earlier_training_left_are_fine_tuned():
+    x, y = samples()
+
+    def loop():
+        body = nn.Linear(x.shape[1], 32)
+        for head in (nn.Linear(32, 3), nn.Linear(32, 3)):
+            model = nn.Sequential(body, nn.ReLU(), head)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for _ in range(10):
+                for at in torch.arange(96).split(16):
+                    update(optimizer, F.cross_entropy(model(x[at]), y[at]))
+            del optimizer
+
+    run = watched(loop, Outline())
+    [event] = run.events_of("retrained")
+    assert event.data["alike"] and event.data["carried"] > 0.5
+    assert run.fact("finetune") is True

@@ -195,3 +195,24 @@ def test_one_id_everywhere_is_told_from_padding():
         np.random.default_rng(1).random((32, 12)) < 0.8, 1, np.random.default_rng(2).integers(2, VOCAB, (32, 12))
     )
     assert token_facts([TokenBatch(unknown, None, None, -100)], Stated(vocab=VOCAB))["data.token"]["top_share"] > 0.5
+
+
+@pytest.mark.parametrize("width", [5, 12])  # of the source; the target is 11 wide
+def test_of_two_sequences_the_one_that_is_written_is_looked_at(width):
+    ids = torch.tensor(sentences()[0])
+    source = torch.randint(2, VOCAB, (32, width))
+
+    class Translator(Speaker):
+        def forward(self, source: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
+            return self.head(self.embed(target) + self.embed(source).mean(1, keepdim=True))
+
+    def loop() -> None:
+        model = Translator()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(6):
+            optimizer.zero_grad()
+            F.cross_entropy(model(source, ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()).backward()
+            optimizer.step()
+
+    run = watched(loop, Contract())
+    assert run.fact("loss.next_target_share") == 1.0 and run.fact("data.pad_label_share") > 0.2

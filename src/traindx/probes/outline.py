@@ -88,6 +88,7 @@ class Outline(Probe):
         self._zero: dict[str, Tensor] = {}  # adapter → whether any of its entries is not zero
         self._named_weights: dict[int, tuple[str, tuple[int, ...]]] = {}
         self._tuned = False
+        self._carried = False  # most of what is trained now was trained before, in the same process
         self._vocabulary = Vocabulary()
         self._frozen_since: dict[str, tuple[int, int]] = {}
         self._mixed: set[str] = set()  # modules with a softmax over the batch
@@ -124,7 +125,9 @@ class Outline(Probe):
             self._frozen_modules = anatomy.frozen_modules(scene.models) if self._frozen else []
 
     def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
-        self._again = self._again or (kind == "retrained" and not data["same_parameters"])
+        if kind == "retrained" and not data["same_parameters"]:
+            self._again = True
+            self._carried = data.get("carried", 0.0) >= 0.5
 
     def _begin_again(self, scene: Scene) -> None:
         """Another model, or other parameters of the same, are trained from now on: facts are theirs."""
@@ -423,7 +426,7 @@ class Outline(Probe):
         return found
 
     def _finetuned(self, scene: Scene, known: Mapping[str, Any]) -> bool | None:
-        if self._adapters or self._tuned or (known.get("model.loaded") and not self._resumed):
+        if self._adapters or self._tuned or self._carried or (known.get("model.loaded") and not self._resumed):
             return True
         kind, classes = scene.facts.get("loss.kind"), scene.facts.get("loss.classes") or 0
         if kind == "ce" and classes > 2 and self._loss is not None and float(self._loss) < 0.5 * math.log(classes):

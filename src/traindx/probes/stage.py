@@ -36,6 +36,8 @@ class Stage:
         self.optimizers_built = 0
         self.latest: weakref.ref[Any] | None = None  # the optimizer that stepped last
         self._held: tuple[weakref.ref[Any], ...] = ()  # parameters of the primary optimizer
+        self._shapes: list[tuple[int, ...]] = []  # their shapes, sorted
+        self._trained: list[weakref.ref[Any]] = []  # parameters of the primary optimizers before it
         self._outermost: dict[int, weakref.ref[nn.Module]] = {}
         self._kinds: set[type] = set()  # classes of the modules that were called outermost and led to a loss
         self._noted: list[weakref.ref[nn.Module]] = []
@@ -107,7 +109,7 @@ class Stage:
         other = bool(self._optimizers) and not self.optimizers and self._retrain(optimizer)
         self._optimizers = [*(weakref.ref(o) for o in self.optimizers), weakref.ref(optimizer)]
         if not self._held:
-            self._held = _held(optimizer)
+            self._held, self._shapes = _held(optimizer), _shapes(optimizer)
         self.refresh()
         return other
 
@@ -122,9 +124,12 @@ class Stage:
         """An optimizer takes over; when it has other parameters, only the models that hold those are on stage."""
         before, self._held = self._held, _held(optimizer)
         same = {id(p) for r in before if (p := r()) is not None} == {id(r()) for r in self._held}
+        self._trained += () if same else before
+        alike, self._shapes = self._shapes == (now := _shapes(optimizer)), now
+        told = {"same_parameters": same, "alike": alike, "carried": _carried(self._trained, self._held)}
         if not same and not self.given_models:
             self._models = [weakref.ref(m) for m in self.models if _holds(m, optimizer)]
-        self.recorder.event("retrained", {"previous_last_step": self.scene.step - 1, "same_parameters": same})
+        self.recorder.event("retrained", {"previous_last_step": self.scene.step - 1, **told})
         if not same:
             self.recorder.governor.alarm(FIRST // 2)  # the first steps of a training say most about it
         return not same
@@ -163,6 +168,17 @@ class Stage:
 
 def _held(optimizer: Any) -> tuple[weakref.ref[Any], ...]:
     return tuple(weakref.ref(p) for group in optimizer.param_groups for p in group["params"])
+
+
+def _shapes(optimizer: Any) -> list[tuple[int, ...]]:
+    return sorted(tuple(p.shape) for group in optimizer.param_groups for p in group["params"] if p.requires_grad)
+
+
+def _carried(trained: list[weakref.ref[Any]], held: tuple[weakref.ref[Any], ...]) -> float:
+    """Share of the numbers an optimizer holds that an earlier training has worked on."""
+    old = {id(p) for r in trained if (p := r()) is not None}
+    now = [p for r in held if (p := r()) is not None]
+    return sum(p.numel() for p in now if id(p) in old) / max(1, sum(p.numel() for p in now))
 
 
 def _holds(model: nn.Module, optimizer: Any) -> bool:

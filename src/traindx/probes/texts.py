@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,11 +16,17 @@ from traindx.probes.tokens import Stated, TokenBatch, token_facts
 _ROWS = 32  # sequences copied of a batch
 _IDS = 16_384  # ids copied of a batch
 _BATCHES = 8  # batches kept
+_SEQUENCES = 4  # sequences of one forward: source, target, …
 _ID_DTYPES = (torch.int64, torch.int32)
 
 
 def ids_of(forward: Forward) -> tuple[Tensor, Tensor | None] | None:
     """(token ids, attention mask or None) among a model's inputs: the first (N, L) integers that are no mask or labels."""
+    return next(all_ids_of(forward), None)
+
+
+def all_ids_of(forward: Forward) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Every such pair: a model that reads one sequence and writes another is given both."""
     named = dict(forward.kwargs)
     mask = named.pop("attention_mask", None)
     for name in ("labels", "token_type_ids", "position_ids"):
@@ -27,53 +35,56 @@ def ids_of(forward: Forward) -> tuple[Tensor, Tensor | None] | None:
     for value in values:
         if plain(value) and value.ndim == 2 and value.dtype in _ID_DTYPES and value.shape[1] > 1:
             fits = plain(mask) and mask.shape == value.shape
-            return value, mask if fits else None
-    return None
+            yield value, mask if fits else None
 
 
 class TokenCatch:
     """Pairs the tokens of a forward with the targets of its loss, whichever is seen first, and keeps a few copies."""
 
     def __init__(self) -> None:
-        self._tokens: tuple[Tensor, Tensor | None] | None = None
+        self._tokens: list[tuple[Tensor, Tensor | None]] = []
         self._targets: tuple[Tensor, int] | None = None
         self._kept: list[tuple[Tensor, Tensor | None, Tensor | None, int]] = []
         self.vocabulary = Vocabulary()
 
     def forward(self, forward: Forward) -> None:
-        found = ids_of(forward)
-        if found is None or len(self._kept) >= _BATCHES:
+        if len(self._kept) >= _BATCHES:
             return
-        ids, mask = found
+        found = list(itertools.islice(all_ids_of(forward), _SEQUENCES))
+        if not found:
+            return
         self.vocabulary.ask(forward.model)
-        rows = max(1, min(_ROWS, _IDS // ids.shape[1]))
         # a loss inside the model was seen before the model returned, so its targets may already wait here
-        self._tokens = (ids[:rows].clone(), mask[:rows].clone() if mask is not None else None)
-        self._pair(int(ids.shape[0]))
+        self._tokens = []
+        for ids, mask in found:
+            rows = max(1, min(_ROWS, _IDS // ids.shape[1]))
+            self._tokens.append((ids[:rows].clone(), mask[:rows].clone() if mask is not None else None))
+        self._pair(int(found[0][0].shape[0]))
 
     def loss(self, said: Spoken, samples: int | None) -> None:
         if not said.indices or said.target is None or len(self._kept) >= _BATCHES:
             return
         self._targets = (said.target.reshape(-1), said.ignore_index)
-        if self._tokens is not None and samples:
+        if self._tokens and samples:
             self._pair(samples)
         else:
             self._targets = (said.target.reshape(-1).clone(), said.ignore_index) if said.target.numel() <= _IDS * 4 else None
 
     def _pair(self, samples: int) -> None:
-        if self._tokens is None or self._targets is None:
+        if not self._tokens or self._targets is None:
             return
-        (ids, mask), (flat, ignore) = self._tokens, self._targets
-        self._tokens = self._targets = None
-        rows, width = ids.shape
-        if flat.numel() in (samples * width, samples * (width - 1)):
-            self._kept.append((ids, flat.reshape(samples, -1)[:rows].clone(), mask, ignore))
-        else:
-            self._kept.append((ids, None, mask, ignore))
+        known, (flat, ignore) = self._tokens, self._targets
+        self._tokens, self._targets = [], None
+        # the sequence that is as long as the targets is the one that is predicted; any other was only read
+        written = [t for t in known if flat.numel() in (samples * t[0].shape[1], samples * (t[0].shape[1] - 1))]
+        ids, mask = (written or known)[0]
+        if len(written) > 1:
+            ids, mask = max(written, key=lambda t: _agree(t[0], flat, samples))
+        self._kept.append((ids, flat.reshape(samples, -1)[: len(ids)].clone() if written else None, mask, ignore))
 
     def reset(self) -> None:
         """The pass is over: what was not paired is forgotten."""
-        self._tokens = self._targets = None
+        self._tokens, self._targets = [], None
 
     def facts(self, scene: Scene) -> dict[str, Any]:
         batches = [
@@ -89,6 +100,13 @@ class TokenCatch:
             return {}
         said = self.vocabulary.stated(max(int(b.tokens.max()) for b in batches))
         return token_facts(batches, said) if said.vocab is not None else {}
+
+
+def _agree(ids: Tensor, flat: Tensor, samples: int) -> float:
+    """How often a target is the next token: the sequence a decoder is fed agrees everywhere, one that is read by chance."""
+    targets = flat.reshape(samples, -1)[: len(ids)]
+    ahead = ids[:, 1 : 1 + targets.shape[1]]
+    return float((ahead == targets[:, : ahead.shape[1]]).float().mean()) if ahead.device == targets.device else 0.0
 
 
 class Vocabulary:

@@ -80,6 +80,8 @@ def resumed_at(run: Run, step: int) -> bool:
     """The same training went on from a checkpoint: a seam there, or a file saved before and the same learning rate."""
     if any(abs(e.step - step) <= 1 for e in run.events_of("resume", "incarnation")):
         return True
+    if any(abs(e.step - step) <= 1 and e.data.get("alike") is False for e in run.events_of("retrained")):
+        return False  # another head, or a part that is frozen now: another training, whatever was saved before
     saved = any(e.step <= step for e in run.events_of("checkpoint"))
     rate = lr(run)
     then, now = (float(v) for v in rate.at([step - 1, step])) if len(rate) else (1.0, 1.0)

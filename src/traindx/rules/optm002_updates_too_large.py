@@ -79,8 +79,9 @@ def updates_too_large(
     harmful: float = 0.1,
     certain: float = 1.0,
 ) -> Iterator[Evidence]:
-    first = run.steps[0] if run.steps else 0
-    early, where, at = max((params.early_update(run, s) for s in {first, regime.start(run)}), key=_known)
+    first = regime.phase_start(run) or (run.steps[0] if run.steps else 0)
+    begins = {first, max(first, regime.start(run))}  # of what the loss is judged by: an earlier phase is another story
+    early, where, at = max((params.early_update(run, s) for s in begins), key=_known)
     harm = _harm(run)
     if math.isnan(early):
         hint = _by_curve(run)
