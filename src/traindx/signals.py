@@ -215,6 +215,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     # -- ranks (each rank's own files; merged by the reader)
     ("rank/fingerprint", "step", "", "fingerprint of all parameters, folded to 52 bits"),
     ("rank/grad_fingerprint", "step", "", "fingerprint of all gradients at the update, folded to 52 bits"),
+    ("shard_norm/param", "param", "", "2-norm of this rank's shard of each gradient, of sharded models; merged into grad_norm"),
     ("time/own", "step", "s", "time/step without what ranks wait for one another in; only with several ranks"),
     ("time/ddp_compute", "step", "s", "forward and backward of one step without communication, as DDP times it now and then"),
     ("time/ddp_comm", "step", "s", "communication of that step, waiting for other ranks included"),
@@ -344,6 +345,8 @@ FACTS: dict[str, str] = {
     "data.aug_repeats": "randomly augmented samples that came with the very same content in the second epoch: "
     "{repeats, checked}; absent when nothing shows that samples are augmented at random",
     "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, unk_share, double_bos, top_share} of token inputs",
+    "data.token_shift": "{distance, sorted}: total variation between the token frequencies of training and validation, by id and "
+    "by rank",
     "data.eos_share": "sequences whose last valid label is the end token; where none is known, the largest share with one last "
     "label in common",
     "data.pad_label_share": "share of targets equal to the padding id and not ignored",

@@ -70,6 +70,12 @@ def test_figures_equal_a_slow_twin_with_and_without_a_loss_call(loss):
     assert np.trace(run.fact("eval.confusion")) == int((logits.argmax(1) == y).sum())
     assert set(run.fact("eval.auroc")) == {"0", "1", "2"}
     assert 0 < run.fact("eval.ece") < 0.5
+    order = each.argsort(descending=True)[:10]  # the worst samples, by their place in the order of evaluation
+    assert [w["sample"] for w in run.fact("eval.worst")] == order.tolist()
+    assert [w["loss"] for w in run.fact("eval.worst")] == pytest.approx(each[order].tolist(), rel=1e-4)
+    assert [(w["target"], w["predicted"]) for w in run.fact("eval.worst")] == [
+        (int(y[i]), int(logits[i].argmax())) for i in order
+    ]
 
 
 def test_a_healthy_evaluation_changes_nothing_and_sees_weights_move():
@@ -131,7 +137,12 @@ def test_binary_and_regression_losses_are_evaluated_too():
     binary = watched(both("bce"), Evaluations())
     assert binary["accuracy/val"].last > 0.5
     assert binary["eval/support/class"].names == ("0", "1")
-    assert "accuracy/val" not in watched(both("mse"), Evaluations())
+    plain = watched(both("mse"), Evaluations())
+    assert "accuracy/val" not in plain
+    for found in (binary.fact("eval.worst"), plain.fact("eval.worst")):
+        assert len(found) == 10 and found[0]["loss"] == max(w["loss"] for w in found)
+        assert {w["target"] for w in found} <= {0, 1}
+    assert {w["predicted"] for w in binary.fact("eval.worst")} <= {0, 1}
 
 
 def test_temperature_undoes_overconfidence():

@@ -6,6 +6,7 @@ evaluates without calling a loss, the model's outputs are compared with the labe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from traindx.probes.sketch import Sketch, counters
 
 _KEPT_ROWS, _KEPT_ELEMENTS = 2_000, 40_000  # logits kept of an evaluation for calibration
 _KEPT_SAMPLES = 4_000  # per-sample losses kept for slices
+_WORST = 10  # samples with the largest loss
 _PENDING = 300  # calls waiting for their phase; the story settles after 256
 LOSS_NAMES = ("loss", "nll", "cross_entropy", "ce", "mse")
 _SUMS = ("loss", "weight", "hits", "sure", "rows", "spread", "samples")
@@ -39,6 +41,8 @@ class Part:
     targets: Tensor | None = None
     each: Tensor | None = None  # (samples,) losses
     traits: dict[str, Tensor] = field(default_factory=dict)  # (samples,) properties
+    size: int = 0  # samples
+    worst: Tensor | None = None  # (4, few): loss, place in the batch, target and prediction of its worst samples
 
 
 @dataclass
@@ -51,6 +55,8 @@ class Score:
     targets: list[Tensor] = field(default_factory=list)
     each: list[Tensor] = field(default_factory=list)
     traits: list[dict[str, Tensor]] = field(default_factory=list)
+    worst: Tensor | None = None
+    seen: int = 0  # samples before the batch at hand
     kept: int = 0
     parts: int = 0
     own_loss: bool = True  # the losses are the script's own, not recomputed from outputs
@@ -69,6 +75,15 @@ class Score:
         if part.each is not None and part.traits and sum(len(e) for e in self.each) < _KEPT_SAMPLES:
             self.each.append(part.each)
             self.traits.append(part.traits)
+        self._rank(part)
+
+    def _rank(self, part: Part) -> None:
+        """Go on with the worst samples of the evaluation so far."""
+        if part.worst is not None:
+            part.worst[1] += self.seen
+            every = part.worst if self.worst is None else torch.cat([self.worst, part.worst.to(self.worst.device)], 1)
+            self.worst = every[:, every[0].topk(min(_WORST, every.shape[1])).indices]
+        self.seen += part.size
 
     @staticmethod
     def _room(classes: int) -> int:
@@ -83,6 +98,7 @@ def reduced(said: Spoken, output: Any, samples: int | None, traits: Mapping[str,
         return None
     n = said.input.shape[0] if said.input.ndim else 1
     part = Part({"samples": torch.full((), float(n), dtype=torch.float64, device=said.input.device)})
+    part.size = n
     _own_loss(part, said, output, part.sums["samples"])
     if said.kind in losses.BINARY and said.input.shape == said.target.shape:
         got = losses.binary(said)
@@ -97,7 +113,20 @@ def reduced(said: Spoken, output: Any, samples: int | None, traits: Mapping[str,
         each = own.mean(1)
         part.sums["spread"] = each.var().double() * len(each)
         part.each, part.traits = each, _fitting(traits, len(each))
+        if part.logits is not None and part.targets is not None:
+            part.worst = _worst(each, part.targets, (part.logits[:, 1] > 0).long())
+        else:
+            alone = said.input.numel() == n == said.target.numel()
+            part.worst = _worst(each, said.target, said.input) if alone else _worst(each)
     return part
+
+
+def _worst(each: Tensor, targets: Tensor | None = None, guesses: Tensor | None = None) -> Tensor:
+    """The samples of a batch with the largest loss; what is not one number per sample is left out."""
+    at = each.topk(min(_WORST, len(each))).indices
+    nothing = torch.full((len(at),), torch.nan, dtype=torch.float64, device=each.device)
+    said = [nothing if t is None else t.detach().reshape(-1)[at].double() for t in (targets, guesses)]
+    return torch.stack([each.detach()[at].double(), at.double(), *said])
 
 
 def _two_columns(said: Spoken) -> tuple[Tensor, Tensor]:
@@ -134,6 +163,9 @@ def _classified(said: Spoken, table: losses.Rows, output: Any, traits: Mapping[s
         weight = got["weights"].view(table.groups, -1)
         part.each = (got["losses"].view(table.groups, -1) * weight).sum(1) / weight.sum(1).clamp(min=1e-12)
         part.traits = _fitting(traits, table.groups)
+        part.worst = _worst(part.each, table.targets, got["guess"]) if table.length == 1 else _worst(part.each)
+        part.worst[1] *= table.every
+    part.size = table.groups * table.every
     return part
 
 
@@ -393,7 +425,19 @@ class Evaluations(Probe):
                     found["eval.auroc"] = scoring.auroc(logits, targets)
         if score.each and scene.ended:
             found["eval.slices"] = _sliced(score)
+        if score.worst is not None and scene.ended:
+            found["eval.worst"] = _told(score.worst)
         return found
+
+
+def _told(worst: Tensor) -> list[dict[str, Any]]:
+    """The worst samples, worst first, as plain numbers."""
+    out = []
+    for loss, place, target, guess in worst.T.tolist():
+        known = {"target": target, "predicted": guess} if target == target else {}
+        whole = {k: int(v) if v == int(v) else float(f"{v:.6g}") for k, v in known.items() if math.isfinite(v)}
+        out.append({"sample": int(place), "loss": float(f"{loss:.6g}")} | whole)
+    return out
 
 
 def _table(score: Score) -> tuple[Tensor, Tensor] | None:

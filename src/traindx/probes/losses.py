@@ -144,6 +144,7 @@ class Rows:
     groups: int  # samples (sequences, images) behind the rows
     each: int  # rows kept of every sample
     length: int  # rows a sample really has
+    every: int = 1  # one sample of so many was kept
 
 
 def rows(said: Spoken, samples: int | None = None, most: int = MOST) -> Rows | None:
@@ -165,14 +166,14 @@ def rows(said: Spoken, samples: int | None = None, most: int = MOST) -> Rows | N
     if logits.ndim > 2:
         logits = logits.flatten(2).movedim(1, -1)  # (N, L, C)
     table, marks = logits.reshape(groups, length, count) if logits.ndim == 2 else logits, targets.reshape(groups, length)
-    budget = max(FEWEST_ROWS, most // max(1, count))
+    budget, still = max(FEWEST_ROWS, most // max(1, count)), 1
     if (over := -(-groups * length // budget)) > 1:
         along = min(length, over)  # thin positions first: other samples say more than more of the same one
         table, marks = table[:, ::along], marks[:, ::along]
         if (still := -(-groups * table.shape[1] // budget)) > 1:
             table, marks = table[::still], marks[::still]
     kept, each = int(table.shape[0]), int(table.shape[1])
-    return Rows(table.reshape(-1, count).float(), marks.reshape(-1).long(), kept, each, length)
+    return Rows(table.reshape(-1, count).float(), marks.reshape(-1).long(), kept, each, length, max(1, still))
 
 
 def classification(said: Spoken, table: Rows) -> dict[str, Tensor]:

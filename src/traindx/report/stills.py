@@ -143,7 +143,11 @@ def _data(run: Run) -> Pictures:
         yield maps.bars([f"class {k}" for k in counts], [_float(v) for v in counts.values()], title="training targets by class")
     yield confusion(run.fact("eval.confusion"))
     yield _table(run.fact("eval.slices"), "where the last evaluation goes wrong", ("slice", "n", "loss", "mean_loss", "p"))
-    yield _table(run.fact("eval.worst"), "worst examples of the last evaluation", ())
+    yield _table(
+        run.fact("eval.worst"),
+        "worst examples of the last evaluation, by their place in its order",
+        ("sample", "loss", "target", "predicted"),
+    )
     yield _table(run.fact("data.bad_samples"), "samples that look wrong", ("step", "field", "kind", "samples"))
     slopes = run.matrix("eval/recall/class")
     if len(slopes) > 1:
