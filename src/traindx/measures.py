@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -57,15 +58,23 @@ def peek_all(tensor: Tensor) -> list[float] | None:
 
 def readable(tensor: Any) -> bool:
     """Whether plain reductions work on it: dense, floating, not empty, real memory, no wrapper of a transform."""
+    kind = type(tensor)
     return (
-        isinstance(tensor, Tensor)
+        (kind in _PLAIN or _reducible(kind))
         and tensor.dtype in _FLOATS
         and tensor.layout is torch.strided
-        and tensor.device.type != "meta"
+        and not tensor.is_meta
         and not _wrapped(tensor)
-        and not hasattr(type(tensor), "__tensor_flatten__")
-        and type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__
         and tensor.numel() > 0
+    )
+
+
+def _reducible(kind: type[Any]) -> bool:
+    """Whether a class is a tensor that holds its own numbers."""
+    return (
+        issubclass(kind, Tensor)
+        and not hasattr(kind, "__tensor_flatten__")
+        and kind.__torch_dispatch__ is Tensor.__torch_dispatch__
     )
 
 
@@ -94,6 +103,7 @@ def extremes(tensors: Sequence[Tensor]) -> Tensor:
     return torch.maximum(torch.stack([e.max for e in ends]), -torch.stack([e.min for e in ends]))
 
 
+@lru_cache(maxsize=4096)
 def stride_for(numel: int, last: int, entries: int) -> int:
     """The step of a sketch of `entries`: never a multiple of the row length, so that it meets every column.
 

@@ -25,7 +25,7 @@ class Outputs(Probe):
     cadence = "full"
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[list[Tensor], int, float]] = {}
+        self._seen: dict[str, tuple[list[Tensor], Tensor | None, int, torch.dtype]] = {}
         self._names: tuple[str, ...] = ()
 
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
@@ -33,13 +33,11 @@ class Outputs(Probe):
         if name in self._seen or len(self._seen) >= MODULES or not readable(tensor) or not _wanted(name, module):
             return None
         part = wide(spread(tensor))
-        low, high = torch.aminmax(part)
+        ends = torch.aminmax(part)
         norm = torch.linalg.vector_norm(part)
         value = peek(norm)
-        bad = norm.new_zeros(()) if value is not None and math.isfinite(value) else (~torch.isfinite(part)).sum()
-        limit = torch.finfo(tensor.dtype).max
-        five = [norm, part.sum(), torch.maximum(high, -low), torch.count_nonzero(part).float(), bad.float()]
-        self._seen[name] = (five, part.numel(), limit)
+        bad = None if value is not None and math.isfinite(value) else (~torch.isfinite(part)).sum()
+        self._seen[name] = ([norm, part.sum(), ends.min, ends.max, torch.count_nonzero(part)], bad, part.numel(), tensor.dtype)
         return None
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
@@ -49,8 +47,12 @@ class Outputs(Probe):
         if self._names != (names := tuple(seen)):
             self._names = names
         names = self._names
-        counts, limits = [n for _, n, _ in seen.values()], [limit for _, _, limit in seen.values()]
-        columns = tuple(torch.stack([five[i] for five, _, _ in seen.values()]) for i in range(5))
+        counts = [n for _, _, n, _ in seen.values()]
+        limits = [torch.finfo(kind).max for _, _, _, kind in seen.values()]
+        norm, total, low, high, held = (torch.stack(column) for column in zip(*(five for five, _, _, _ in seen.values())))
+        none = low.new_zeros((), dtype=torch.int64)
+        bad = torch.stack([none if b is None else b for _, b, _, _ in seen.values()])
+        columns = (norm, total, torch.maximum(high, -low), held.float(), bad.float())
 
         def result(
             norm: list[float], sum_: list[float], top: list[float], held: list[float], bad: list[float]
@@ -71,10 +73,6 @@ class Outputs(Probe):
             return {k: Row(names, v) for k, v in rows.items()}
 
         return {"_outputs": Later(columns, result)}
-
-
-def _std(rms: float, mean: float) -> float:
-    return math.sqrt(max(rms * rms - mean * mean, 0.0)) if math.isfinite(rms) else math.nan
 
 
 def _wanted(name: str, module: nn.Module) -> bool:

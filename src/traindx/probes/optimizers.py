@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from traindx.measures import norms, peek, readable, sketch, wide
+from traindx.measures import norms, peek, readable, sketch, table
 from traindx.probe import Later, Probe, Reading, Row, Scene
 from traindx.probes.gradients import _spread
 from traindx.probes.rhythm import Rhythm
@@ -31,17 +31,24 @@ class AdamHealth(Probe):
             return None
         params, names = scene.owned(optimizer)
         settings = {id(p): g for g in optimizer.param_groups for p in g["params"]}
-        small: list[Tensor] = []
-        burst: list[Tensor] = []
         have: list[int] = []
+        seconds: list[Tensor] = []
+        grads: list[Tensor] = []
+        known: list[tuple[float, float]] = []
         for i, p in enumerate(params):
             one = _adam(p, optimizer.state.get(p), settings.get(id(p)))
             if one is not None:
                 have.append(i)
-                small.append(one[0])
-                burst.append(one[1])
+                seconds.append(one[0])
+                grads.append(one[1])
+                known.append(one[2:])
         if not have:
             return None
+        counts = torch.tensor([float(len(g)) for g in grads])
+        correction, eps = torch.tensor(known, device=seconds[0].device).unsqueeze(2).unbind(1)  # (N, 1) each
+        second = table(seconds) / correction
+        small = (second < (10.0 * eps) ** 2).sum(1) / counts.to(second.device)
+        burst = torch.nanmean(table(grads).square() / torch.maximum(second, eps * eps), dim=1).sqrt()
 
         def result(small: list[float], burst: list[float]) -> Mapping[str, Any]:
             n = len(names)
@@ -50,22 +57,20 @@ class AdamHealth(Probe):
                 "adam_rms/param": Row(names, _spread(burst, have, n)),
             }
 
-        return {"_adam": Later((torch.stack(small), torch.stack(burst)), result)}
+        return {"_adam": Later((small, burst), result)}
 
 
-def _adam(p: Tensor, state: Any, group: Any) -> tuple[Tensor, Tensor] | None:
+def _adam(p: Tensor, state: Any, group: Any) -> tuple[Tensor, Tensor, float, float] | None:
+    """Sketches of the second moment and of the gradient, the bias correction, and ε."""
     if not state or group is None or p.grad is None or not readable(p.grad):
         return None
     v, step = state.get("exp_avg_sq"), state.get("step")
     betas, eps = group.get("betas"), group.get("eps")
-    if not readable(v) or not betas or not isinstance(eps, float):
+    if not readable(v) or not betas or not isinstance(eps, float) or v.shape != p.grad.shape:
         return None
     t = peek(step) if isinstance(step, Tensor) else step
     correction = 1.0 - betas[1] ** t if isinstance(t, float | int) and t else 1.0
-    second = wide(sketch(v, SKETCH)) / correction
-    grad = wide(sketch(p.grad, SKETCH))
-    small = (second < (10.0 * eps) ** 2).float().mean()
-    return small, (grad.square() / second.clamp_min(eps * eps)).mean().sqrt()
+    return sketch(v, SKETCH), sketch(p.grad, SKETCH), correction, eps
 
 
 class StateFinite(Probe):

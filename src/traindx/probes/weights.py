@@ -163,47 +163,43 @@ class UpdateRatio(Probe):
             ]
             if bad:
                 scene.nonfinite("param", bad, value, "after")
-        decayed = self._decay(scene, optimizer, [params[i] for i in have], moved, old)
-        lost = [_lost(m, g) for m, g in zip(moved, grads)]
+        decayed = self._decay(optimizer, [params[i] for i in have], moved, old, length)
+        lost = torch.stack([_lost(m, g) for m, g in zip(moved, grads)]) if any(g is not None for g in grads) else None
         matrix = [params[i].dim() >= 2 for i in have]
         counts = [o.numel() for o in old]
 
-        def result(size: list[float], length: list[float], decay: list[float], lost: list[float]) -> Mapping[str, Any]:
+        def result(size: list[float], length: list[float], *rest: list[float]) -> Mapping[str, Any]:
             ratio = [s / z if z > 0 else math.nan for s, z in zip(size, length)]
             main = [r for r, z, n, m in zip(ratio, length, counts, matrix) if m and z > 1e-3 * math.sqrt(n) and r == r]
             out: dict[str, Any] = {"update_ratio/param": Row(names, _spread(ratio, have, len(names)))}
             if main:
                 out["update_ratio"] = sorted(main)[len(main) // 2] if len(main) % 2 else _middle(main)
-            if any(d == d for d in decay):
-                out["decay_share/param"] = Row(names, _spread(decay, have, len(names)))
-            if any(v == v for v in lost):
-                out["lost_updates/param"] = Row(names, _spread(lost, have, len(names)))
+            for (signal, _), values in zip(more, rest):
+                if any(v == v for v in values):
+                    out[signal] = Row(names, _spread(values, have, len(names)))
             return out
 
-        return {"_update": Later((size, length, torch.stack(decayed), torch.stack(lost)), result)}
+        more = [(k, v) for k, v in (("decay_share/param", decayed), ("lost_updates/param", lost)) if v is not None]
+        return {"_update": Later((size, length, *(v for _, v in more)), result)}
 
     @staticmethod
-    def _decay(scene: Scene, optimizer: Any, params: list[Tensor], moved: Any, old: list[Tensor]) -> list[Tensor]:
-        """lr·wd·|w| over the norm of the rest of the update, for decoupled decay (AdamW) and plain SGD."""
-        nothing = [torch.full((), math.nan, device=m.device) for m in moved]
+    def _decay(optimizer: Any, params: list[Tensor], moved: Any, old: list[Tensor], length: Tensor) -> Tensor | None:
+        """lr·wd·|w| over the norm of the rest of the update, for decoupled decay (AdamW) and plain SGD; NaN where none is."""
         kind = type(optimizer).__name__
         if optimizer is None or kind not in ("AdamW", "SGD", "NAdam", "RAdam", "Lion"):
-            return nothing
+            return None
         rate = {
             id(p): float(g["lr"]) * float(g.get("weight_decay") or 0.0)
             for g in optimizer.param_groups
             for p in g["params"]
             if not isinstance(g.get("lr"), Tensor)
         }
-        out = []
-        for p, m, w, empty in zip(params, moved, old, nothing):
-            part = rate.get(id(p), 0.0)
-            if not part:
-                out.append(empty)
-                continue
-            rest = torch.linalg.vector_norm(m + part * wide(w))
-            out.append(part * torch.linalg.vector_norm(wide(w)) / rest.clamp_min(1e-30))
-        return out
+        parts = [rate.get(id(p), 0.0) for p in params]
+        if not any(parts):
+            return None
+        rest = norms(torch._foreach_add(torch._foreach_mul([wide(w) for w in old], parts), moved))
+        share = torch.tensor([part or math.nan for part in parts], dtype=length.dtype, device=length.device)
+        return share * length / rest.clamp_min(1e-30)
 
 
 def _lost(moved: Tensor, grad: Tensor | None) -> Tensor:
