@@ -50,6 +50,12 @@ def test_adam_with_moments_below_epsilon_is_found() -> None:
     assert [f.severity for f in the(run.with_(damped.signals))] == [Severity.WARNING]
 
 
+def test_a_step_size_too_small_for_every_layer_is_another_story() -> None:
+    run = deep(1e-6, 1e-9, "AdamW", loss=0.693 + noise(100, 0.002))
+    crawling = a_run({"update_ratio/param": {k: np.full(100, 2e-7) for k in LAYERS}})
+    assert [f.severity for f in the(run.with_(crawling.signals))] == [Severity.INFO]
+
+
 def test_frozen_stems_embeddings_and_biases_do_not_count() -> None:
     frozen = deep(1e-6, 1e-9, **{"model.frozen": LAYERS[:4]})
     assert the(frozen) == [] or the(frozen)[0].facts["ratio"] > 1e-4

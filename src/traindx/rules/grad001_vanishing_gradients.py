@@ -5,7 +5,8 @@
 The root mean square of each weight's gradient along the depth of the network: the first quarter below a thousandth of the
 last over at least 50 steps. With plain SGD the early layers must also hardly move (less than 1e-6 of their size per step);
 with Adam, whose steps are normalised, more than half of the entries must have a second moment below ten times ε, or the loss
-must have learned nothing. A ratio that does no visible harm is a remark.
+must have learned nothing. A ratio that does no visible harm is a remark; so is one where the last layers, which do get their
+gradient, move less than 1e-5 of their size per step as well: then the step size is what keeps the first ones still.
 
 ## Why it matters
 
@@ -56,6 +57,7 @@ def vanishing_gradients(
     *,
     ratio: float = 1e-3,  # CATALOGUE GRAD001; healthy nets reach .1
     still: float = 1e-6,
+    idle: float = 1e-5,  # as OPTM001: below it the last layers do not learn either
     steps: int = 50,
     small_v: float = 0.5,
 ) -> Iterator[Evidence]:
@@ -79,8 +81,11 @@ def vanishing_gradients(
     if len(shrink) < 5 or np.quantile(shrink, 0.8) >= ratio:
         return
     found = float(np.median(shrink))
-    early = names[:quarter]
-    yield _judged(run, early, found, (int(span[0]), int(span[-1])), still, small_v)
+    early, seen = names[:quarter], (int(span[0]), int(span[-1]))
+    if _moves(run, names[-quarter:]) < idle:  # no gradient is too small for what no layer does
+        yield Evidence({"ratio": found}, tuple(early), seen, "harmless", Severity.INFO, Confidence.SUGGESTIVE)
+    else:
+        yield _judged(run, early, found, seen, still, small_v)
 
 
 def _judged(run: Run, early: list[str], found: float, span: tuple[int, int], still: float, small_v: float) -> Evidence:

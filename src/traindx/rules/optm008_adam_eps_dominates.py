@@ -3,8 +3,8 @@
 ## What it sees
 
 The share of entries with √v̂ below ten times ε, per tensor: more than half, in tensors that make up more than a tenth of the
-parameters and whose gradients are not zero. A warning when the loss does not come down, else a remark. A loss near zero has
-gradients near zero: then nothing is said.
+parameters and whose gradients are not zero. A warning when the loss does not come down, else a remark; a remark, too, where the
+tensors that ε leaves alone move less than 1e-5 of their size per step. A loss near zero has gradients near zero: then nothing is said.
 
 ## Why it matters
 
@@ -47,6 +47,7 @@ def adam_eps_dominates(
     *,
     entries: float = 0.5,  # CATALOGUE OPTM008
     least_share: float = 0.1,
+    idle: float = 1e-5,  # as OPTM001: where the others do not move either, ε is not what holds the run back
 ) -> Iterator[Evidence]:
     table = run.matrix("adam_small_v/param")
     skip = set(run.fact("model.embeddings") or ())
@@ -63,7 +64,16 @@ def adam_eps_dominates(
         return
     ordered = tuple(sorted(found, key=lambda n: -sizes[n]))
     span = (int(early.steps[0]), int(early.steps[-1]))
-    yield Evidence({"share": share}, ordered, span, severity=Severity.WARNING if _slow(run) else Severity.INFO)
+    harm = _slow(run) and not _idle(run, [n for n in names if n not in found], idle)
+    yield Evidence({"share": share}, ordered, span, severity=Severity.WARNING if harm else Severity.INFO)
+
+
+def _idle(run: Run, names: list[str], limit: float) -> bool:
+    """The tensors that ε leaves alone hardly move: the step size keeps them all still."""
+    table = run.matrix("update_ratio/param")
+    known = params.weights(run, [n for n in names if n in table.names])
+    values = params.columns(table, known) if known else np.empty((0, 0))
+    return bool(np.isfinite(values).any() and np.nanmedian(values) < limit)
 
 
 def _silent(run: Run, name: str) -> bool:
