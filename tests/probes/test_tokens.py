@@ -12,7 +12,17 @@ from torch import Tensor, nn
 
 from probes.watched import watched
 from traindx.probes.contract import Contract
-from traindx.probes.tokens import Stated, TokenBatch, end_id, eos_share, pad_id, pad_label_share, target_share, token_facts
+from traindx.probes.tokens import (
+    Stated,
+    TokenBatch,
+    end_id,
+    eos_share,
+    frequencies_apart,
+    pad_id,
+    pad_label_share,
+    target_share,
+    token_facts,
+)
 from traindx.run import Run
 
 PAD, EOS, VOCAB = 0, 1, 20
@@ -216,3 +226,32 @@ def test_of_two_sequences_the_one_that_is_written_is_looked_at(width):
 
     run = watched(loop, Contract())
     assert run.fact("loss.next_target_share") == 1.0 and run.fact("data.pad_label_share") > 0.2
+
+
+def test_a_vocabulary_of_its_own_for_validation_is_seen_in_the_frequencies():
+    rng = np.random.default_rng(3)
+    words = np.minimum(rng.zipf(1.5, (200, 12)), VOCAB) - 1
+    table = rng.permutation(VOCAB)
+    same, other = words[rng.permutation(200)], table[words]
+    assert frequencies_apart(words, same)["distance"] < 0.05
+    apart = frequencies_apart(words, other)
+    assert apart["distance"] > 0.5 and apart["sorted"] < 0.05
+    assert frequencies_apart(words[:10], other) is None
+
+
+def test_validation_tokens_are_kept_for_comparison():
+    ids, table = torch.tensor(sentences(n=400)[0]), torch.randperm(VOCAB)
+
+    def loop() -> None:
+        model = Speaker()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(4):
+            for part in ids.split(100):
+                optimizer.zero_grad()
+                F.cross_entropy(model(part)[:, :-1].flatten(0, 1), part[:, 1:].flatten()).backward()
+                optimizer.step()
+            with torch.no_grad():
+                for part in table[ids].split(100):
+                    F.cross_entropy(model(part)[:, :-1].flatten(0, 1), part[:, 1:].flatten()).item()
+
+    assert watched(loop, Contract()).fact("data.token_shift")["distance"] > 0.3

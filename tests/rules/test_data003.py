@@ -112,3 +112,10 @@ def test_classes_that_were_once_answered_right_are_not_renamed() -> None:
     run = _run(loss__target_range=[0, 4], eval__confusion=table)
     forgotten = run.with_({"accuracy/val": Series(np.arange(6), np.array([0.2, 0.6, 0.9, 0.9, 0.1, 0.0]))})
     assert list(rule.findings(run)) and not list(rule.findings(forgotten))
+
+
+def test_labels_that_training_does_not_answer_either_are_no_permutation() -> None:
+    run = _run(loss__target_range=[0, 4], eval__confusion=_confusion([1, 2, 3, 4, 0]))
+    for level, told in ((0.1, False), (0.9, True)):
+        trained = run.with_({"accuracy/train": Series(np.arange(40), np.full(40, level))})
+        assert bool(list(rule.findings(trained))) is told

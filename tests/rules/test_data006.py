@@ -81,3 +81,8 @@ def test_short_words_are_drawn_again_by_nature() -> None:
     assert [f.variant for f in rule.findings(words)] == ["chance"]
     texts = _run(600, data__token={"vocab": 25}).with_({"batch/length": Series(np.arange(9), np.full(9, 200.0))})
     assert [f.severity for f in rule.findings(texts)] == [Severity.CRITICAL]
+
+
+def test_inputs_of_which_only_a_few_exist_are_met_by_nature() -> None:
+    few = _run(8, val=8).with_({"eval/samples": Series(np.arange(10), np.full(10, 300.0))})
+    assert [(f.variant, f.severity) for f in rule.findings(few)] == [("chance", Severity.INFO)]

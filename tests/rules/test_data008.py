@@ -99,3 +99,10 @@ def test_a_second_stage_on_other_data_is_no_mismatch() -> None:
     assert (
         rule.outcome(a_run({k: {c: 0 * v for c, v in m.items()} for k, m in late.items()}, facts=facts)).status is Status.FOUND
     )
+
+
+def test_ids_of_two_tables_have_the_same_frequencies_in_another_order() -> None:
+    [found] = rule.findings(a_run(facts={"data.token_shift": {"distance": 0.7, "sorted": 0.08}}))
+    assert found.variant == "tokens" and found.severity is Severity.WARNING
+    for told in ({"distance": 0.5, "sorted": 0.1}, {"distance": 0.7, "sorted": 0.6}):  # other words; other padding
+        assert rule.outcome(a_run(facts={"data.token_shift": told})).status is Status.CLEAR

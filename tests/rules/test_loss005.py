@@ -104,3 +104,10 @@ def test_a_validation_loss_that_zigzags_widely_is_a_hint() -> None:
 
 def test_its_limit_is_the_ratio() -> None:
     assert not [f for f in the(sampled(shake=0.6), fire=1e6) if f.severity > Severity.INFO]
+
+
+def test_a_second_loss_of_the_same_batch_is_no_validation() -> None:
+    rng = np.random.default_rng(0)
+    y = 1 + np.exp(-np.arange(300) / 30) + 0.2 * rng.standard_normal(300)
+    both = {"loss/train": y, "loss/val": y * 0.98, "batch/size": np.full(300, 32.0), "eval/samples": np.full(300, 32.0)}
+    assert not [f for f in oscillation.outcome(a_run(both)).findings if f.variant == "together"]

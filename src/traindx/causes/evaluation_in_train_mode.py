@@ -19,6 +19,7 @@ evaluation_in_train_mode = Cause(
     verdict="fix-evaluation",
     cure="model.eval() and torch.inference_mode() around the evaluation, model.train() after it; recompute BatchNorm "
     "statistics if they were changed.",
-    refutes=("WIRE016",),
+    # a graph that is merely built goes when its evaluation is over; one that stays is kept by something
+    refutes=("WIRE016", "PERF002:graph", "PERF002:kept", "PERF002:held"),
     witness=("EVAL009",),
 )

@@ -10,6 +10,7 @@ memory_leak = Cause(
         "PERF002:graph": 0.6,
         "PERF007": 0.4,
         "PERF003": 0.3,
+        "EVAL009:grad": 0.2,
     },
     prior=0.8,
     verdict="fix-and-resume",

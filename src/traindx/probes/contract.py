@@ -184,6 +184,8 @@ class Contract(Probe):
         self._micro: dict[int, list[Tensor]] = {}  # call site → (valid targets, loss) of the micro-batches of this update
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:
+        if forward.phase == VAL:
+            self._tokens.validation(forward)
         if not scene.full:
             return
         self._samples = batch_size(forward)

@@ -6,12 +6,13 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from traindx.probe import Forward, Scene
 from traindx.probes.losses import Spoken, plain
-from traindx.probes.tokens import Stated, TokenBatch, token_facts
+from traindx.probes.tokens import Stated, TokenBatch, frequencies_apart, token_facts
 
 _ROWS = 32  # sequences copied of a batch
 _IDS = 16_384  # ids copied of a batch
@@ -45,7 +46,14 @@ class TokenCatch:
         self._tokens: list[tuple[Tensor, Tensor | None]] = []
         self._targets: tuple[Tensor, int] | None = None
         self._kept: list[tuple[Tensor, Tensor | None, Tensor | None, int]] = []
+        self._held_out: list[Tensor] = []  # ids of validation
         self.vocabulary = Vocabulary()
+
+    def validation(self, forward: Forward) -> None:
+        """Keep a few ids that the model is evaluated on."""
+        if len(self._held_out) < _BATCHES and (found := ids_of(forward)) is not None:
+            ids = found[0]
+            self._held_out.append(ids[: max(1, min(_ROWS, _IDS // ids.shape[1]))].clone())
 
     def forward(self, forward: Forward) -> None:
         if len(self._kept) >= _BATCHES:
@@ -99,7 +107,14 @@ class TokenCatch:
         if not batches:
             return {}
         said = self.vocabulary.stated(max(int(b.tokens.max()) for b in batches))
-        return token_facts(batches, said) if said.vocab is not None else {}
+        if said.vocab is None:
+            return {}
+        found = token_facts(batches, said)
+        if self._held_out:
+            val = np.concatenate([ids.cpu().long().numpy().ravel() for ids in self._held_out])
+            apart = frequencies_apart(np.concatenate([b.tokens.ravel() for b in batches]), val)
+            found |= {"data.token_shift": apart} if apart is not None else {}
+        return found
 
 
 def _agree(ids: Tensor, flat: Tensor, samples: int) -> float:

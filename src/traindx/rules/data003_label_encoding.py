@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import facts
+from traindx import facts, regime
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -146,15 +146,16 @@ def _permuted(run: Run, gain: float, least: int = 50, least_matched: float = 0.6
     moved = [(int(t), int(a)) for t, a in zip(true, answer, strict=True) if t != a and matrix[t, a] > 0]
     chance = float(matrix.sum(axis=1).max()) / total
     # A two-class net that answers worse than chance is mapped the other way round only when it is clearly worse.
-    if matched - raw > gain and matched > max(chance + 0.2, least_matched) and len(moved) >= 2 and not _was_right(run, raw):
+    if matched - raw > gain and matched > max(chance + 0.2, least_matched) and len(moved) >= 2 and _learned(run, raw, gain):
         where = tuple(f"{t} answered as {a}" for t, a in moved)
         yield Evidence({"raw": raw, "matched": matched}, where, None, "permuted", Severity.CRITICAL, Confidence.STRONG)
 
 
-def _was_right(run: Run, raw: float) -> bool:
-    """Whether the same classes were once answered well: then their names are right and something else was lost."""
-    seen = facts.accuracy(run).values
-    return len(seen) > 0 and float(np.max(seen)) > max(0.5, 2 * raw)
+def _learned(run: Run, raw: float, gain: float) -> bool:
+    """Whether training answers its own labels well and validation never did: else they were not learned, or forgotten."""
+    seen, own = facts.accuracy(run).values, regime.curve(run, "accuracy/train").values[-20:]
+    once = len(seen) > 0 and float(np.max(seen)) > max(0.5, 2 * raw)  # then the names are right and something else was lost
+    return not once and (not len(own) or float(np.median(own)) > raw + gain)
 
 
 def _site(run: Run) -> tuple[str, ...]:

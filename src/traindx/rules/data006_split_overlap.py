@@ -82,7 +82,8 @@ def split_overlap(
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
     values = {"shared": shared, "val": val, "share": part, "repeats": repeats}
     texts = bool(facts.table(run, "data.token")) and (part < tokens or _words(run))
-    by_nature = shared <= by_chance * (repeats * val + math.sqrt(repeats * val))  # inputs of few possible values meet
+    by_chance *= repeats * val + math.sqrt(repeats * val)
+    by_nature = shared <= by_chance or _few_inputs(run, val)  # inputs of few possible values meet
     if by_nature and not texts and _continuous(run):
         yield Evidence(values, say="copies", severity=Severity.WARNING)
     elif texts or by_nature:
@@ -105,6 +106,12 @@ def _names_samples(run: Run, val: float, ambiguous: float) -> None:
     sizes = run.series("eval/samples").finite().values
     if len(sizes) and val > 1.5 * float(np.max(sizes)) and len(np.unique(sizes)) == 1 and not _loaded(run):
         raise Blind("other forwards without gradients were counted among the validation samples", "data.shared")
+
+
+def _few_inputs(run: Run, val: float, times: float = 3.0) -> bool:
+    """Whether validation itself holds every input several times: then there are few possible ones, and all are met."""
+    sizes = run.series("eval/samples").finite().values
+    return len(sizes) > 0 and float(np.median(sizes)) >= times * val
 
 
 def _words(run: Run, most: float = 16.0) -> bool:

@@ -4,7 +4,9 @@
 
 Mean, deviation and range of training and validation inputs, over all and per channel or feature, from at least 100 samples
 each: a mean that is more than half a deviation away, a deviation three times larger or smaller, a range ten times wider (0
-… 255 against 0 … 1). And the class counts: a class that is common in validation and absent from training.
+… 255 against 0 … 1). And the class counts: a class that is common in validation and absent from training. Of tokens: ids
+that are frequent in one part and rare in the other, although the frequencies themselves agree, as when each part got a
+vocabulary of its own.
 
 ## Why it matters
 
@@ -20,6 +22,7 @@ looks perfect, and every cure for overfitting makes it worse.
 - Class-balanced sampling of training: other class shares are meant; only a class that is missing altogether is a warning.
 - A second stage of training on other data: validation is compared with the last quarter of training too, and must differ
   from both.
+- Validation text of another kind: words differ, but the commonest ones do not; half of all tokens must have other ids.
 - A split by time: the drift is real, and the finding is right that the two differ.
 
 ## What to do
@@ -44,7 +47,7 @@ from traindx.run import Floats, Run
 
 @rule(
     "DATA008",
-    needs={"fact:data.val_input_stats | fact:data.val_channel_stats | fact:data.val_class_counts": 1},
+    needs={"fact:data.val_input_stats | fact:data.val_channel_stats | fact:data.val_class_counts | fact:data.token_shift": 1},
     says={
         "range": "validation inputs span {val_range}, training inputs {train_range}: {factor:.0f} times apart",
         "scale": "validation inputs have deviation {val_std:.3g}, training inputs {train_std:.3g}",
@@ -53,10 +56,13 @@ from traindx.run import Floats, Run
         "feature": "{where}: validation is {shift:.1f} training deviations away in {count} of {features} features",
         "classes": "{where}: {share:.0%} of the validation targets, none of {n:.0f} training targets",
         "prior": "class shares differ: {where}",
+        "tokens": "{distance:.0%} of the validation tokens have ids that are not as frequent in training, though the "
+        "frequencies themselves agree: the two seem to be encoded with different tables",
     },
     fix={
         "": "Prepare training and validation with one function and the training set's constants.",
         "classes": "Split so that every class is in both parts; check that both use one label table.",
+        "tokens": "Build the vocabulary once, from the training text, and encode both parts with it; decode a batch to see.",
         "prior": "Fine if training is resampled on purpose; otherwise split with stratification.",
     },
     severity=Severity.WARNING,
@@ -71,6 +77,7 @@ def train_val_mismatch(
     span: float = 10.0,
     grave: float = 2.0,  # deviations: the model reads something it has never seen
     least_samples: int = 100,
+    apart: float = 0.55,  # total variation; other kinds of text in one table: up to .52, two alphabetical tables: from .65
 ) -> Iterator[Evidence]:
     train, val = facts.table(run, "data.input_stats"), facts.table(run, "data.val_input_stats")
     found = list(_whole(run, train, val, shift, scale, span, grave, least_samples))
@@ -78,6 +85,7 @@ def train_val_mismatch(
         found = list(_features(run, shift, grave, least_samples))
     yield from found
     yield from _classes(run)
+    yield from _tokens(run, apart)
     enough = min(facts.number(t.get("n"), 0.0) for t in (train, val)) >= least_samples
     if not found and train and val and not enough:
         raise Unsure(f"needs {least_samples} samples of training and validation each")
@@ -173,6 +181,13 @@ def _classes(run: Run, common: float = 0.05, least: int = 500, apart: float = 0.
     if far:
         where = tuple(f"class {c} {v:.0%} in validation, {t:.0%} in training" for c, (v, t) in sorted(far.items()))
         yield Evidence({}, where, None, "prior", Severity.INFO)
+
+
+def _tokens(run: Run, apart: float) -> Iterator[Evidence]:
+    told = facts.table(run, "data.token_shift")
+    distance, by_rank = (facts.number(told.get(k), 0.0) for k in ("distance", "sorted"))
+    if distance > apart and by_rank < 0.5 * distance:  # where ranks differ as well, one part is padded, or other text
+        yield Evidence({"distance": distance}, ("inputs",), None, "tokens")
 
 
 def _span(d: Mapping[str, float]) -> str:

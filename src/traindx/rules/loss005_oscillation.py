@@ -152,7 +152,7 @@ def _same_rate(run: Run, series: Series) -> Series:
 def _together(run: Run) -> Iterator[Evidence]:
     """Training batches and the validation set are different samples: if both losses bounce alike, the weights do."""
     val = regime.curve(run, regime.VAL)
-    if len(val) < 8:
+    if len(val) < 8 or _of_the_batch(run, val):
         return
     train = regime.losses_at(run, val.steps, half=0.05)
     a, b = np.diff(val.values, 2), np.diff(train, 2)
@@ -173,6 +173,13 @@ def _together(run: Run) -> Iterator[Evidence]:
     span = (int(val.steps[0]), int(val.steps[-1]))
     numbers = {"rho": rho, "records": len(val), "up": up, "gained": gained}
     yield Evidence(numbers, steps=span, say="together", confidence=Confidence.STRONG if strong else Confidence.SUGGESTIVE)
+
+
+def _of_the_batch(run: Run, val: Series) -> bool:
+    """Whether what looks like validation is a second loss of the batch that is trained on: as often, and of as few samples."""
+    seen, size = (run.series(n).finite().values for n in ("eval/samples", "batch/size"))
+    often = len(val) > 0.3 * len(regime.curve(run))
+    return often and len(seen) > 0 and len(size) > 0 and float(np.median(seen)) <= 1.5 * float(np.median(size))
 
 
 def _bounces(run: Run, series: Series) -> Iterator[Evidence]:
