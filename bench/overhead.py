@@ -209,15 +209,33 @@ def histograms(model: nn.Module, optimizer: Any):
         writer.close()
 
 
-@contextmanager
-def wandb_watch(model: nn.Module, optimizer: Any):
-    import wandb
+def wandb_watch(**settings: Any) -> Callable[..., Any]:
+    @contextmanager
+    def watching(model: nn.Module, optimizer: Any):
+        import wandb
 
-    run = wandb.init(mode="offline", project="overhead")
-    wandb.watch(model, log="all", log_freq=1)
-    yield {}
-    wandb.unwatch(model)
-    run.finish(quiet=True)
+        with tempfile.TemporaryDirectory() as folder:
+            run = wandb.init(
+                mode="offline", project="overhead", dir=folder, settings=wandb.Settings(console="off", silent=True)
+            )
+            wandb.watch(model, **settings)
+            yield {}
+            wandb.unwatch(model)
+            run.finish()
+
+    return watching
+
+
+@contextmanager
+def trainscope(model: nn.Module, optimizer: Any):
+    from trainscope import TrainScope, TrainScopeConfig
+
+    with tempfile.TemporaryDirectory() as folder:
+        tool = TrainScope(model, optimizer, config=TrainScopeConfig(run_dir=folder)).attach()
+        hook = optimizer.register_step_post_hook(lambda *a: tool.step(1.0))
+        yield {}
+        hook.remove()
+        tool.detach()
 
 
 @contextmanager
@@ -236,9 +254,10 @@ def torchmortem(model: nn.Module, optimizer: Any):
 def torch_audit(model: nn.Module, optimizer: Any):
     from torch_audit import autopatch
 
-    tool = autopatch(model, optimizer)
+    tool = autopatch(model, optimizer=optimizer, every_n_steps=20, reporters=[], fail_level="FATAL")
     yield {}
     tool.finish(report=False)
+    tool.unpatch()
 
 
 INSTRUMENTS: dict[str, tuple[Callable[..., Any], str | None]] = {
@@ -248,8 +267,10 @@ INSTRUMENTS: dict[str, tuple[Callable[..., Any], str | None]] = {
     "naive-item": (naive, None),
     "detect-anomaly": (anomaly, None),
     "tb-histograms": (histograms, "tensorboard"),
-    "wandb-watch": (wandb_watch, "wandb"),
+    "wandb-watch": (wandb_watch(), "wandb"),
+    "wandb-watch-all": (wandb_watch(log="all", log_freq=1), "wandb"),
     "torchmortem": (torchmortem, "torchmortem"),
+    "trainscope": (trainscope, "trainscope"),
     "torch-audit": (torch_audit, "torch_audit"),
 }
 
