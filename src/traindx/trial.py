@@ -22,7 +22,6 @@ from typing import Any, Protocol, TypeVar
 from traindx.run import Run
 
 RESULTS = ("pass", "fail", "refused", "undecided", "done")
-STEP_S = 0.05  # what a step is thought to take before one was made
 T = TypeVar("T")
 
 
@@ -49,6 +48,10 @@ class Result:
     seconds: float = 0.0
     record: str = ""
 
+    def _repr_html_(self) -> str:
+        """The picture and the sentence, in a notebook."""
+        return str(importlib.import_module("traindx.report.trial").fragment(self))
+
 
 @dataclass(frozen=True)
 class TrialKind:
@@ -56,18 +59,24 @@ class TrialKind:
 
     name: str
     make: Callable[..., Any]  # the dataclass; its fields are the user's limits
-    steps: int  # what it costs at most, in training steps of the user's batch
-    wants: str  # "loss": a callable loss; "loop": the user's own loop is enough
+    steps: int  # what it usually costs, in training steps of the user's batch
+    wants: str  # "val": judges by validation data where there is any; "train": training data is all it needs
     page: str
+    bound: Callable[[Any], int] | None = None  # from the limits to the most steps it can take
 
     @property
     def summary(self) -> str:
         return self.page.strip().splitlines()[0] if self.page.strip() else ""
 
-    @property
-    def cost(self) -> str:
-        """What it takes, stated before it starts; the seconds are those of a step of 50 ms."""
-        return f"{self.steps} steps (some {max(1, round(self.steps * STEP_S))} s at {1000 * STEP_S:.0f} ms a step)"
+    def most(self, **limits: Any) -> int:
+        """The most steps it can take with these limits."""
+        return self.bound(self.make(**limits)) if self.bound else self.steps
+
+    def cost(self, pace: float, **limits: Any) -> str:
+        """What it takes, stated before it starts; `pace` is what a step of this task takes, in seconds."""
+        most = self.most(**limits)
+        early = ", fewer when the answer is clear sooner" if most > self.steps else ""
+        return f"at most {most} steps, {_span(most * pace)} at {_span(pace)} a step{early}"
 
     def run(self, task: Any, progress: Progress = silent, **limits: Any) -> Result:
         """Run the trial with the user's limits and note what it cost."""
@@ -85,11 +94,20 @@ class TrialKind:
         )
 
 
-def trial(name: str, *, steps: int, wants: str = "loss") -> Callable[[type[T]], type[T]]:
-    """Enter a class into the catalogue of trials."""
+def _span(seconds: float) -> str:
+    """A time as a person says it."""
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms" if seconds >= 0.01 else f"{max(1000 * seconds, 0.1):.2g} ms"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def trial(
+    name: str, *, steps: int, most: Callable[[Any], int] | None = None, wants: str = "train"
+) -> Callable[[type[T]], type[T]]:
+    """Enter a class into the catalogue of trials; `most` counts the steps it can take at most from its limits."""
 
     def enter(cls: type[T]) -> type[T]:
-        cls.__trial__ = TrialKind(name, cls, steps, wants, cls.__doc__ or "")  # type: ignore[attr-defined]
+        cls.__trial__ = TrialKind(name, cls, steps, wants, cls.__doc__ or "", most)  # type: ignore[attr-defined]
         return cls
 
     return enter

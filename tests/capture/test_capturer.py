@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from traindx.capture.capturer import Capturer
 from traindx.capture.recipe import CannotCapture
@@ -151,3 +152,44 @@ def test_a_step_that_comes_out_otherwise_is_not_believed() -> None:
 def test_no_step_is_said() -> None:
     with pytest.raises(CannotCapture, match="no optimizer step"):
         captured(lambda: None)
+
+
+def looping(prepare: Callable[[torch.Tensor], torch.Tensor] = lambda x: x, score: bool = True) -> None:
+    """Two epochs from a loader, each followed by an evaluation from another one."""
+    torch.manual_seed(0)
+    x = torch.randn(160, 6)
+    y = (x[:, 0] > 0).long()
+    train = DataLoader(TensorDataset(x[:96], y[:96]), 8, shuffle=True)
+    val = DataLoader(TensorDataset(x[96:], y[96:]), 16)
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    for _ in range(2):
+        for xb, yb in train:
+            optimizer.zero_grad()
+            F.cross_entropy(model(prepare(xb)), yb).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for xb, yb in val:
+                out = model(prepare(xb))
+                _ = F.cross_entropy(out, yb) if score else (out.argmax(1) == yb).float().mean()
+        model.train()
+
+
+@pytest.mark.parametrize("score", [True, False], ids=["with a loss", "accuracy only"])
+def test_the_validation_that_the_loop_runs_is_the_tasks_validation(score: bool) -> None:
+    task = captured(lambda: looping(score=score))
+    assert task.val is not None and len(task.val) == 4 and not task.no_val
+    torch.manual_seed(0)
+    x = torch.randn(160, 6)
+    assert torch.equal(torch.cat([b[0] for b in task.val]), x[96:])
+
+
+def test_data_that_the_loop_computes_anew_is_not_guessed_at() -> None:
+    task = captured(lambda: looping(prepare=lambda x: x * 2 + 1))
+    assert task.val is None and "computes what it feeds" in task.no_val
+
+
+def test_a_loop_that_never_evaluates_has_no_validation_and_says_so() -> None:
+    task = captured(lambda: usual(classifier()))
+    assert task.val is None and "no evaluation" in task.no_val

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 
 from traindx.errors import TwinLeak, UsageError
 from traindx.trial import RESULTS, TrialKind, catalogue
+from traindx.trials.task import stated
 from traindx.trials.twin import fingerprint
 from trials.tasks import HEALTHY
 
@@ -45,15 +48,49 @@ def test_leaves_no_trace(kind: TrialKind, name: str) -> None:
     assert task.optimizer is not None
     task.optimizer.step()  # moments and gradients are there to be disturbed
     before = fingerprint(task)
-    result = kind.run(task, **SHORT.get(kind.name, {}))
-    assert fingerprint(task) == before
+    limits = SHORT.get(kind.name, {})
+    result = kind.run(task, **limits)
+    assert fingerprint(task) == before and result.steps <= kind.most(**limits)
     assert result.result in RESULTS and result.reason
 
 
 @every_trial
 def test_has_a_page_and_a_cost(kind: TrialKind) -> None:
     assert kind.summary.endswith((".", "?", ":")) or len(kind.summary) > 20
-    assert kind.steps > 0
+    limits = SHORT.get(kind.name, {})
+    assert kind.steps > 0 and f"at most {kind.most(**limits)} steps" in kind.cost(0.01, **limits)
+
+
+class Interrupted:
+    """Ctrl-C at a trial's third breath, or whenever it first says something."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        self.told += 1
+        if self.told == 3 or done >= total:
+            raise KeyboardInterrupt
+
+
+@every_trial
+def test_ctrl_c_in_the_middle_leaves_no_trace(kind: TrialKind) -> None:
+    torch.manual_seed(1)
+    task = HEALTHY["dropout"]()
+    task.batches(2)
+    before = fingerprint(task)
+    with contextlib.suppress(KeyboardInterrupt):
+        kind.run(task, Interrupted(), **SHORT.get(kind.name, {}))
+    assert fingerprint(task) == before
+
+
+def test_what_a_step_takes_is_timed_and_a_step_that_cannot_be_made_is_told() -> None:
+    task = HEALTHY["mlp"]()
+    said = stated(catalogue()["overfit"], task, {"steps": 10})
+    assert "at most 30 steps" in said and "Ctrl-C" in said
+    task.model = torch.nn.Linear(3, 2)
+    with pytest.raises(UsageError, match="not even one step"):
+        stated(catalogue()["overfit"], task, {})
 
 
 def test_a_leak_is_loud() -> None:

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from traindx.trial import catalogue
-from traindx.trials.check import check
-from traindx.trials.curvature import eigenvalues, hessian_vector
+from traindx.trials.check import LISTS, QUESTIONS, check
+from traindx.trials.curvature import differenced, eigenvalues, hessian_vector, product_of
 from traindx.trials.fork import compare_arms
 from traindx.trials.forks import scaled_lr
 from traindx.trials.task import Task
@@ -102,6 +102,70 @@ def test_the_largest_eigenvalue_is_the_dense_one() -> None:
     assert bottom == pytest.approx(values[0], rel=0.02, abs=1e-4)
 
 
+def test_differences_of_gradients_stand_in_where_nothing_can_be_differentiated_twice() -> None:
+    torch.manual_seed(0)
+    plain = HEALTHY["regression"]()
+    batch = plain.samples(64)
+    with plain.twin() as twin:
+        twin.model.eval()
+        v = torch.randn(sum(p.numel() for p in twin.model.parameters()))
+        exact, near = hessian_vector(twin, batch, v), differenced(twin, batch, v)
+        assert product_of(twin, batch) is hessian_vector
+    assert float((exact - near).norm() / exact.norm()) < 0.02
+
+    class Once(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad):
+            return grad * 2
+
+    class Doubling(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return Once.apply(x)
+
+    odd = task(mlp(Doubling()))
+    found = run("sharpness", odd, samples=32, directions=1, radii=(0.05,))
+    assert found.answer["by"] == "differences" and found.answer["lambda_max"] > 0
+
+
+def test_a_plateau_and_a_saddle_are_told_apart() -> None:
+    x = torch.randn(64, 2)
+
+    def at(build: nn.Module) -> Task:
+        return task(build, nn.MSELoss(), x, torch.zeros(64, 1) + 1.0)
+
+    class Product(nn.Module):  # (ab - 1)² at a = b = 0: no slope, one way up and one way down
+        def __init__(self, a: float) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.full((2,), a))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (self.w[0] * self.w[1]).expand(len(x), 1)
+
+    class Dead(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.full((2,), -5.0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.w.sum()).expand(len(x), 1)
+
+    short = {"samples": 32, "directions": 1, "radii": (0.05,)}
+    assert run("sharpness", at(Product(0.0)), **short).answer["saddle"]
+    assert run("sharpness", at(Dead()), **short).answer["plateau"]
+    far = run("sharpness", at(Product(0.5)), **short).answer
+    assert not far["saddle"] and not far["plateau"]
+
+
+def test_every_line_of_the_checklists_is_asked_by_default() -> None:
+    asked = {line for q in QUESTIONS if q.level != "full" for line in q.lists}
+    assert asked == {(name, i) for name, lines in LISTS.items() for i in range(1, len(lines) + 1)}
+
+
 def test_a_fork_against_itself_finds_nothing_and_a_hot_rate_is_seen() -> None:
     torch.manual_seed(0)
     base = task(mlp())
@@ -129,6 +193,11 @@ def test_the_preflight_passes_a_healthy_task_and_names_a_double_softmax() -> Non
     torch.manual_seed(0)
     good = check(task(mlp()), level="quick")
     assert not good.failed, [(i.item, i.message) for i in good.failed]
+    told = {i.item: i for i in good.items}
+    assert told["validation is not augmented"].result == "pass"  # the rehearsal looks twice
+    assert told["the model trains in train mode"].result == "cannot-tell"  # a factory has no loop of its own
+    assert "ten points, 3: overfit-one-batch succeeds" in told["one batch can be learned by heart"].lists
+    assert "Ready to train" in good._repr_html_()
     bad = check(SICK["softmax into cross-entropy"](), level="quick")
     assert any("WIRE006" in i.message for i in bad.failed)
 

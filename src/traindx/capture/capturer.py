@@ -11,15 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from traindx.capture.pairing import Pairing
 from traindx.capture.recipe import CannotCapture, Parts, Recipe, written
 from traindx.forensics.witness import Called, Moment, Witness
-from traindx.probe import Reading, Scene
+from traindx.probe import TRAIN, Evaluation, Reading, Scene
 from traindx.trials.state import random_kept
-from traindx.trials.task import Task
+from traindx.trials.task import Task, evaluating, tensors
 
 MOST_BATCHES = 512
 HELD = 4  # every fourth batch is held back to judge by, where there are enough
 MOST_BYTES = 512 * 2**20
+MOST_VAL, MOST_VAL_BYTES = 40, 128 * 2**20  # validation batches that are kept
 SAME = 1e-4  # relative difference of the loss of a step and of the same step made again
 ALIKE = 0.98  # cosine between their gradients (clipping by value and weight decay in the gradient turn it a little)
 
@@ -52,6 +54,26 @@ class Capturer(Witness):
         self._alive: nn.Module | None = None
         self._held_bytes = 0
         self._backwards = 0
+        self._pairing = Pairing()
+        self._raw: Any = None  # what a loader gave last
+        self._others_raw: dict[int, list[Any]] = {}  # by loader, what was not trained on
+        self._evaluated: int | None = None  # the loader of the first evaluation that is over
+        self.evaluations = 0
+
+    def on_batch(self, scene: Scene, batch: Any, phase: str) -> Reading | None:
+        super().on_batch(scene, batch, phase)
+        self._raw = batch
+        kept = self._others_raw.setdefault(id(scene.loader), [])
+        room = len(kept) < MOST_VAL and sum(_bytes(tuple(tensors(b))) for b in kept) < MOST_VAL_BYTES
+        if phase != TRAIN and self._evaluated is None and room:
+            kept.append(batch)
+        return None
+
+    def on_eval_end(self, scene: Scene, evaluation: Evaluation) -> Reading | None:
+        self.evaluations += 1
+        if self._evaluated is None and evaluation.loader is not None:
+            self._evaluated = id(evaluation.loader)
+        return None
 
     def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
         super().on_backward(scene, loss)
@@ -95,6 +117,9 @@ class Capturer(Witness):
             self._opening = recipe, batch
             self._first_step = First(float(moment.root.detach()), calls[0].random, [])
         self.steps.append((recipe, batch))
+        if self._raw is not None and self._pairing.wants:
+            self._pairing.learn(self._raw, batch)
+        self._raw = None
         self._held_bytes += _bytes(batch)
         while self._rolling and self._held_bytes > MOST_BYTES and len(self.steps) > 2:
             self._held_bytes -= _bytes(self.steps.popleft()[1])
@@ -126,11 +151,12 @@ class Capturer(Witness):
         assert model is not None
         batches = [b for _, b in kept]
         held = batches[HELD - 1 :: HELD] if len(batches) >= 4 * HELD else []
+        val, why = self._validation(recipe, model)
         return Task(
             model,
             recipe.kind,
             [b for i, b in enumerate(batches) if not held or i % HELD != HELD - 1],
-            None,
+            val or None,
             optimizer,
             scheduler,
             loss=recipe,
@@ -138,7 +164,20 @@ class Capturer(Witness):
             name=name,
             held=held,
             captured=True,
+            no_val=why,
         )
+
+    def _validation(self, recipe: Recipe, model: nn.Module) -> tuple[list[tuple[Tensor, ...]], str]:
+        """The batches of the script's own evaluation, prepared as its training batches are; or why there are none."""
+        if not self.evaluations:
+            return [], "the script made no evaluation in the steps that were watched"
+        raws = self._others_raw.get(self._evaluated, []) if self._evaluated is not None else []
+        if not raws:
+            return [], "the script's evaluation takes its data from no DataLoader that was seen"
+        made, why = self._pairing.prepared(raws)
+        with random_kept(), evaluating(model):
+            good = [b for b in made if _fits(recipe, model, b)]
+        return good, why or ("" if good else "the script's validation batches do not fit its training step")
 
     def _prove(self, recipe: Recipe, batch: tuple[Tensor, ...]) -> None:
         """The first step made again must give the script's own loss, and its gradient."""
@@ -165,6 +204,14 @@ class Capturer(Witness):
             size = float(mine.norm() * theirs.norm())
             if math.isfinite(size) and size > 0 and float(mine @ theirs) / size < ALIKE:
                 raise CannotCapture("the first step made again gives another gradient than the script's")
+
+
+def _fits(recipe: Recipe, model: nn.Module, batch: tuple[Tensor, ...]) -> bool:
+    """Whether the training step can be made on a validation batch."""
+    try:
+        return math.isfinite(float(recipe(model, batch)))
+    except Exception:  # another shape or other labels: whatever the user's own code says to them
+        return False
 
 
 def _bytes(batch: tuple[Tensor, ...]) -> int:

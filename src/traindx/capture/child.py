@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from traindx.capture.start import SAID
 from traindx.probes import launch
 from traindx.report.json import plain
 
@@ -37,8 +38,15 @@ class Job:
 
     def told(self, done: int, total: int, what: str) -> None:
         """Progress, a line each, to whoever started us."""
+        self._line(f"{done}\t{total}\t{what}")
+
+    def say(self, text: str) -> None:
+        """A remark that is worth a line."""
+        self._line(f"{SAID}\t{text}")
+
+    def _line(self, text: str) -> None:
         try:
-            os.write(self.asked["pipe"], f"{done}\t{total}\t{what}\n".encode())
+            os.write(self.asked["pipe"], f"{text}\n".encode())
         except OSError:
             self.asked["pipe"] = -1  # nobody listens any more; the answer is still worth having
 
@@ -79,10 +87,16 @@ class Session:
             return
         self.steps += 1
         wanted = self.job.asked["steps"]
-        self.job.told(self.steps, wanted, f"step {self.steps} of {self.script}")
-        late = time.monotonic() - self.began > self.job.asked.get("seconds", SECONDS) and self.steps >= LEAST
-        if self.steps >= wanted or late:
+        self.job.told(min(self.steps, wanted), wanted, self._doing(wanted))
+        spent = time.monotonic() - self.began
+        late = spent > self.job.asked.get("seconds", SECONDS) and self.steps >= LEAST
+        enough = self.steps >= wanted and (self.capturer.evaluations > 0 or spent > self.job.asked.get("patience", 0.0))
+        if enough or late:
             self.finish()
+
+    def _doing(self, wanted: int) -> str:
+        waits = ", waiting for its validation" if self.steps > wanted else ""
+        return f"step {self.steps} of {self.script}{waits}"
 
     def finish(self) -> None:
         """Enough was seen: do what was asked, and leave without a trace."""
@@ -120,7 +134,7 @@ class Session:
                 at = (lambda now: self.capturer.task(name, now)) if task is not None else None
                 self.job.answer(**jobs.investigation(self.job.asked, at, why, run, self.job.told))
             else:
-                self.job.answer(**jobs.work(self.job.asked, task, why, run, self.job.told))
+                self.job.answer(**jobs.work(self.job.asked, task, why, run, self.job.told, self.job.say))
 
 
 def main(argv: list[str]) -> None:

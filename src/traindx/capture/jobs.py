@@ -13,16 +13,24 @@ from traindx.errors import UsageError
 from traindx.run import Matrix, Run, Series
 from traindx.trial import Progress, Result, catalogue
 from traindx.trials.check import Checked, check
-from traindx.trials.task import Task
+from traindx.trials.task import Task, stated
 
 
-def work(asked: Mapping[str, Any], task: Task | None, why: str, run: Run, progress: Progress) -> dict[str, Any]:
+def work(
+    asked: Mapping[str, Any],
+    task: Task | None,
+    why: str,
+    run: Run,
+    progress: Progress,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
     """The answer to a job, as plain data."""
     if asked["what"] == "check":
         return {"checked": checked_as_data(check(task, level=asked["level"], progress=progress, seen=run, blind=why))}
     name, limits = asked["trial"], dict(asked["limits"])
     if task is None:
         return {"result": result_as_data(blind(name, why))}
+    say(stated(catalogue()[name], task, limits))
     return {"result": result_as_data(catalogue()[name].run(task, progress, **limits))}
 
 

@@ -9,14 +9,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from traindx.errors import EnvironmentFault, UsageError
-from traindx.trial import Progress, Result, silent
+from traindx.trial import Progress, Result, catalogue, silent
 
+SAID = "said"  # begins a line of the child's that is a remark, not progress
+WAIT_S = 10.0  # how long a trial that judges by validation data waits for the script to evaluate
 LOOK_S = 15.0  # how long a script is watched for its batches
+PATIENCE_S = {"quick": 6.0, "usual": 25.0, "full": 55.0}  # how long an evaluation is waited for, from the start on
 STEPS = {"trial": 160, "check": 60}  # of the script's own that are watched; their batches are what experiments work with
 
 
@@ -26,13 +30,20 @@ def is_script(target: str) -> bool:
 
 
 def trial_on(
-    script: str, args: Sequence[str], name: str, limits: dict[str, Any], progress: Progress = silent, at: int = 0
+    script: str,
+    args: Sequence[str],
+    name: str,
+    limits: dict[str, Any],
+    progress: Progress = silent,
+    at: int = 0,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Result:
     """One experiment on a script that is not changed for it, before its first update or after `at` of them."""
     from traindx.capture.jobs import result_from
 
     asked = {"what": "trial", "trial": name, "limits": limits, "steps": at or STEPS["trial"], "now": at > 0}
-    answer = _ask(script, args, asked | {"seconds": 3600.0 if at else LOOK_S}, progress)
+    asked |= {"patience": WAIT_S if catalogue()[name].wants == "val" and not at else 0.0}
+    answer = _ask(script, args, asked | {"seconds": 3600.0 if at else LOOK_S}, progress, say)
     if "failed" in answer:
         raise UsageError(f"the script fails before the experiment can begin: {answer['failed']}")
     return result_from(answer["result"])
@@ -70,14 +81,28 @@ def check_on(script: str, args: Sequence[str] = (), *, level: str = "usual", pro
     from traindx.run import Run
     from traindx.trials.check import Checked, Item, not_a_step
 
-    answer = _ask(script, args, {"what": "check", "level": level, "steps": STEPS["check"]}, progress)
+    asked = {"what": "check", "level": level, "steps": STEPS["check"], "patience": PATIENCE_S[level]}
+    began = time.monotonic()
+    answer = _ask(script, args, asked, progress)
     if "failed" in answer:
         return not_a_step(answer["failed"], level)
     told = answer["checked"]
-    return Checked(tuple(Item(**i) for i in told["items"]), Run(), told["seconds"], tuple(told["modules"]), told["sheet"])
+    return Checked(
+        tuple(Item(**{**i, "lists": tuple(i["lists"])}) for i in told["items"]),
+        Run(),
+        time.monotonic() - began,
+        tuple(told["modules"]),
+        told["sheet"],
+    )
 
 
-def _ask(script: str, args: Sequence[str], asked: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def _ask(
+    script: str,
+    args: Sequence[str],
+    asked: dict[str, Any],
+    progress: Progress,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
     if not Path(script).is_file():
         raise UsageError(f"there is no script {script}")
     with tempfile.TemporaryDirectory(prefix="traindx-") as folder:
@@ -98,7 +123,7 @@ def _ask(script: str, args: Sequence[str], asked: dict[str, Any], progress: Prog
             )
         os.close(write)
         try:
-            _listen(read, progress)
+            _listen(read, progress, say)
             child.wait()
         finally:
             os.close(read)
@@ -120,8 +145,8 @@ def _usable(answer: dict[str, Any], script: str) -> dict[str, Any]:
     return answer
 
 
-def _listen(read: int, progress: Progress) -> None:
-    """Pass on progress until the child closes its end."""
+def _listen(read: int, progress: Progress, say: Callable[[str], None]) -> None:
+    """Pass on progress and remarks until the child closes its end."""
     rest = b""
     while True:
         ready, _, _ = select.select([read], [], [], 1.0)
@@ -134,7 +159,9 @@ def _listen(read: int, progress: Progress) -> None:
         for line in lines:
             done, _, tail = line.decode("utf-8", "replace").partition("\t")
             total, _, what = tail.partition("\t")
-            if done.isdigit() and total.isdigit():
+            if done == SAID:
+                say(tail)
+            elif done.isdigit() and total.isdigit():
                 progress(int(done), int(total), what)
 
 

@@ -24,7 +24,7 @@ MARK = {"pass": "[green]✔ pass[/]", "fail": "[red]✖ fail[/]", "cannot-tell":
 @click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT-ARGS…]")
 @click.option("--quick", "level", flag_value="quick", help="Under 20 seconds: facts and the cheapest trials.")
 @click.option("--usual", "level", flag_value="usual", default="usual", help="Under two minutes.  [default]")
-@click.option("--full", "level", flag_value="full", help="Also precision, determinism and resume.")
+@click.option("--full", "level", flag_value="full", help="Also determinism and resume.")
 @click.option("--format", "format_", type=click.Choice(("rich", "json", "html")), default="rich", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the result to FILE.")
 @click.option(
@@ -58,12 +58,16 @@ def command(
     with bar(quiet=quiet) as told:
         done = _checked(target, args, level or "usual", told)
     if format_ == "json":
-        rows = [{"item": i.item, "result": i.result, "message": i.message, "fix": i.fix} for i in done.items]
+        rows = [
+            {"item": i.item, "result": i.result, "message": i.message, "fix": i.fix, "lists": list(i.lists)} for i in done.items
+        ]
         _put(json.dumps({"schema": "traindx.check/1", "items": rows, "modules": list(done.modules)}, indent=2) + "\n", output)
     elif format_ == "html" or (output is not None and output.suffix in (".html", ".htm")):
         from traindx.report.preflight import render
 
         _put(render(done.items, done.modules, done.sheet, done.seconds), output)
+        if output is not None and not quiet:
+            _page(done, no_color, brief=True)
     elif not (quiet and done.ok):
         _page(done, no_color)
     return int(bool(done.failed) and fail_on != "never")
@@ -93,22 +97,34 @@ def _checked(target: str, args: tuple[str, ...], level: str, told: Progress) -> 
     return check(task_from(target), level=level, progress=told)
 
 
-def _page(done: Any, no_color: bool) -> None:
+def _page(done: Any, no_color: bool, brief: bool = False) -> None:
+    """The checklist in the terminal; `brief`: what fails and the counts, the rest is in a file."""
+    from traindx.report.preflight import counted, verdict
+
     screen = options.console(no_color=no_color)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
-    for i in done.items:
+    for i in done.failed if brief else done.items:
         grid.add_row(
             MARK[i.result],
             f"[bold]{i.item}[/]\n[dim]{_escaped(i.message)}[/]"
             + (f"\n→ {_escaped(i.fix)}" if i.result == "fail" and i.fix else ""),
         )
     screen.print(grid)
-    _looks(screen, done)
-    counts = {k: sum(i.result == k for i in done.items) for k in MARK}
-    screen.print(
-        f"\n{counts['pass']} pass, {counts['fail']} fail, {counts['cannot-tell']} cannot tell, in {done.seconds:.1f} s"
-    )
+    if not brief:
+        _looks(screen, done)
+        _lists(screen, done)
+    screen.print(f"\n[bold]{_escaped(verdict(done.items))}[/]: {counted(done.items)}, in {done.seconds:.1f} s", highlight=False)
+
+
+def _lists(screen: Any, done: Any) -> None:
+    """The checklists people use, a line each: which of their points hold."""
+    from traindx.report.preflight import by_list
+
+    screen.print()
+    for name, lines in by_list(done.items).items():
+        marks = " ".join(f"{i}{MARK[r].partition(' ')[0]}[/]" for i, _, r in lines)
+        screen.print(f"[dim]{name:16}[/]{marks}", highlight=False)
 
 
 def _looks(screen: Any, done: Any) -> None:

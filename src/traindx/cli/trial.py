@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,8 @@ def command(
         raise UsageError(f"`traindx trial {name}` wants a TARGET such as train.py:make_task")
     kind = trials[name]
     values = _limits(kind.make, limits)
-    if not quiet:
-        sys.stderr.write(f"traindx: {name} takes at most about {kind.cost} on a copy of your task; Ctrl-C ends it\n")
     with bar(quiet=quiet) as told:
-        result = _run(kind, target, args, values, at, told)
+        result = _run(kind, target, args, values, at, told, _nothing if quiet else _say)
     if picture is not None:
         from traindx.report.trial import save
 
@@ -99,18 +98,37 @@ def command(
     return 0
 
 
-def _run(kind: TrialKind, target: str, args: tuple[str, ...], values: dict[str, Any], at: int, told: Progress) -> Result:
+def _nothing(text: str) -> None:
+    """What --quiet says."""
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"traindx: {text}\n")
+
+
+def _run(
+    kind: TrialKind,
+    target: str,
+    args: tuple[str, ...],
+    values: dict[str, Any],
+    at: int,
+    told: Progress,
+    say: Callable[[str], None],
+) -> Result:
     from traindx.capture.start import is_script, trial_on
 
     if is_script(target):
-        return trial_on(target, args, kind.name, values, told, at)
+        return trial_on(target, args, kind.name, values, told, at, say)
     if at:
         raise UsageError("--at is for scripts; a factory gives its task in the state it wants")
     if args:
         raise UsageError("arguments after the target are for scripts; a factory takes none")
     from traindx.trials.target import task_from
+    from traindx.trials.task import stated
 
-    return kind.run(task_from(target), told, **values)
+    task = task_from(target)
+    say(stated(kind, task, values))
+    return kind.run(task, told, **values)
 
 
 def _limits(make: Any, given: tuple[str, ...]) -> dict[str, Any]:

@@ -26,7 +26,8 @@ def _style() -> str:
     return f"<style>@scope (.traindx) {{ {rules} :scope {{ padding: 14px 16px; border-radius: 10px; max-width: 860px; }} }}</style>"
 
 
-def _framed(inner: str) -> str:
+def framed(inner: str) -> str:
+    """A fragment in our style, which touches nothing else on the page."""
     return f'{_style()}<div class="traindx">{inner}</div>'
 
 
@@ -44,7 +45,7 @@ def fragment(d: Diagnosis) -> str:
         if f.severity > Severity.INFO or len(d.findings) < 4
     )
     said = f"{narrative.badge(d.verdict)} <b>{code(d.summary)}</b>"
-    return _framed(f'{said}{narrative.main_curve(d, 200)}{causes}<div class="scroll"><table>{rows}</table></div>')
+    return framed(f'{said}{narrative.main_curve(d, 200)}{causes}<div class="scroll"><table>{rows}</table></div>')
 
 
 def run_fragment(run: Run) -> str:
@@ -59,7 +60,7 @@ def run_fragment(run: Run) -> str:
     head = f"<b>{text(run.source, 120) or 'run'}</b> <span class=soft>{text(run.kind)}, {span(run.steps) or 'empty'}</span>"
     table = f'<div class="scroll"><table><tr><th>signal</th><th>records</th><th>last</th></tr>{rows}</table></div>'
     curve = charts.line_chart(traces, title="Loss", height=180)
-    return _framed(
+    return framed(
         f"{head}{curve}<details><summary>{len(run.signals)} signals, {len(run.events)} events</summary>{table}</details>"
     )
 
@@ -100,4 +101,4 @@ class Live:
         try:
             return fragment(self._source())
         except Exception as why:  # a picture that cannot be made must not end the cell, let alone the training
-            return _framed(f"<p class=soft>No picture this time: {text(why, 200)}</p>")
+            return framed(f"<p class=soft>No picture this time: {text(why, 200)}</p>")

@@ -4,32 +4,109 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from traindx.report.words import number, safe
 
+MARK = {"pass": "✔", "fail": "✖", "cannot-tell": "?"}  # never colour alone
+TONE = {"pass": "good", "fail": "critical", "cannot-tell": "info"}
 STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:1000px;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
-td,th{padding:.25rem .7rem;text-align:left;vertical-align:top;border-bottom:1px solid #e6e6e6}
-.pass{color:#1c7a3f}.fail{color:#b3261e;font-weight:bold}.cannot-tell{color:#8a6d00}.soft{color:#666;font-size:.9em}
-.batch{border:1px solid #ddd;border-radius:6px;padding:.6rem;margin:.6rem 0;overflow-x:auto}
-figure{display:inline-block;margin:.2rem;text-align:center}img{width:72px;image-rendering:pixelated;border:1px solid #ccc}
+td.mark{width:1%;white-space:nowrap;font-weight:650}.good{color:var(--good)}.critical{color:var(--critical)}.info{color:var(--info)}
+.lists{display:grid;grid-template-columns:repeat(auto-fit,minmax(240px,1fr));gap:14px}.lists .card{margin:0;padding:14px 16px}
+.lists ol{list-style:none;margin:8px 0 0;padding:0;font-size:.86rem}.lists li{display:grid;grid-template-columns:1.2em 1fr;gap:6px;margin:3px 0}
+.batch{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px;margin:10px 0;overflow-x:auto}
+.batch figure{display:inline-block;margin:4px 8px 4px 0;text-align:center}.batch img{width:64px;image-rendering:pixelated;border-radius:4px;display:block}
+.batch figcaption{display:block;margin:2px 0 0;font-size:.8rem}.batch td{padding:1px 10px 1px 0;border:0;font-size:.82rem}
 """
+SHEET = Path(__file__).with_name("style.css")
 
 
 def render(items: Sequence[Any], modules: Sequence[Mapping[str, Any]], sheet: Mapping[str, Any], seconds: float) -> str:
     """A self-contained page; the samples in it leave no other trace."""
-    rows = "".join(
-        f'<tr><td class="{i.result}">{i.result.replace("-", " ")}</td><td><b>{_text(i.item)}</b><br><span class=soft>{_text(i.message, 500)}</span>'
-        f"{f'<br>→ {_text(i.fix, 500)}' if i.result == 'fail' and i.fix else ''}</td></tr>"
-        for i in items
-    )
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
-        f"<title>traindx check</title><style>{STYLE}</style></head><body><h1>Pre-flight</h1><table>{rows}</table>"
-        f"<p class=soft>{seconds:.1f} s</p>{_sheet(sheet)}{_modules(modules)}</body></html>\n"
+        f"<title>traindx check</title><style>{SHEET.read_text(encoding='utf-8')}{STYLE}</style></head><body><main>"
+        f"{_inner(items, modules, sheet, seconds)}</main></body></html>\n"
     )
+
+
+def fragment(checked: Any) -> str:
+    """The same for a notebook, in the one style of all fragments."""
+    from traindx.report.notebook import framed
+
+    inner = _inner(checked.items, checked.modules, checked.sheet, checked.seconds)
+    return framed(f"<style>@scope (.traindx) {{ {STYLE} }}</style>{inner}")
+
+
+def _inner(items: Sequence[Any], modules: Sequence[Mapping[str, Any]], sheet: Mapping[str, Any], seconds: float) -> str:
+    failed = [i for i in items if i.result == "fail"]
+    head = (
+        f'<header class="verdict {"restart" if failed else "healthy"}"><h1>{_text(verdict(items), 300)}</h1>'
+        f"<p class=soft>{_text(counted(items))}, in {seconds:.1f} s</p></header>"
+    )
+    return (
+        f"{head}{''.join(_card(i) for i in failed)}{_sheet(sheet)}<h2>Every question</h2>{_table(items)}"
+        f"{_lists(items)}{_modules(modules)}"
+    )
+
+
+def verdict(items: Sequence[Any]) -> str:
+    """Whether to start, in a sentence."""
+    failed = [i for i in items if i.result == "fail"]
+    if failed:
+        rest = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+        return f"Not ready: it does not hold that {failed[0].item}{rest}"
+    unknown = sum(i.result == "cannot-tell" for i in items)
+    return "Ready to train" + (f" as far as can be told: {unknown} questions stay open" if 2 * unknown > len(items) else "")
+
+
+def counted(items: Sequence[Any]) -> str:
+    """How many questions had which answer."""
+    counts = {k: sum(i.result == k for i in items) for k in MARK}
+    return f"{counts['pass']} pass, {counts['fail']} fail, {counts['cannot-tell']} cannot tell"
+
+
+def by_list(items: Sequence[Any]) -> dict[str, list[tuple[int, str, str]]]:
+    """The lines of the well-known checklists: number, words, answer. Where several questions answer one, the worst counts."""
+    worst = {"fail": 0, "cannot-tell": 1, "pass": 2}
+    lines: dict[str, dict[int, tuple[int, str, str]]] = {}
+    for item in items:
+        for told in item.lists:
+            place, _, words = told.partition(": ")
+            name, _, at = place.rpartition(", ")
+            have = lines.setdefault(name, {}).get(int(at))
+            if have is None or worst[item.result] < worst[have[2]]:
+                lines[name][int(at)] = (int(at), words, item.result)
+    return {name: sorted(rows.values()) for name, rows in sorted(lines.items(), key=lambda kv: -len(kv[1]))}
+
+
+def _card(i: Any) -> str:
+    todo = f"<div class=do><b>do</b><span class=copy>{_text(i.fix, 500)}</span></div>" if i.fix else ""
+    return f'<section class="card critical"><h3>✖ not so: {_text(i.item)}</h3><p>{_text(i.message, 800)}</p>{todo}</section>'
+
+
+def _table(items: Sequence[Any]) -> str:
+    rows = "".join(
+        f'<tr><td class="mark {TONE[i.result]}">{MARK[i.result]} {i.result.replace("-", " ")}</td>'
+        f"<td><b>{_text(i.item)}</b><br><span class='soft small'>{_text(i.message, 500)}</span></td></tr>"
+        for i in items
+    )
+    return f"<table>{rows}</table>"
+
+
+def _lists(items: Sequence[Any]) -> str:
+    cards = "".join(
+        f"<section class=card><h3>{_text(name[:1].upper() + name[1:])}</h3><ol>"
+        + "".join(
+            f'<li><span class="{TONE[r]}" title="{r}">{MARK[r]}</span><span>{at}. {_text(words)}</span></li>'
+            for at, words, r in lines
+        )
+        + "</ol></section>"
+        for name, lines in by_list(items).items()
+    )
+    return f"<h2>The checklists people use</h2><div class=lists>{cards}</div>" if cards else ""
 
 
 def _text(value: Any, most: int = 200) -> str:
@@ -73,7 +150,7 @@ def _modules(modules: Sequence[Mapping[str, Any]]) -> str:
     if not modules:
         return ""
     head = _row(("module", "class", "in", "out", "dtype", "device", "RMS", "parameters"), "th")
-    return f"<h2>Modules</h2><table>{head}{''.join(_row(module_row(m)) for m in modules)}</table>"
+    return f"<h2>Modules</h2><div class=scroll><table>{head}{''.join(_row(module_row(m)) for m in modules)}</table></div>"
 
 
 def module_row(m: Mapping[str, Any]) -> list[str]:

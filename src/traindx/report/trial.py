@@ -69,6 +69,11 @@ def picture(result: Result) -> Picture:
     return Picture(*base, x_name="measurement", lines=tuple(lines[:5]), log_y=wide)
 
 
+def fragment(result: Result) -> str:
+    """The picture for a notebook."""
+    return svg(picture(result))
+
+
 def save(result: Result, file: Path) -> None:
     """Write the picture; the ending of the name decides the format: .svg, .html or .png."""
     kind = file.suffix.lower()

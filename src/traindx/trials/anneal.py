@@ -15,7 +15,7 @@ from traindx.trials.task import Batch, Task
 LEAST = 0.03  # a gain below 3 % of the loss is none
 
 
-@trial("anneal", steps=400)
+@trial("anneal", steps=400, most=lambda t: 2 * t.orders * t.steps, wants="val")
 @dataclass(frozen=True)
 class Anneal:
     """Train on with the rate falling to zero, against training on as before: do train and validation drop?

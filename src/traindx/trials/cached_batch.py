@@ -17,7 +17,7 @@ INPUT_BOUND = 1.15
 WORTH_S = 0.01  # a wait of less than 10 ms a step is a toy-sized task, not a bottleneck
 
 
-@trial("cached-batch", steps=40)
+@trial("cached-batch", steps=40, most=lambda t: 2 * t.steps + 1)
 @dataclass(frozen=True)
 class CachedBatch:
     """Steps on fresh batches against steps on one batch that is already there: what waiting for data costs."""

@@ -5,14 +5,17 @@ Exact facts come first (a short rehearsal on a twin, read by the ordinary rules)
 
 from __future__ import annotations
 
+import importlib
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from traindx.diagnosis import examine
 from traindx.errors import TraindxError, TwinLeak, UsageError
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
+from traindx.rule import catalogue as rules
 from traindx.run import Run
 from traindx.trial import Progress, Result, catalogue, silent
 from traindx.trials.rehearsal import rehearse
@@ -28,6 +31,11 @@ class Item:
     message: str
     fix: str = ""
     seconds: float = 0.0
+    lists: tuple[str, ...] = ()  # the lines of well-known checklists it answers
+
+
+LOGGED = "the learning rate is logged"
+RATES = {"lr", "learning", "rate"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,28 @@ class Checked:
     def ok(self) -> bool:
         return not self.failed
 
+    def _repr_html_(self) -> str:
+        """The page, in a notebook."""
+        return str(importlib.import_module("traindx.report.preflight").fragment(self))
+
+
+LISTS = {  # the checklists people work with; every line of theirs is a question of ours
+    "ten points": (
+        "model outputs the correct shape", "loss decreases on step 1", "overfit-one-batch succeeds", "no NaN in inputs",
+        "normalization applied", "train/val splits are disjoint", "augmentation not on val", "model.train() before training",
+        "scheduler state saved in checkpoint", "LR is logged every step",
+    ),
+    "seven questions": (
+        "can the model overfit one minibatch", "labels, loss and output activations are compatible",
+        "gradient norms are finite and nontrivial", "activations neither saturate, collapse nor explode",
+        "the validation split is clean and processed identically", "per-class metrics hide no failure",
+        "the bottleneck: model, data or throughput",
+    ),
+    "five minutes": (
+        "a tenth of the learning rate", "gradient clipping", "fp32", "two examples overfit", "the data looked at",
+    ),
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Question:
@@ -59,43 +89,125 @@ class Question:
     level: str = "quick"  # quick, usual, full
     fix: str = ""
     needs: str = ""  # what a task lacks when nothing can be told
+    lacks: str = ""  # what was not to be seen when its rules are blind
+    event: str = ""  # what must have happened for its rules to have seen anything
     watched: tuple[str, ...] = ()  # rules that answer instead of the trial where a script's own loop was watched
+    limits: Mapping[str, Any] = field(default_factory=dict)  # of the trial
+    cure: bool = False  # the trial tries a change: that it helps is the bad news
+    strict: bool = False  # a remark of the rule is already a "no"
+    loop: bool = False  # only a loop that was watched can answer; a factory has none
+    lists: tuple[tuple[str, int], ...] = ()  # the lines of LISTS it answers, from 1
 
+
+TEN, SEVEN, FIVE = LISTS
+BRIEF = {"orders": 3, "horizons": (50,)}  # a first look; `traindx trial` looks longer
 
 QUESTIONS: tuple[Question, ...] = (
-    Question("output, target and loss fit together", ("WIRE006", "WIRE007", "WIRE008", "DATA003", "TUNE002", "TUNE003")),
-    Question("inputs and targets are finite", ("DATA001", "NUMR001")),
-    Question("inputs are scaled", ("DATA002",)),
+    Question(
+        "output, target and loss fit together",
+        ("WIRE006", "WIRE007", "WIRE008", "DATA003", "TUNE002", "TUNE003"),
+        lists=((TEN, 1), (SEVEN, 2)),
+    ),
+    Question("inputs and targets are finite", ("DATA001", "NUMR001"), lists=((TEN, 4), (FIVE, 5))),
+    Question(
+        "inputs are scaled", ("DATA002",), lacks="no inputs with a scale were seen: ids have none", lists=((TEN, 5), (FIVE, 5))
+    ),
     Question(
         "every trainable part is owned, reached and called", ("WIRE001", "WIRE002", "WIRE003", "WIRE014", "GRAD004", "OPTM010")
     ),
-    Question("gradients are finite and reach the first layers", ("NUMR002", "NUMR003", "GRAD001")),
-    Question("activations neither die, saturate nor explode", ("ACTV001", "ACTV003", "ACTV004", "WGHT004", "WGHT005")),
+    Question("gradients are finite and reach the first layers", ("NUMR002", "NUMR003", "GRAD001"), lists=((SEVEN, 3),)),
+    Question(
+        "activations neither die, saturate nor explode",
+        ("ACTV001", "ACTV003", "ACTV004", "WGHT004", "WGHT005"),
+        lists=((SEVEN, 4),),
+    ),
     Question(
         "the loss at the start is what it must be",
         trial="loss-at-init",
         fix="Scale the last layer down, normalise inputs, check the class count.",
     ),
     Question(
-        "one step lowers the loss", trial="one-step", fix="Look for a detached part or a wrong sign between model and loss."
+        "one step lowers the loss",
+        trial="one-step",
+        fix="Look for a detached part or a wrong sign between model and loss.",
+        lists=((TEN, 2),),
     ),
     Question(
         "samples of a batch do not mix", trial="dependency", fix="Look for a softmax, norm or reshape over the batch axis."
     ),
     Question(
-        "one batch can be learned by heart", trial="overfit", fix="Look at head, loss and labels: this is a bug, not tuning."
+        "one batch can be learned by heart",
+        trial="overfit",
+        fix="Look at head, loss and labels: this is a bug, not tuning.",
+        lists=((TEN, 3), (SEVEN, 1), (FIVE, 4)),
     ),
-    Question("train and validation do not share samples", ("DATA006",), needs="validation data"),
-    Question("validation is prepared like training", ("DATA008", "DATA009"), needs="validation data"),
+    Question("train and validation do not share samples", ("DATA006",), needs="validation data", lists=((TEN, 6), (SEVEN, 5))),
+    Question(
+        "validation is prepared like training",
+        ("DATA008",),
+        needs="validation data",
+        lacks="ids have no scale, and too few class labels were seen, to compare training and validation by",
+        lists=((SEVEN, 5),),
+    ),
+    Question(
+        "validation is not augmented",
+        ("DATA009",),
+        needs="validation data",
+        lacks="the same validation samples must be seen twice, and were not",
+        lists=((TEN, 7),),
+    ),
     Question("batches are shuffled and not repeated", ("DATA005", "DATA012")),
-    Question("classes are balanced enough to be seen", ("DATA011", "EVAL004")),
+    Question("classes are balanced enough to be seen", ("DATA011",), lacks="no class label per sample was seen"),
+    Question("no class hides behind the average", ("EVAL004",), needs="validation data", lists=((SEVEN, 6),)),
+    Question("the model trains in train mode", ("WIRE005",), loop=True, lists=((TEN, 8),)),
+    Question(
+        "gradients are cleared, updates made and the schedule stepped in order",
+        ("WIRE004", "WIRE010", "WIRE011", "WIRE016"),
+        loop=True,
+    ),
+    Question(
+        "checkpoints hold scheduler and optimizer",
+        ("REPR005",),
+        strict=True,
+        loop=True,
+        event="checkpoint",
+        lacks="no checkpoint was written in the steps that were watched",
+        lists=((TEN, 9),),
+    ),
+    Question(LOGGED, loop=True, lists=((TEN, 10),)),
     Question(
         "labels belong to the inputs",
         trial="label-info",
         level="usual",
         fix="Rebuild the pairs; a join, a sort or a shuffle went astray.",
+        lists=((FIVE, 5),),
     ),
     Question("the learning rate is in range", trial="lr-range", level="usual"),
+    Question(
+        "a tenth of the learning rate does no better",
+        trial="lr-tenth",
+        level="usual",
+        limits=BRIEF,
+        cure=True,
+        fix="Lower the learning rate; `traindx trial lr-range` names one.",
+        lists=((FIVE, 1),),
+    ),
+    Question(
+        "clipping the gradient does no better",
+        trial="clip",
+        level="usual",
+        limits=BRIEF,
+        cure=True,
+        fix="Clip: `traindx trial clip-threshold` names the norm.",
+        lists=((FIVE, 2),),
+    ),
+    Question(
+        "half precision changes nothing",
+        trial="precision",
+        level="usual",
+        fix="Keep the named module in fp32, or use bf16.",
+        lists=((FIVE, 3),),
+    ),
     Question(
         "eval mode agrees with train mode",
         trial="mode-gap",
@@ -108,9 +220,7 @@ QUESTIONS: tuple[Question, ...] = (
         level="usual",
         fix="More workers, pin_memory, cheaper decoding.",
         watched=("PERF001",),
-    ),
-    Question(
-        "half precision changes nothing", trial="precision", level="full", fix="Keep the named module in fp32, or use bf16."
+        lists=((SEVEN, 7),),
     ),
     Question(
         "the same seed gives the same run",
@@ -123,6 +233,7 @@ QUESTIONS: tuple[Question, ...] = (
         trial="resume",
         level="full",
         fix="Save and load optimizer, scheduler, scaler and random states.",
+        lists=((TEN, 9),),
     ),
 )
 _LEVELS = ("quick", "usual", "full")
@@ -146,7 +257,7 @@ def check(
         run = seen
     else:
         assert target is not None
-        run, problem = _rehearsed(target, progress)
+        run, problem = _rehearsed(target, progress, 60 if level == "quick" else 120)
     items = [problem] if problem else []
     items += list(_answers(target, run, level, progress, broken=problem is not None, blind=blind))
     modules, sheet = ((), {}) if problem or target is None else _sights(target)
@@ -156,7 +267,7 @@ def check(
 def not_a_step(message: str, level: str = "usual") -> Checked:
     """The checklist of a program that fails before its first update."""
     first = Item("a step can be made", "fail", message, "Mend this first; the rest depends on it.")
-    rest = [Item(q.item, "cannot-tell", "no step could be made") for q in _asked(level)]
+    rest = [Item(q.item, "cannot-tell", "no step could be made", lists=_lines(q)) for q in _asked(level)]
     return Checked((first, *rest), Run(), 0.0)
 
 
@@ -169,9 +280,9 @@ def _sights(task: Task) -> tuple[tuple[Mapping[str, Any], ...], Mapping[str, Any
         return (), {}
 
 
-def _rehearsed(task: Task, progress: Progress) -> tuple[Run, Item | None]:
+def _rehearsed(task: Task, progress: Progress, steps: int) -> tuple[Run, Item | None]:
     try:
-        return rehearse(task, progress=progress), None
+        return rehearse(task, steps, progress), None
     except TraindxError:
         raise
     except Exception as error:  # device, dtype and shape errors of the user's model are findings, not crashes
@@ -190,32 +301,55 @@ def _answers(task: Task | None, run: Run, level: str, progress: Progress, broken
     for i, q in enumerate(asked):
         progress(i, len(asked), q.item)
         began = time.monotonic()
-        codes = q.watched if task is None or task.captured else q.codes
+        seen = task is None or task.captured
+        codes = q.watched if seen else q.codes
         if broken:
             item = Item(q.item, "cannot-tell", "no step could be made")
+        elif q.loop and not seen:
+            item = Item(q.item, "cannot-tell", "a factory shows no loop; `traindx check train.py` watches the script's own")
+        elif q.item == LOGGED:
+            item = _logged(run)
         elif q.trial and not (codes and q.watched):
             item = _by_trial(task, q) if task is not None else Item(q.item, "cannot-tell", f"blind: {blind}")
         else:
-            item = _by_rules(q, [outcomes[c] for c in codes or q.codes if c in outcomes], task)
-        yield Item(item.item, item.result, item.message, item.fix, time.monotonic() - began)
+            item = _by_rules(q, [outcomes[c] for c in codes or q.codes if c in outcomes], task, run)
+        yield replace(item, seconds=time.monotonic() - began, lists=_lines(q))
 
 
-def _by_rules(q: Question, outcomes: Sequence[Outcome], task: Task | None) -> Item:
+def _lines(q: Question) -> tuple[str, ...]:
+    """The lines of the lists a question answers, in their own words."""
+    return tuple(f"{name}, {i}: {LISTS[name][i - 1]}" for name, i in q.lists)
+
+
+def _logged(run: Run) -> Item:
+    """Whether the script gives its learning rate to a tracker; ours has it anyway."""
+    words = [n for n in run.signals if n.startswith("metric/") and set(re.findall("[a-z]+", n.lower())) & RATES]
+    if words:
+        return Item(LOGGED, "pass", f"the script logs {words[0].rpartition('/')[2]}")
+    said = "no tracker was heard logging it in the steps that were watched; `traindx run` records it at every step"
+    return Item(LOGGED, "cannot-tell", said)
+
+
+def _by_rules(q: Question, outcomes: Sequence[Outcome], task: Task | None, run: Run) -> Item:
     found: list[Finding] = [f for o in outcomes for f in o.findings]
-    firm = [f for f in found if f.severity > Severity.INFO and f.confidence is not Confidence.SUGGESTIVE]
+    sure = [f for f in found if f.confidence is not Confidence.SUGGESTIVE]
+    firm = [f for f in sure if q.strict or f.severity > Severity.INFO]
     if firm:
         worst = max(firm, key=lambda f: f.severity)
         return Item(q.item, "fail", f"{worst.code}: {worst.message}", worst.fix)
     clear = [o for o in outcomes if o.status in (Status.CLEAR, Status.FOUND)]
-    if not clear:
-        lacks = (
-            q.needs
-            if q.needs and task is not None and task.val is None and not task.captured
-            else next((o.reason for o in outcomes if o.reason), "nothing was seen")
-        )
-        return Item(q.item, "cannot-tell", f"needs {lacks}" if lacks == q.needs else lacks)
+    if not clear or (q.event and not run.events_of(q.event)):
+        return Item(q.item, "cannot-tell", _lacking(q, outcomes, task))
     remark = next((f"; to know: {f.message}" for f in found), "")
-    return Item(q.item, "pass", f"{', '.join(o.code for o in clear)} clear{remark}")
+    names = rules()
+    looked = ", ".join(f"{names[o.code].name.replace('-', ' ')} ({o.code})" for o in clear if o.status is Status.CLEAR)
+    return Item(q.item, "pass", f"{f'not found: {looked}' if looked else 'nothing serious'}{remark}")
+
+
+def _lacking(q: Question, outcomes: Sequence[Outcome], task: Task | None) -> str:
+    if q.needs and task is not None and task.val is None:
+        return task.no_val or f"needs {q.needs}"
+    return q.lacks or next((o.reason for o in outcomes if o.reason), "nothing was seen")
 
 
 def _by_trial(task: Task, q: Question) -> Item:
@@ -223,7 +357,7 @@ def _by_trial(task: Task, q: Question) -> Item:
     if kind is None:
         return Item(q.item, "cannot-tell", f"there is no trial {q.trial}")
     try:
-        result: Result = kind.run(task)
+        result: Result = kind.run(task, **q.limits)
     except TwinLeak:
         raise
     except UsageError as why:
@@ -232,5 +366,8 @@ def _by_trial(task: Task, q: Question) -> Item:
         from traindx.trials.faults import located
 
         return Item(q.item, "cannot-tell", located(error))
-    word = {"pass": "pass", "done": "pass", "fail": "fail"}.get(result.result, "cannot-tell")
+    words = (
+        {"pass": "fail", "fail": "pass", "undecided": "pass"} if q.cure else {"pass": "pass", "done": "pass", "fail": "fail"}
+    )
+    word = words.get(result.result, "cannot-tell")
     return Item(q.item, word, result.reason, q.fix if word == "fail" else "")

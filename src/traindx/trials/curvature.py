@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +11,22 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from traindx.run import Matrix, Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials.task import Batch, Task
 from traindx.trials.twin import Twin
 
+Product = Callable[[Twin, Batch, Tensor], Tensor]
+FLAT = 1e-6  # curvature over the loss below which there is none
+ROOM, RESTARTS = 20, 15  # of Lanczos: vectors kept, and how often it starts again with the best of them
+PRODUCTS = ROOM * (RESTARTS + 1)  # at most, for each end of the spectrum
+LOST = 0.1  # an exact product this much smaller than differences of gradients has lost parts of the graph
+NOTABLE = 0.1  # the critical radius is where the loss rises by this share
 
-@trial("sharpness", steps=60)
+
+@trial("sharpness", steps=160, most=lambda t: 2 * PRODUCTS + 2 + t.directions * len(t.radii))
 @dataclass(frozen=True)
 class Sharpness:
     """How curved is the loss here: largest and smallest eigenvalue of the Hessian, SAM rise, rise along random directions.
@@ -37,7 +45,8 @@ class Sharpness:
         batch = task.samples(self.samples)
         with task.twin() as twin:
             twin.model.eval()
-            top, bottom, products = eigenvalues(twin, batch, progress)
+            curve = product_of(twin, batch)
+            top, bottom, products = eigenvalues(twin, batch, progress, curve)
             base = float(twin.loss(batch).detach())
             gradient = _gradient(twin, batch)
             norm = float(torch.linalg.vector_norm(gradient))
@@ -47,16 +56,26 @@ class Sharpness:
         answer: dict[str, Any] = {
             "lambda_max": top, "lambda_min": bottom, "loss": base, "grad_norm": norm, "sam_rise": sam,
             "random_rise": {f"{r:g}": v for r, v in rises.items()}, "products": products, "stability_limit": limit,
+            "critical_radius": _critical(rises, base), "by": "differences" if curve is differenced else "autograd",
         }  # fmt: skip
-        run = Run.of({"trial/rise": [np.median(v) for v in rises.values()]}, kind="trial")
-        saddle = bottom < -0.05 * abs(top) and norm < 1e-3 * max(1.0, math.sqrt(abs(top)))
+        run = Run.of({"trial/radius": list(self.radii), "trial/rise": [np.median(v) for v in rises.values()]}, kind="trial")
+        small = norm < 1e-3 * max(1.0, math.sqrt(abs(top)))
+        saddle = small and bottom < -0.05 * abs(top)
+        plateau = small and max(abs(top), abs(bottom)) < FLAT * max(abs(base), 1e-12)
         said = f"λ_max {top:.4g}, λ_min {bottom:.4g}"
-        if saddle:
+        if plateau:
+            said += ": a plateau (neither slope nor curvature: nothing here tells the optimizer where to go)"
+        elif saddle:
             said += ": a saddle (small gradient, negative curvature)"
         elif limit is not None:
             said += f"; the optimizer's stability limit is {limit:.4g}" + (" and is exceeded" if top > limit else "")
         return Result(
-            "sharpness", "done", {**answer, "saddle": saddle}, said, run, products + 2 + self.directions * len(self.radii)
+            "sharpness",
+            "done",
+            {**answer, "saddle": saddle and not plateau, "plateau": plateau},
+            said,
+            run,
+            products + 2 + self.directions * len(self.radii),
         )
 
     def _along(self, twin: Twin, batch: Batch, direction: Tensor) -> float:
@@ -70,7 +89,7 @@ class Sharpness:
         return sorted(rises)
 
 
-@trial("landscape", steps=225)
+@trial("landscape", steps=225, most=lambda t: t.points**t.dimensions)
 @dataclass(frozen=True)
 class Landscape:
     """The loss along one or two filter-normalised random directions around the present weights: a picture, not a verdict."""
@@ -113,6 +132,18 @@ class Landscape:
         )
 
 
+def _critical(rises: dict[float, list[float]], base: float) -> float | None:
+    """The radius at which the median rise reaches a tenth of the loss, between the radii looked at; None beyond them."""
+    radii, middle = list(rises), [float(np.median(v)) for v in rises.values()]
+    limit = NOTABLE * abs(base)
+    for i, rise in enumerate(middle):
+        if rise >= limit:
+            below, radius = (middle[i - 1], radii[i - 1]) if i else (0.0, 0.0)
+            share = (limit - below) / (rise - below) if rise > below else 1.0
+            return radius + share * (radii[i] - radius)
+    return None
+
+
 def _params(twin: Twin) -> list[Tensor]:
     return [p for p in twin.model.parameters() if p.requires_grad]
 
@@ -127,7 +158,10 @@ def _gradient(twin: Twin, batch: Batch) -> Tensor:
 def hessian_vector(twin: Twin, batch: Batch, v: Tensor) -> Tensor:
     """The Hessian of the batch's loss times `v`, by differentiating twice."""
     params = _params(twin)
-    grads = torch.autograd.grad(twin.loss(batch), params, create_graph=True, allow_unused=True)
+    # the fused attention and recurrent kernels have no second derivative; the plain ones compute the same
+    with sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
+        loss = twin.loss(batch)
+    grads = torch.autograd.grad(loss, params, create_graph=True, allow_unused=True)
     at, inner = 0, torch.zeros((), device=v.device, dtype=v.dtype)
     for p, g in zip(params, grads, strict=True):
         part = v[at : at + p.numel()].reshape(p.shape)
@@ -140,7 +174,43 @@ def hessian_vector(twin: Twin, batch: Batch, v: Tensor) -> Tensor:
     ).detach()
 
 
-def eigenvalues(twin: Twin, batch: Batch, progress: Progress = silent) -> tuple[float, float, int]:
+def differenced(twin: Twin, batch: Batch, v: Tensor) -> Tensor:
+    """The Hessian times `v` from two gradients: for operations that cannot be differentiated twice."""
+    size = float(torch.linalg.vector_norm(v))
+    if size == 0:
+        return torch.zeros_like(v)
+    weights = float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(p.detach()) for p in _params(twin)])))
+    reach = 1e-3 * max(weights, 1e-3) / size
+    with moved(twin, v * reach):
+        ahead = _gradient(twin, batch)
+    with moved(twin, v * -reach):
+        behind = _gradient(twin, batch)
+    return (ahead - behind) / (2 * reach)
+
+
+def product_of(twin: Twin, batch: Batch) -> Product:
+    """The exact product where the model can be differentiated twice, differences of gradients elsewhere.
+
+    Some functions that can be differentiated only once say so, others give nothing; hence the comparison.
+    """
+    params = _params(twin)
+    v = torch.randn(sum(p.numel() for p in params), generator=torch.Generator().manual_seed(0))
+    v = v.to(params[0].device, params[0].dtype)
+    try:
+        exact = hessian_vector(twin, batch, v)
+    except RuntimeError as why:
+        if not any(
+            word in str(why) for word in ("derivative", "differentiate twice", "double backward", "does not require grad")
+        ):
+            raise
+        return differenced
+    near = differenced(twin, batch, v)
+    return differenced if float(exact.norm()) < LOST * float(near.norm()) else hessian_vector
+
+
+def eigenvalues(
+    twin: Twin, batch: Batch, progress: Progress = silent, curve: Product = hessian_vector
+) -> tuple[float, float, int]:
     """Largest and smallest eigenvalue of the Hessian by Lanczos, and how many products it took."""
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
@@ -153,15 +223,26 @@ def eigenvalues(twin: Twin, batch: Batch, progress: Progress = silent) -> tuple[
         count += 1
         progress(min(count, 40), 40, "Hessian-vector products")
         v = torch.as_tensor(np.ascontiguousarray(x.reshape(-1)), dtype=params[0].dtype, device=params[0].device)
-        return hessian_vector(twin, batch, v).double().cpu().numpy()
+        return curve(twin, batch, v).double().cpu().numpy()
 
+    if n <= ROOM:  # too small for Lanczos: all of it, column by column
+        dense = np.stack([product(row) for row in np.eye(n)])
+        values = np.linalg.eigvalsh((dense + dense.T) / 2)
+        return float(values[-1]), float(values[0]), count
     operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=n)
     out = []
     for which in ("LA", "SA"):
         try:
             value = eigsh(
-                operator, k=1, which=which, v0=start, tol=1e-3, maxiter=60, ncv=min(n - 1, 20), return_eigenvectors=False
+                operator,
+                k=1,
+                which=which,
+                v0=start,
+                tol=1e-3,
+                maxiter=RESTARTS,
+                ncv=min(n - 1, ROOM),
+                return_eigenvectors=False,
             )
             out.append(float(value[0]))
         except ArpackNoConvergence as partly:

@@ -29,6 +29,11 @@ HORIZON = "short-horizon bias: a lower rate wins any short race, so only a clear
 SMALL = 0.3  # a lead below this proves nothing for an arm that merely goes slower
 
 
+def _looks(t: Any) -> int:
+    """Two arms at every horizon, and every look once more where it must be confirmed."""
+    return 4 * t.orders * sum(t.horizons)
+
+
 def _result(name: str, what: str, c: Comparison, short: bool = False) -> Result:
     verdict = c.verdict
     if short and verdict == "better" and c.broke_a == c.broke_b and c.effect > math.log(1 - SMALL):
@@ -54,7 +59,7 @@ def _result(name: str, what: str, c: Comparison, short: bool = False) -> Result:
     return Result(name, result, answer, said, run, c.updates)
 
 
-@trial("lr-tenth", steps=500)
+@trial("lr-tenth", steps=500, most=_looks, wants="val")
 @dataclass(frozen=True)
 class LrTenth:
     """Does a tenth of the learning rate do clearly better from here? Only a clear lead or an avoided break-down counts."""
@@ -68,7 +73,7 @@ class LrTenth:
         return _result("lr-tenth", f"learning rate × {self.factor:g}", c, self.factor < 1)
 
 
-@trial("clip", steps=500)
+@trial("clip", steps=500, most=lambda t: 30 + _looks(t), wants="val")
 @dataclass(frozen=True)
 class Clip:
     """Does clipping at the usual gradient norm help from here?"""
@@ -83,7 +88,7 @@ class Clip:
         return _result("clip", f"gradients clipped at {limit:.3g}", c)
 
 
-@trial("regularisers-off", steps=1000)
+@trial("regularisers-off", steps=1000, most=_looks, wants="val")
 @dataclass(frozen=True)
 class RegularisersOff:
     """Does the loss drop clearly without dropout and weight decay? Then the model is held back, not too small."""
@@ -96,7 +101,7 @@ class RegularisersOff:
         return _result("regularisers-off", "without dropout and weight decay", c)
 
 
-@trial("fix", steps=1000)
+@trial("fix", steps=1000, most=_looks, wants="val")
 @dataclass(frozen=True)
 class Fix:
     """Does a prescription help? A fork with it against a fork without it, under the same batches.
@@ -130,7 +135,7 @@ class Fix:
         return Result("fix", result.result, answer, reason, result.run, result.steps)
 
 
-@trial("clip-threshold", steps=300)
+@trial("clip-threshold", steps=300, most=lambda t: t.batches)
 @dataclass(frozen=True)
 class ClipThreshold:
     """At which norm to clip: the 95 % quantile of gradient norms over many batches, refused when they fall in two groups."""

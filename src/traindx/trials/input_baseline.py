@@ -13,7 +13,7 @@ from traindx.trials.label_info import _with_target
 from traindx.trials.task import Batch, Task, size_of, split, to_device
 
 
-@trial("input-baseline", steps=400)
+@trial("input-baseline", steps=400, most=lambda t: 2 * t.orders * t.steps, wants="val")
 @dataclass(frozen=True)
 class InputBaseline:
     """Does the model learn more from the real pairs than from pairs whose targets were permuted inside the batch?

@@ -16,7 +16,7 @@ from traindx.trials.twin import Twin
 SURE, NOTHING = 4.0, 2.0
 
 
-@trial("label-info", steps=480)
+@trial("label-info", steps=480, most=lambda t: t.batches * (t.permutations + 1))
 @dataclass(frozen=True)
 class LabelInfo:
     """Do the labels belong to the inputs? The mean gradient under the true pairing against that under permuted labels.

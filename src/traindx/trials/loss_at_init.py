@@ -18,7 +18,7 @@ from traindx.trials.twin import Twin
 WARN, BAD = 1.0, 3.0  # nats above ln C: logits of standard deviation 1.4 and 2.4 (CATALOGUE LOSS010)
 
 
-@trial("loss-at-init", steps=15)
+@trial("loss-at-init", steps=15, most=lambda t: 3 * t.batches)
 @dataclass(frozen=True)
 class LossAtInit:
     """Is the loss of the freshly initialised model what its kind must give: ln C, ln 2, the variance of the targets?

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +16,17 @@ from traindx.trial import Progress, Result, silent, trial
 from traindx.trials.task import Task
 
 Floats = NDArray[np.float64]
-LEAST_SNR = 5.0  # fall of the loss over its noise below which no rate may be named: real tasks 9–172, shuffled labels 0.9–1.9
+LEAST_SNR = 5.0  # fall of the loss over its noise that needs no witness: shuffled labels reach 3.1
+DOUBTFUL = 2.0  # below this there is nothing; between, batches that were not trained on must have fallen too
+LEAST_FALL, SURE = 0.05, 4.0  # … by this share of their loss, and this many standard errors
+EVERY, PROBES = 8, 4  # steps between looks at those batches, and how many they are
+ONSET = 0.1  # share of the fall at which it has begun
 FIRST = 10  # losses at the smallest rates: where the sweep starts, and how much batches differ
 MOST_SPREAD = 30.0  # rates that the rules suggest may differ by this factor, no more
 ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Lion", "Adafactor", "SparseAdam", "Muon")
 
 
-@trial("lr-range", steps=120)
+@trial("lr-range", steps=120, most=lambda t: t.steps)
 @dataclass(frozen=True)
 class LrRange:
     """Which learning rate to start with: a sweep of rates on real batches, read by three rules that must agree.
@@ -41,8 +46,8 @@ class LrRange:
         hi = self.hi or (1.0 if any(n in type(task.optimizer).__name__ for n in ADAPTIVE) else 10.0)
         if not 0 < self.lo < hi or self.steps < 30:
             raise UsageError(f"a range test needs 0 < lo < hi and at least 30 steps; got {self.lo:g}, {hi:g}, {self.steps}")
-        rates, losses = self._sweep(task, np.geomspace(self.lo, hi, self.steps), progress)
-        reading = read(rates, losses)
+        rates, losses, held = self._sweep(task, np.geomspace(self.lo, hi, self.steps), progress)
+        reading = read(rates, losses, held)
         run = Run.of({"trial/lr": rates, "trial/loss": losses}, kind="trial")
         if reading.refused:
             return Result("lr-range", "refused", reading.answer, reading.refused, run, len(rates))
@@ -52,21 +57,29 @@ class LrRange:
             "lr-range", "done", a, f"start with {a['start_lr']:.2g} (between {low:.2g} and {high:.2g})", run, len(rates)
         )
 
-    def _sweep(self, task: Task, rates: Floats, progress: Progress) -> tuple[Floats, Floats]:
+    def _sweep(self, task: Task, rates: Floats, progress: Progress) -> tuple[Floats, Floats, Floats]:
+        """Rates, losses, and the losses of batches that are not trained on, a row per look."""
         losses: list[float] = []
+        probe = task.batches(PROBES, "val") or task.held[:PROBES]
+        pool = task.batches(min(len(rates), 512))
+        if not probe and len(pool) > 4 * PROBES:
+            probe, pool = pool[-PROBES:], pool[:-PROBES]
+        looks: list[list[float]] = []
         with task.twin() as twin:
             assert twin.optimizer is not None
             twin.model.train()
             base = [g["lr"] for g in twin.optimizer.param_groups]
             scale = [float(b) / max(float(x) for x in base) if max(map(float, base)) > 0 else 1.0 for b in base]
-            for i, (rate, batch) in enumerate(zip(rates.tolist(), task.cycle(len(rates)), strict=False)):
+            for i, (rate, batch) in enumerate(zip(rates.tolist(), itertools.cycle(pool), strict=False)):
+                if i % EVERY == 0:
+                    looks.append([twin.probe([b]) for b in probe])
                 for group, share in zip(twin.optimizer.param_groups, scale, strict=True):
                     group["lr"] = rate * share
                 losses.append(twin.step(batch))
                 progress(i + 1, len(rates), f"learning rate {rate:.1e}")
                 if _lost(losses):
                     break
-        return rates[: len(losses)], np.array(losses)
+        return rates[: len(losses)], np.array(losses), np.array(looks)
 
 
 def _lost(losses: list[float]) -> bool:
@@ -91,7 +104,7 @@ class Reading:
     refused: str = ""
 
 
-def read(rates: Floats, losses: Floats) -> Reading:
+def read(rates: Floats, losses: Floats, held: Floats | None = None) -> Reading:
     """Read a sweep: `steep`, `min/10` and `valley` must agree; their middle is the start, `steep` the most."""
     keep = np.isfinite(losses)
     rates, losses = rates[keep], losses[keep]
@@ -103,7 +116,7 @@ def read(rates: Floats, losses: Floats) -> Reading:
     fall = float(np.median(y[: max(3, len(y) // 10)]) - y[low])
     snr = fall / noise
     answer: dict[str, Any] = {"snr": snr, "min_lr": float(rates[low])}
-    if snr < LEAST_SNR:
+    if snr < LEAST_SNR and not (snr > DOUBTFUL and held is not None and _witnessed(held)):
         return Reading(
             answer, f"the loss falls by {snr:.1f} times its noise only (needs {LEAST_SNR:g}): no learning signal to read"
         )
@@ -114,7 +127,7 @@ def read(rates: Floats, losses: Floats) -> Reading:
     found = {
         "steep": 10 ** steepest(x[: low + 1], y[: low + 1]),
         "min_tenth": rates[low] / 10,
-        "valley": 10 ** valley(x[: low + 1], y[: low + 1]),
+        "valley": 10 ** valley(x[: low + 1], y[: low + 1], fall),
     }
     half = np.flatnonzero(y[low:] > y[low] + fall / 2)
     if len(half):
@@ -132,12 +145,28 @@ def read(rates: Floats, losses: Floats) -> Reading:
     return Reading(answer)
 
 
+def _witnessed(held: Floats) -> bool:
+    """Whether batches that were not trained on fell clearly, each compared with itself: noise between batches plays no part."""
+    if held.ndim != 2 or len(held) < 2 or held.shape[1] < 2:
+        return False
+    means = np.where(np.isfinite(held).all(axis=1), held.mean(axis=1), np.inf)
+    fell = held[0] - held[int(np.argmin(means))]
+    error = float(fell.std(ddof=1)) / math.sqrt(len(fell)) + 1e-12
+    return bool(fell.mean() > LEAST_FALL * abs(float(held[0].mean())) and fell.mean() > SURE * error)
+
+
 def smooth(losses: Floats, keep: float = 0.8) -> Floats:
-    """Median of five, then a running mean without the bias of its start."""
+    """Median of five, then a running mean from both sides: one from the left alone moves everything to larger rates."""
     padded = np.pad(losses, 2, mode="edge")
     medians = np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1)
-    out, level = np.empty_like(medians), 0.0
-    for i, value in enumerate(medians):
+    found: Floats = (_running(medians, keep) + _running(medians[::-1], keep)[::-1]) / 2
+    return found
+
+
+def _running(values: Floats, keep: float) -> Floats:
+    """A running mean without the bias of its start."""
+    out, level = np.empty_like(values), 0.0
+    for i, value in enumerate(values):
         level = keep * level + (1 - keep) * value
         out[i] = level / (1 - keep ** (i + 1))
     return out
@@ -158,16 +187,8 @@ def steepest(x: Floats, y: Floats, decades: float = 0.6) -> float:
     return where
 
 
-def valley(x: Floats, y: Floats) -> float:
-    """Two thirds into the longest falling run of the curve."""
-    best = [1] * len(y)
-    before = [-1] * len(y)
-    for i in range(len(y)):
-        for j in range(i):
-            if y[j] > y[i] and best[j] + 1 > best[i]:
-                best[i], before[i] = best[j] + 1, j
-    end = int(np.argmax(best))
-    start = end
-    while before[start] >= 0:
-        start = before[start]
-    return float(x[start] + (x[end] - x[start]) * 2 / 3)
+def valley(x: Floats, y: Floats, fall: float) -> float:
+    """The middle of the way down: from where the fall has begun to the lowest point, wherever the sweep started."""
+    first = float(np.median(y[: max(3, len(y) // 10)]))
+    above = np.flatnonzero(y >= first - ONSET * fall)
+    return float((x[above[-1] if len(above) else 0] + x[-1]) / 2)

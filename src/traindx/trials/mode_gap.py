@@ -15,7 +15,7 @@ from traindx.trials.task import Task, evaluating
 GAP, SURE = 0.5, 5.0  # ln(eval/train): healthy -.17, stale or polluted statistics +.6…+3, trained in eval mode -1.4
 
 
-@trial("mode-gap", steps=20)
+@trial("mode-gap", steps=20, most=lambda t: 2 * t.batches)
 @dataclass(frozen=True)
 class ModeGap:
     """Is the loss of training batches the same in eval and in train mode, dropout off in both?

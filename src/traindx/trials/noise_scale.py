@@ -14,7 +14,7 @@ from traindx.trial import Progress, Result, silent, trial
 from traindx.trials.task import Task, size_of, take
 
 
-@trial("noise-scale", steps=100)
+@trial("noise-scale", steps=100, most=lambda t: 5 * t.draws)
 @dataclass(frozen=True)
 class NoiseScale:
     """How noisy is the gradient: B_noise is the batch at which noise and signal are equal.

@@ -13,7 +13,7 @@ from traindx.trials.state import random_kept
 from traindx.trials.task import Task
 
 
-@trial("one-step", steps=4)
+@trial("one-step", steps=4, most=lambda t: 1 + len(t.rates))
 @dataclass(frozen=True)
 class OneStep:
     """Does the loss of a batch fall when the weights take one small step against its gradient?

@@ -18,7 +18,7 @@ from traindx.trials.twin import Twin
 PASS, ALMOST, FAIL = 0.02, 0.1, 0.2  # shares of the way from the first loss to the floor that are left (CATALOGUE T01)
 
 
-@trial("overfit", steps=900)
+@trial("overfit", steps=900, most=lambda t: len(t.rates) * t.steps)
 @dataclass(frozen=True)
 class Overfit:
     """Can the model learn one small batch by heart, with regularisers off?

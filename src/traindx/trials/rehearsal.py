@@ -17,7 +17,10 @@ from traindx.trials.task import Task, evaluating
 
 
 def rehearse(task: Task, steps: int = 60, progress: Progress = silent) -> Run:
-    """The record of `steps` updates and one look at the validation data, on a twin, kept in memory."""
+    """The record of `steps` updates and two looks at the validation data, on a twin, kept in memory.
+
+    Two, because random transforms show only when the same sample comes twice.
+    """
     with task.twin() as twin:
         if twin.optimizer is None:
             twin.use(torch.optim.Adam([p for p in twin.model.parameters() if p.requires_grad], lr=1e-3))
@@ -32,10 +35,10 @@ def rehearse(task: Task, steps: int = 60, progress: Progress = silent) -> Run:
                 loss.backward()
                 twin.optimizer.step()
                 progress(i + 1, steps, "rehearsing the loop")
-            if task.val is not None:
-                with evaluating(twin.model):
-                    for batch in itertools.islice(iter(task.val), 20):
-                        twin.loss(batch)
+                if task.val is not None and i + 1 in (steps // 2, steps):
+                    with evaluating(twin.model):
+                        for seen in itertools.islice(iter(task.val), 20):
+                            twin.loss(seen)
         finally:
             detach(observer)
             recorder.close("closed")

@@ -17,7 +17,7 @@ from traindx.trials.task import Task
 from traindx.trials.twin import Twin
 
 
-@trial("resume", steps=15)
+@trial("resume", steps=15, most=lambda t: 3 * t.steps)
 @dataclass(frozen=True)
 class Resume:
     """Save after five steps, go on for five; load into a fresh copy, go on for five: the first thing that differs is named."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from traindx.errors import UsageError
+from traindx.errors import TraindxError, UsageError
 from traindx.trials.state import random_kept
 
 if TYPE_CHECKING:
+    from traindx.trial import TrialKind
     from traindx.trials.twin import Twin
 
 Batch = Any
@@ -48,6 +50,7 @@ class Task:
     output: Callable[[nn.Module, Batch], Any] | None = None  # output(model, batch), where the model is not simply called
     held: list[Batch] = field(default_factory=list, repr=False)  # training batches that experiments must not train on
     captured: bool = False  # made from a script's own steps: its data are the batches that were seen
+    no_val: str = ""  # why a captured script has no validation data
     _drawn: dict[str, list[Batch]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -133,12 +136,38 @@ class Task:
 
         return twin(self, seed)
 
+    def pace(self) -> float:
+        """Seconds that a step takes here: the second of two, forward and backward, on a twin."""
+        [batch] = self.batches(1)
+        with self.twin() as twin:
+            twin.model.train()
+            for _ in range(2):
+                began = time.perf_counter()
+                loss = twin.loss(batch)
+                if loss.requires_grad:
+                    loss.backward()
+                float(loss.detach())
+        return time.perf_counter() - began
+
     def shrink(self, samples: int = 64) -> Task:
         """The toy version first: the same task on a handful of samples."""
         small = take(self.samples(samples), samples)
         per = max(1, min(size_of(self.batches(1)[0]), samples // 2 or 1))
         parts = [take(small, per, start) for start in range(0, size_of(small), per)]
         return replace(self, train=parts, val=self.batches(2, "val") or None, _drawn={}, name=f"{self.name} (shrunk)")
+
+
+def stated(kind: TrialKind, task: Task, limits: Mapping[str, Any]) -> str:
+    """What a trial will take on this task, before it starts; a task whose step cannot be made is the user's to mend."""
+    try:
+        pace = task.pace()
+    except TraindxError:
+        raise
+    except Exception as error:  # a device, dtype or shape error of the user's own
+        from traindx.trials.faults import located
+
+        raise UsageError(f"not even one step can be made: {located(error)}") from None
+    return f"{kind.name} takes {kind.cost(pace, **limits)}; it works on a copy, Ctrl-C ends it and nothing is changed"
 
 
 def to_device(batch: Any, device: Any) -> Any:
