@@ -102,6 +102,13 @@ def test_a_plateau_without_an_alarm_has_hypotheses_and_is_not_called_healthy() -
     assert d.verdict == "cannot-tell" and d.causes and d.causes[0].probability < 0.5
 
 
+def test_a_plateau_far_below_where_it_began_is_the_end_of_a_healthy_run() -> None:
+    loss = np.r_[np.geomspace(3.0, 0.2, 200), np.full(1800, 0.2)] + noise(2000, 0.01)
+    d = diagnose(a_run(loss__train=loss))
+    assert {f.code for f in d.findings} >= {"LOSS003"}
+    assert d.verdict == "healthy" and not d.causes
+
+
 def test_a_rise_too_small_for_an_alarm_still_says_keep_the_best() -> None:
     remark = finding("LOSS008", Severity.INFO)
     verdict = judge(a_run(loss__train=learning(400)), [remark], tell([remark], catalogue()), ())

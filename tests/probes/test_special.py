@@ -83,6 +83,7 @@ def test_the_entropy_of_a_policy():
 
     run = watched(loop, Policy())
     assert run["rl/entropy"].values == pytest.approx([1.3862944] * 5)
+    assert run.fact("rl") is True
 
 
 def test_a_likelihood_of_data_is_no_policy():
@@ -96,7 +97,8 @@ def test_a_likelihood_of_data_is_no_policy():
             else:
                 update(optimizer, -Bernoulli(logits=model(x)).log_prob((x[:, :1] > 0).float()).mean())
 
-    assert "rl/entropy" not in watched(loop, Policy()).signals
+    run = watched(loop, Policy())
+    assert "rl/entropy" not in run.signals and not run.fact("rl")
 
 
 def closed_form(mu, logvar):

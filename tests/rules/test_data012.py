@@ -87,3 +87,10 @@ def test_an_iterator_made_anew_at_every_step_is_no_epoch_of_one_step() -> None:
     loader = {"length": 30, "dataset": "TensorDataset"}
     run = _run(np.r_[0.0, np.ones(99)], fetched=100, data__loader=loader).with_(events=epochs)
     assert [f.variant for f in rule.findings(run)] == ["repeat"]
+
+
+def test_the_same_state_met_twice_by_a_rollout_is_no_repeated_batch() -> None:
+    same = {"batch/repeat": [0.0, 1, 1, 0, 0, 1, 0, 0], "loop/backwards": np.ones(8)}
+    assert list(rule.findings(a_run({**same, "loop/forwards": np.ones(8)})))
+    assert rule.outcome(a_run({**same, "loop/forwards": np.full(8, 40.0)})).status is Status.CLEAR
+    assert rule.outcome(a_run({**same, "loop/forwards": np.ones(8)}, facts={"rl": True})).status is Status.MUTED

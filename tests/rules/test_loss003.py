@@ -85,3 +85,25 @@ def test_its_limit_is_how_flat_flat_is() -> None:
     slow = a_run(loss__train=settled(2000, sd=0.005) - 0.06 * np.arange(2000) / 2000)
     assert [f.variant for f in the(slow, eps=0.002)] == []
     assert the(a_run(loss__train=settled()), eps=0.05)
+
+
+def test_a_plateau_far_below_chance_or_after_the_decay_is_the_normal_end() -> None:
+    low = a_run(loss__train=settled(level=0.4), facts=zoo.CE10)  # ln 10 is 2.3
+    assert the(low)[0].variant == "end" and "17%" in the(low)[0].message
+    high = a_run(loss__train=settled(level=1.4), facts=zoo.CE10)
+    assert the(high)[0].variant == ""
+    annealed = high.with_({"lr": Series(np.arange(2000), 1e-3 * np.cos(np.linspace(0, np.pi / 2, 2000)))})
+    assert the(annealed)[0].variant == "end"
+
+
+def test_a_bias_learned_is_no_normal_end_where_the_spread_of_the_targets_is_known() -> None:
+    facts = {"loss.kind": "mse", "loss.reduction": "mean"}
+    loss = 1.0 + 6 * np.exp(-np.arange(2000) / 60) + noise(2000, 0.02)  # an eighth of the first loss, and all of the variance
+    targets = {"batch/label_std": Series(np.arange(40), np.ones(40)), "batch/label_mean": Series(np.arange(40), np.ones(40))}
+    assert the(a_run(loss__train=loss, facts=facts).with_(targets))[0].variant == ""
+    assert the(a_run(loss__train=loss))[0].variant == "end"  # nothing is known but where it began
+
+
+def test_a_missed_target_is_no_normal_end() -> None:
+    run = a_run(loss__train=settled(level=0.4), facts={**zoo.CE10, "budget.target": {"signal": "loss/train", "value": 0.1}})
+    assert the(run)[0].variant == "" and the(run)[0].severity is Severity.WARNING

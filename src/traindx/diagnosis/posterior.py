@@ -28,6 +28,7 @@ SUGGESTIVE_TRUST = 0.4
 FAMILY_DISCOUNT = 0.35  # weight of the second, third … finding of one family for the same cause
 # Remarks that are a complaint of their own: without any alarm they are what the hypotheses have to explain.
 COMPLAINTS = frozenset({"LOSS001", "LOSS002", "LOSS003", "LOSS008", "LOSS009", "OPTM005"})
+NO_COMPLAINT = ("passed", "end")  # it is over, or it is how runs end
 SHARPNESS = 0.75  # log-odds are flattened by this factor; set on the clinic together with NOTHING_WRONG
 
 
@@ -76,7 +77,7 @@ def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome], *, loud:
 
     def counts(f: Finding) -> bool:
         # a remark or a hypothesis needs no cause: something worth acting on must be among what it explains
-        return f.severity > Severity.INFO if loud else f.code in COMPLAINTS and f.variant != "passed"
+        return f.severity > Severity.INFO if loud else f.code in COMPLAINTS and f.variant not in NO_COMPLAINT
 
     if cause.witness and not any(f.severity > Severity.INFO or not loud for key in cause.witness for f in _found(by_code, key)):
         return False

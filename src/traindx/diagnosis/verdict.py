@@ -106,7 +106,9 @@ def _hint(outcomes: Sequence[Outcome]) -> tuple[str, str, tuple[str, ...]] | Non
 
 
 def _over(f: Finding) -> bool:
-    """It happened and is no more: told, but nothing to act on."""
+    """It happened and is no more, or is how runs end: told, but nothing to act on."""
+    if f.code == "LOSS003":
+        return f.variant == "end"
     return f.code == "LOSS001" and f.variant in ("excursion", "passing") and f.confidence is not Confidence.SUGGESTIVE
 
 

@@ -110,6 +110,7 @@ class Policy(Probe):
         entropy = distribution.entropy()
         if isinstance(entropy, Tensor) and entropy.numel():
             self._entropy = entropy.detach().float().mean()
+            scene.fact("rl", True)  # what it draws decides what it meets next: the loss is no measure of progress
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         entropy, self._entropy = self._entropy, None

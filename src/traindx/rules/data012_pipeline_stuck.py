@@ -17,6 +17,8 @@ of samples, the loss falls absurdly fast, and validation never moves.
 - Full-batch training: one batch is the whole data set. Quiet.
 - Sampling with replacement leaves 37 % of the samples out of an epoch. Quiet.
 - DATA010: different samples with equal content.
+- A policy meets the same state as often as it goes there; an update made of many forwards shows its batch only in pieces.
+  Quiet.
 
 ## What to do
 
@@ -58,6 +60,7 @@ from traindx.run import Run, Series
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("LOSS008", "EVAL007", "LOSS011", "LOSS002", "ACTV005", "GRAD003"),
+    unless=("rl",),  # a policy meets the same state as often as it goes there
 )
 def pipeline_stuck(
     run: Run,
@@ -96,7 +99,7 @@ def _repeats(run: Run, least: int, grave: int) -> Iterator[Evidence]:
     # Full-batch training repeats by nature; an iterator made anew at every step looks like an epoch of one step and is not.
     told = run.fact("data.steps_per_epoch") == 1
     full = length <= 1 or told or (math.isnan(length) and regime.steps_per_epoch(run) == 1)
-    if full or count + 1 < least:
+    if full or count + 1 < least or (math.isnan(length) and _in_pieces(run)):
         return
     begin, end = int(same.steps[max(first - 1, 0)]), int(same.steps[first + count - 1])
     fetched = facts.number(facts.table(run, "data.fetched").get("batches"))
@@ -110,6 +113,14 @@ def _repeats(run: Run, least: int, grave: int) -> Iterator[Evidence]:
     to_the_end = end == int(same.steps[-1]) and count >= grave
     where = (str(facts.table(run, "data.loader").get("dataset") or "training loader"),)
     yield Evidence(values, where, (begin, end), "repeat", Severity.CRITICAL if to_the_end else Severity.WARNING)
+
+
+def _in_pieces(run: Run, many: float = 4.0) -> bool:
+    """Whether an update is made of many forwards (a rollout, an unrolled walk): one of them is not the batch."""
+    forwards, backwards = run.series("loop/forwards").finite().values, run.series("loop/backwards").finite().values
+    if not len(forwards) or not len(backwards):
+        return False
+    return float(np.median(forwards)) > many * max(float(np.median(backwards)), 1.0)
 
 
 def _same_as_before(run: Run) -> Series:

@@ -5,7 +5,8 @@
 The longest stretch at the end of the curve (at least 15 % of the records) whose drift lies within 1 % of everything gained
 before, by an equivalence test, and whose forecast promises no further gain. A loss that has come down to its known floor, or
 to almost nothing, is finished and not stuck. It is a remark; it becomes a warning when more than 30 % of the planned steps
-are still to come at a learning rate that has not been decayed, or when the user's target is not reached.
+are still to come at a learning rate that has not been decayed, or when the user's target is not reached. Where the decay is
+over, or most of what a model that ignores its input would lose has been gained, it is told as the normal end of a run.
 
 ## Why it matters
 
@@ -51,11 +52,13 @@ from traindx.stats import Direction
         "third); noise hides the rest",
         "val": "the validation loss is flat at {level:.4g} since step {first} ({share:.0%} of the run) while training "
         "goes on falling",
+        "end": "the {what} has levelled off at {level:.4g} after a drop of {drop:.3g}, {why}: the normal end of a run",
     },
     fix={
         "": "Fork the run with a decaying learning rate for 1–3 % of the budget (`traindx trial anneal`): it tells a noise "
         "floor from a real one.",
         "val": "Generalisation is the limit: more data, regularisation or an earlier stop; keep the best checkpoint.",
+        "end": "Nothing needs doing; `traindx trial anneal` tells whether a lower learning rate would gain more.",
     },
     severity=Severity.INFO,
     unless=("rl", "adversarial"),
@@ -67,6 +70,9 @@ def plateau_after_drop(
     coarse: float = 0.03,  # the same below 24 records, then only as a hint
     hardly: float = 0.12,  # share of the drop over the last third that noise may hide in a hint
     left: float = 0.3,  # share of the planned steps that makes a plateau worth a warning
+    annealed: float = 0.05,  # share of the peak learning rate at which a decay is over
+    most: float = 0.5,  # of the loss of a model that ignores its input: below, more was gained than is left
+    far: float = 0.2,  # of the first loss, where that model's loss is unknown: as LOSS009
 ) -> Iterator[Evidence]:
     if regime.in_warmup(run):
         raise Muted("the learning rate is still rising")
@@ -81,7 +87,9 @@ def plateau_after_drop(
         if found is None:
             continue
         say = "val" if name == regime.VAL and len(train) >= 12 and _falls(train) else ""
-        yield _evidence(run, series, found, say, "training loss" if name == regime.TRAIN else "validation loss", left)
+        what = "training loss" if name == regime.TRAIN else "validation loss"
+        why = _why_ended(run, train if len(train) else series, found.level, annealed, most, far)
+        yield _evidence(run, series, found, say, what, left, why)
         return
     if doubts:
         raise doubts[0]
@@ -148,7 +156,24 @@ def _falls(series: Series) -> bool:
     return stats.trend_verdict(series.values).direction is Direction.FALLING
 
 
-def _evidence(run: Run, series: Series, found: Plateau, say: str, what: str, left: float) -> Evidence:
+def _why_ended(run: Run, train: Series, level: float, annealed: float, most: float, far: float) -> str:
+    """What makes a plateau the normal end of a run; empty when nothing does."""
+    rate = regime.lr(run)
+    if len(rate) >= 20 and rate.last <= annealed * regime.peak_lr(run):
+        return f"with the learning rate down to {rate.last / regime.peak_lr(run):.1%} of its peak"
+    if regime.may_be_negative(run) or level < 0:
+        return ""
+    known = regime.floors(run)
+    lowest = known.get("smoothing", 0.0)
+    ignorant = [known[n] for n in ("uniform", "prior", "undecided", "target-variance") if n in known]
+    reference, enough = (min(ignorant), most) if ignorant else (_top(train), far)
+    share = (level - lowest) / (reference - lowest) if reference > lowest else math.inf
+    if share > enough:
+        return ""
+    return f"{max(share, 0.0):.0%} of {'what a model that ignores its input loses' if ignorant else 'where it began'}"
+
+
+def _evidence(run: Run, series: Series, found: Plateau, say: str, what: str, left: float, why: str) -> Evidence:
     first = int(series.steps[found.start])
     last = int(series.steps[-1])
     span = max(1, last - int(series.steps[0]))
@@ -163,6 +188,8 @@ def _evidence(run: Run, series: Series, found: Plateau, say: str, what: str, lef
     early = len(series) < 24 or math.isnan(found.se)
     say = "nearly" if math.isnan(found.se) and not say else say
     worth = _much_left(run, last, left) or _target_missed(run, found.level)
+    if why and not worth:
+        say, numbers["why"] = "end", why
     return Evidence(
         numbers,
         steps=(first, last),
