@@ -120,6 +120,8 @@ class Scene:
         self.first = True  # one of the first 20 steps, which are always full
         self.loss: Tensor | None = None  # detached loss of the latest backward of this step
         self.loader: Any = None  # the loader that gave the latest batch
+        self.world = 1  # ranks of this run
+        self.waits_in_forward = False  # ranks wait for one another in the forward, too: sharded weights, synchronised buffers
         self.ended = False  # the run is over: `facts` may do what is too dear before
         self.compiled = False  # torch.compile was seen: modules are left alone
         self.autocast: tuple[str, Any] | None = None  # device and dtype of the script's autocast at this moment
@@ -193,7 +195,7 @@ class Probe:
     ordinary: ClassVar[tuple[str, ...] | None] = None  # None: all that it has
     wakes: ClassVar[tuple[str, ...]] = ()
     idle: bool = False
-    eager: bool = False  # must be asked before a forward even when a step is only glimpsed
+    always: ClassVar[bool] = False  # light, and asked even when a step is only glimpsed
     light: ClassVar[bool] = False  # on ordinary steps it touches no tensor's values: may be asked without any preparation
 
     def start(self, scene: Scene) -> Reading | None:

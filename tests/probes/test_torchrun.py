@@ -25,7 +25,7 @@ def test_every_rank_runs_under_traindx(tmp_path: Path) -> None:
     at = words.index("--nproc-per-node=1")
     assert words[at - 1] == "--nproc-per-node=2"  # the later one counts
     assert words[at + 1 :] == ["-m", "traindx", "run", "--dir", str(tmp_path), "--budget", "none", "train.py", "7"]
-    assert torchrun.parsed(words[3:]).nproc == 1
+    assert torchrun.parsed(words[4:]).nproc == 1
 
 
 def test_a_launch_that_cannot_be_observed_is_refused() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from traindx.record.ranks import merge_ranks
-from traindx.run import Event, Run, Series
+from traindx.record.ranks import merge_ranks, own_time
+from traindx.run import Event, Matrix, Run, Series
 
 
 def _rank(ended: str, events: tuple[Event, ...] = (), steps: int = 10, **facts: object) -> Run:
@@ -36,3 +36,37 @@ def test_mean_and_spread_of_each_rank_are_told() -> None:
     told = merge_ranks({0: _rank("closed"), 1: _rank("closed", steps=5)}).fact("ranks")
     assert (told["0"]["last_step"], told["1"]["last_step"]) == (9, 4)
     assert abs(told["0"]["loss_mean"] - 0.75) < 1e-9 and told["0"]["loss_std"] > 0
+
+
+def _shards(rows: list[list[float]], steps: list[int]) -> Run:
+    part = Matrix(np.array(steps), ("a", "b"), np.array(rows))
+    return Run({"shard_norm/param": part}, {"world_size": 2, "ended": "closed", "distributed": "fsdp2"})
+
+
+def test_norms_of_shards_become_norms_of_whole_gradients_and_it_is_said() -> None:
+    merged = merge_ranks({0: _shards([[3.0, 1.0], [1.0, 1.0]], [0, 1]), 1: _shards([[4.0, np.nan], [9.0, 9.0]], [0, 2])})
+    assert merged.matrix("grad_norm/param").values.tolist() == [[5.0, 1.0]]
+    assert merged.series("grad_norm").steps.tolist() == [0] and abs(merged.series("grad_norm").values[0] - 26**0.5) < 1e-12
+    assert any("made offline of the shards that 2 ranks hold (fsdp2)" in n for n in merged.notes)
+
+
+def test_shards_of_a_missing_rank_make_no_whole() -> None:
+    alone = Run({"shard_norm/param": Matrix(np.array([0]), ("a",), np.ones((1, 1)))}, {"world_size": 3})
+    assert "grad_norm" not in merge_ranks({0: alone, 1: alone})
+
+
+def test_a_ranks_own_time_leaves_out_where_it_waits() -> None:
+    step, backward = Series(np.arange(4), np.full(4, 0.5)), Series(np.array([1, 3]), np.array([0.4, 0.1]))
+    both = Run({"time/step": step, "time/backward": backward})
+    assert own_time(both).steps.tolist() == [1, 3] and np.allclose(own_time(both).values, [0.1, 0.4])
+    assert own_time(both.with_({"time/own": step})) is step
+
+
+def test_collectives_that_do_not_meet_are_an_event() -> None:
+    def noted(op: str) -> tuple[Event, ...]:
+        entry = {"group": "0", "seq": 7, "op": op, "sizes": [[4]], "done": False, "site": "t.py:3"}
+        return (Event(9, "collectives", {"entries": [entry]}),)
+
+    merged = merge_ranks({0: _rank("running", noted("all_reduce")), 1: _rank("running", noted("barrier"))})
+    [event] = merged.events_of("collective_mismatch")
+    assert event.data["calls"] == {"0": "all_reduce of 4 at t.py:3", "1": "barrier of 4 at t.py:3"}

@@ -48,3 +48,53 @@ def test_a_run_that_goes_on_is_not_judged() -> None:
 
 def test_one_process_is_muted() -> None:
     assert rule.outcome(a_run(facts={"world_size": 1})).status is Status.MUTED
+
+
+def test_how_a_rank_went_is_said() -> None:
+    own = Event(50, "rank_lost", {"rank": 1, "how": "error", "why": "ended with ValueError: x"})
+    [found] = rule.findings(a_run(events=[own]))
+    assert found.variant == "error" and found.message.startswith("rank 1 ended with ValueError: x, at step 50")
+    [found] = rule.findings(a_run(events=[Event(50, "rank_lost", {"rank": 1, "how": "left", "why": "left"})]))
+    assert found.variant == "left" and "drop_last" in found.fix
+
+
+def test_the_rank_outside_of_the_collective_holds_the_others() -> None:
+    waits = 'File "graph.py", line 829, in _engine_run_backward\n    return run_backward('
+    sleeps = 'File "train.py", line 40, in main\n    time.sleep(600)'
+    events = [Event(9, "hang", {"rank": r, "seconds": 70, "stack": s}) for r, s in ((0, waits), (1, sleeps), (2, waits))]
+    [found] = rule.findings(a_run(events=events))
+    assert found.variant == "holds" and found.rank == 1 and "time.sleep" in found.message
+
+
+def test_collectives_that_do_not_meet_are_told() -> None:
+    data = {"kind": "differ", "seq": 7, "ranks": [1], "calls": {"0": "all_reduce of 64 at t.py:9", "1": "barrier at t.py:12"}}
+    [found] = rule.findings(a_run(events=[Event(9, "collective_mismatch", data)]))
+    assert found.variant == "differ" and "rank 1: barrier at t.py:12" in found.message
+    [found] = rule.findings(a_run(events=[Event(9, "collective_mismatch", {**data, "kind": "missing"})]))
+    assert found.variant == "missing" and found.where == ("rank 1",)
+
+
+def _paused(seconds: float, also: float = 0.1) -> Run:
+    own = {str(i): np.full(200, 0.1) for i in range(3)}
+    own["1"][150], own["2"][150] = seconds, also
+    return a_run({"rank/step_time": own}, facts={"world_size": 3, "ended": "closed"})
+
+
+def test_a_pause_of_one_rank_is_told_with_its_length() -> None:
+    [found] = rule.findings(_paused(60.0))
+    assert found.variant == "held" and found.rank == 1 and found.severity is Severity.WARNING
+    assert found.message == "all waited 60 s for rank 1 at step 150, and went on"
+
+
+def test_a_pause_of_all_ranks_or_a_short_one_is_none_and_the_limit_decides() -> None:
+    assert not list(rule.findings(_paused(60.0, also=59.0)))
+    assert not list(rule.findings(_paused(15.0)))
+    assert list(rule.findings(_paused(15.0), held=10.0))
+
+
+def test_a_rank_that_stood_still_and_went_on_is_no_hang_any_more() -> None:
+    hang = Event(150, "hang", {"rank": 0, "seconds": 70})
+    [found] = rule.findings(_paused(60.0).with_(events=[hang]))
+    assert found.variant == "held"
+    [found] = rule.findings(ended(0).with_(events=[hang]))
+    assert found.severity is Severity.WARNING

@@ -163,9 +163,7 @@ class Watcher:
         name = Path(self.target).stem if self.target.endswith(".py") else self.target.rpartition(".")[2] or "run"
         torchrun.larger_batches()
         sink = DiskSink(session.folder(name, self.folder), name, session.rank())
-        # the other ranks see the same weights: half the looking is enough there
-        lighter = self.budget if self.budget is None or session.rank() == 0 else self.budget / 2
-        self.recorder = Recorder(sink, budget=lighter)
+        self.recorder = Recorder(sink, budget=session.share(self.budget))
         self.recorder.scene.facts.update(session.about(self.target, self.args))
         if self.chosen.replay:
             from traindx.forensics.arm import arm

@@ -5,8 +5,8 @@ and times only, and hands them on in one go when the backward begins. When the s
 loss from another line, no backward, a loss that is not finite) everything noted is told as if it had happened just now, and
 the step goes on at length.
 
-While the governor is owing (steps so short that even this is more than the budget), the step is only glimpsed: its loss is
-looked at, its learning rate and time are recorded, the inputs are at hand for the forensics until the backward, no more.
+While the governor is owing (steps so short that even this is more than the budget), the step is only glimpsed: its loss and
+one gradient are looked at, its learning rate and time are recorded, the witness keeps what the forensics need, no more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from traindx.measures import peek
 from traindx.probe import TRAIN, Forward
 from traindx.probes.passes import Pass, divisor, first_tensor, node_of
 from traindx.probes.recorder import Listeners
-from traindx.probes.step import Step
+from traindx.probes.replicas import due
+from traindx.probes.step import Micro, Step
 
 if TYPE_CHECKING:
     from traindx.probes.attach import Observer, Patches
@@ -61,9 +62,11 @@ class Lane:
         self._after: Listeners = ()
         self._after_fresh: Listeners = ()
         self._heard: Listeners = ()
+        self._always: dict[str, Listeners] = {}  # those who are asked of glimpsed steps, too
         self._skipped: Listeners = ()
         self._glimpse = False  # this step
         self._loss = 0.0
+        self._back = self._waited = 0.0  # when a glimpsed step's backward began, and how long it took
         self._unseen = self._unseen_samples = 0
 
     # -- opening and closing
@@ -99,7 +102,9 @@ class Lane:
 
     def _choose(self) -> None:
         """Whether the next step is only glimpsed."""
-        self._glimpse = self._recorder.governor.owing and not any(p.eager for p, _ in self._before)
+        scene = self._recorder.scene
+        met = scene.world > 1 and due(scene.step)  # all ranks look at this one, so that they can be compared
+        self._glimpse = self._recorder.governor.owing and not met
 
     def _aim(self, usual: Any) -> None:
         (sites, (model,)), _ = usual
@@ -109,6 +114,8 @@ class Lane:
         self._after = self._recorder._ordinary["on_forward"][0]
         self._after_fresh = tuple(one for one in self._after if "on_forward" not in one[0].wakes)
         self._heard = self._recorder._ordinary["on_call"][0]
+        moments = ("before_forward", "on_forward", "on_call", "on_backward")
+        self._always = {m: tuple(one for one in self._recorder._ordinary[m][0] if one[0].always) for m in moments}
         self._skipped = self._recorder._lean["on_skipped"]
 
     def _drop(self) -> None:
@@ -124,19 +131,21 @@ class Lane:
         """Tell what was noted as if it happened now."""
         at, args, kwargs, output, call = self._at, self._args, self._kwargs, self._output, self._call
         model = self._model() if self._model is not None else None
-        known, self._glimpse = not self._glimpse, False
+        glimpsed, self._glimpse = self._glimpse, False
         self._drop()
         if model is None:
             return
+        if glimpsed:
+            self._pass_over(first_tensor(args, kwargs))
         self._misses += 1
         self._patches.lane = None
         phases = self._phases
-        phases.forward_begins(model, args, kwargs, (self._begun, self._first), known)
+        phases.forward_begins(model, args, kwargs, (self._begun, self._first), True)
         if at >= FORWARDED:
-            phases.forward_ends(model, args, kwargs, output, (self._ended, self._last), known)
+            phases.forward_ends(model, args, kwargs, output, (self._ended, self._last), True)
         if at >= LOSS:
             name, module, given, named, out, site = call
-            phases.loss_called(name, module, given, named, out, site, known)
+            phases.loss_called(name, module, given, named, out, site, True)
 
     # -- what the taps bring
 
@@ -153,18 +162,14 @@ class Lane:
         if loader is not None and not loader.train:
             return False
         begun = clock()
-        if self._glimpse:
-            self._args, self._kwargs, self._first = args[1:], kwargs, _sequence()
-            self._at, self.noted, self._begun = INSIDE, True, begun
-            return True
         recorder.busy = True
         try:
             scene = recorder.scene
             scene.autocast = None
-            if self._unseen:
+            if self._unseen and not self._glimpse:
                 recorder.hear(self._skipped, "on_skipped", (self._unseen, self._unseen_samples))
                 self._unseen = self._unseen_samples = 0
-            for _, method in self._before:
+            for _, method in self._always["before_forward"] if self._glimpse else self._before:
                 method(scene, args[0], args[1:], kwargs)
             self._args, self._kwargs, self._first = args[1:], kwargs, _sequence()
             self._at, self.noted = INSIDE, True
@@ -184,15 +189,15 @@ class Lane:
             return False
         self._ended = begun = clock()
         recorder, phases = self._recorder, self._phases
-        if self._glimpse:
-            self._output, self._last, self._at = output, _sequence(), FORWARDED
-            return True
         recorder.busy = True
         try:
             self._output, self._last, self._at = output, _sequence(), FORWARDED
-            fresh = phases._loader is not None and phases._batch != self._batch
-            self._batch = phases._batch
-            listeners = self._after_fresh if fresh else self._after
+            if self._glimpse:
+                listeners = self._always["on_forward"]
+            else:
+                fresh = phases._loader is not None and phases._batch != self._batch
+                self._batch = phases._batch
+                listeners = self._after_fresh if fresh else self._after
             if listeners:
                 forward = Forward(phases._serial + 1, model, self._args, self._kwargs, output, TRAIN, True, model.training)
                 recorder.hear(listeners, "on_forward", (forward,))
@@ -215,14 +220,11 @@ class Lane:
             return False
         if not self._observer.free():
             return False
-        if self._glimpse:
-            self._call, self._at = call, LOSS
-            return True
-        if recorder.listeners("on_loss"):  # a probe wants this one at length: no sign that the loop has changed
+        if not self._glimpse and recorder.listeners("on_loss"):  # a probe wants this one at length: no sign that the loop has changed
             self._misses -= 1
             return False
         self._call, self._at = call, LOSS
-        for _, method in self._heard:
+        for _, method in self._always["on_call"] if self._glimpse else self._heard:
             method(recorder.scene, *call)
         recorder.spent_s += clock() - begun + recorder.detour_s
         return True
@@ -268,6 +270,7 @@ class Lane:
             return False
         self._at = DONE
         if self._glimpse:
+            self._waited = clock() - self._back
             return True
         begun = clock()
         self._stage.step.backward_s += begun - self._updates._begun
@@ -291,21 +294,50 @@ class Lane:
         updates._gate.z(whole)
         self._phases._evaluations.trained(whole)
         self._phases._glimpsed(source)
-        if self._phases._loader is None and source is not None and source.dim():
-            self._unseen += 1
-            self._unseen_samples += int(source.shape[0])
+        self._pass_over(source)
+        for _, method in self._always["on_backward"]:
+            method(self._recorder.scene, root)
         self._drop()
         self._loop._backwards += 1
         step.backwards += 1
-        self._loss, self._at = whole, BACKWARD
-        self._recorder.spent_s += (
-            clock() - begun + 10 * self._recorder.detour_s
-        )  # the forward, the loss and the clearing are not clocked
+        self._loss, self._at, self._back = whole, BACKWARD, clock()
+        self._recorder.spent_s += clock() - begun + self._recorder.detour_s
         return True
+
+    def _pass_over(self, source: Tensor | None) -> None:
+        """Count the samples of a batch that no probe has looked at and no loader has counted."""
+        if self._phases._loader is None and source is not None and source.dim():
+            self._unseen += 1
+            self._unseen_samples += int(source.shape[0])
 
     def steps(self, optimizer: Any, closure: Any) -> bool:
         """An optimizer's step begins; whether it is only glimpsed."""
-        return self._glimpse and self._at == DONE and closure is None and self._stage.primary is optimizer
+        if not self._glimpse or self._at != DONE or closure is not None or self._stage.primary is not optimizer:
+            return False
+        begun = clock()
+        recorder = self._recorder
+        recorder.busy = True
+        try:
+            if self._updates._grad_gate.bad(recorder.scene, optimizer):
+                self._unglimpse()
+                return False
+        except Exception as error:  # as in Observer.told
+            self._failed(error)
+            return False
+        finally:
+            recorder.busy = False
+            recorder.spent_s += clock() - begun + recorder.detour_s
+        return True
+
+    def _unglimpse(self) -> None:
+        """A gradient is bad: the update to come is told at length, with what is known of its loss."""
+        step, phases = self._stage.step, self._phases
+        step.losses.append(Micro(self._updates._site, self._loss, 1.0, self._site))
+        step.forwards += 1
+        step.data_s += phases._fetch_s
+        phases._fetch_s = 0.0
+        self._glimpse, self._patches.lane = False, None
+        self._drop()
 
     def stepped(self, optimizer: Any) -> bool:
         """It is over: record what there is."""
@@ -337,6 +369,9 @@ class Lane:
         data_s = step.data_s + phases._fetch_s
         row["loss/train"], row["epoch"] = self._loss, float(recorder.scene.epoch)
         row["time/step"], row["time/data"], row["time/traindx"] = max(took - aside, 0.0), data_s, recorder.spent_s
+        if recorder.scene.world > 1:
+            waited = self._waited + (self._ended - self._begun if recorder.scene.waits_in_forward else 0.0)
+            row["time/own"] = max(took - aside - waited - recorder.spent_s, 0.0)
         self._loop._sum(took - aside, data_s, step)
         if step.clips:
             row["loop/clips"] = step.clips

@@ -12,17 +12,21 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from traindx.measures import readable
-from traindx.probe import Probe, Reading, Scene
+from traindx.measures import norms, readable
+from traindx.probe import Probe, Reading, Row, Scene
+from traindx.record import flight
 
 DENSE, EARLY, LATE = 4, 1000, 100  # every step below DENSE, about 1 in 20 below EARLY, then about 1 in LATE
 _ODD = -7046029254386353131
+CLOCKED = 100
+FLIGHT = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 BITS = 52  # that a float64 carries exactly
 PATIENCE_S, PATIENCE_STEPS = 60.0, 5.0  # CATALOGUE DIST005: no progress for a minute and five median steps
 
@@ -72,28 +76,41 @@ def _bits(tensor: Tensor) -> Tensor:
 
 
 class Replicas(Probe):
-    """`rank/fingerprint` and `rank/grad_fingerprint` on the ranks' common steps; `world_size`, `rank`, `distributed`."""
+    """`rank/fingerprint` and `rank/grad_fingerprint` on the ranks' common steps, or the norms of the gradients' shards where
+    the model is sharded; what DDP clocks of itself; `world_size`, `rank`, `distributed`."""
 
     ordinary: ClassVar[tuple[str, ...] | None] = ("before_step", "after_step")
 
     def __init__(self) -> None:
         self.rank, self.world = 0, 1
-        self._sharded = False
         self._kind: str | None = None
         self._watchdog: Watchdog | None = None
+        self._ddp: weakref.ref[torch.nn.Module] | None = None
+        self._timed = -1  # the latest iteration that DDP has clocked
 
     def start(self, scene: Scene) -> Reading | None:
         self.rank, self.world = place()
-        self._sharded = any(not _plain(p) for p in scene.params)
         if self.world > 1:
+            scene.world = self.world
+            self._kind = _kind(scene, look=True)
+            inside = (m for model in scene.models for m in model.modules())
+            self._ddp = next((weakref.ref(m) for m in inside if _named(m) == "ddp"), None)
+            scene.waits_in_forward = self._sharded or any(_sends_buffers(m) for m in scene.models)
             self._watchdog = Watchdog(scene, self.rank)
             self._watchdog.start()
         return None
 
+    @property
+    def _sharded(self) -> bool:
+        return self._kind in ("fsdp", "fsdp2")
+
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
-        if self.world < 2 or self._sharded or not due(scene.step):
+        if self.world < 2 or not due(scene.step):
             return None
-        grads = [p.grad for p in scene.owned(optimizer)[0] if p.grad is not None and readable(p.grad)]
+        params, names = scene.owned(optimizer)
+        if self._sharded:
+            return _shard_norms(params, names, _copies(scene.models))
+        grads = [p.grad for p in params if p.grad is not None and readable(p.grad)]
         return {"rank/grad_fingerprint": fingerprint(grads)} if grads else None
 
     def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
@@ -101,10 +118,31 @@ class Replicas(Probe):
             return None
         if self._watchdog is not None:
             self._watchdog.moved()
-        if self._sharded or not due(scene.step) or optimizer is not scene.optimizer:
-            return None
-        params = [p for p in scene.params if readable(p)]
-        return {"rank/fingerprint": fingerprint(params)} if params else None
+        out: dict[str, Any] = {}
+        if scene.step % CLOCKED == CLOCKED // 2:  # DDP clocks every hundredth iteration
+            out |= self._clocked()
+        if not self._sharded and due(scene.step) and optimizer is scene.optimizer:
+            params = [p for p in scene.params if readable(p)]
+            out |= {"rank/fingerprint": fingerprint(params)} if params else {}
+        return out or None
+
+    def _clocked(self) -> dict[str, Any]:
+        """Seconds of computing and of communicating in the latest step that DDP has clocked of itself."""
+        model: Any = self._ddp() if self._ddp is not None else None
+        if model is None:
+            return {}
+        told = model._get_ddp_logging_data()
+        compute = (told.get("forward_compute_time") or 0) + (told.get("backward_compute_time") or 0)
+        new, self._timed = told.get("iteration", -1) != self._timed, told.get("iteration", -1)
+        if not new or compute <= 0:
+            return {}
+        return {"time/ddp_compute": compute * 1e-9, "time/ddp_comm": told.get("backward_comm_time", 0) * 1e-9}
+
+    def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
+        if kind in ("exception", "hang") and self.world > 1:
+            entries = collectives()
+            if entries:
+                scene.event("collectives", rank=self.rank, entries=entries)
 
     def last(self, scene: Scene) -> Reading | None:
         if self._watchdog is not None:
@@ -115,25 +153,80 @@ class Replicas(Probe):
         self._kind = self._kind or _kind(scene, look=self.world > 1)  # at the end the wrapper may be gone
         if self.world < 2:
             return {"distributed": self._kind}
-        return {"world_size": self.world, "rank": self.rank, "distributed": self._kind}
+        prefix = next((os.environ[v] for v in FLIGHT if os.environ.get(v)), None)
+        return {"world_size": self.world, "rank": self.rank, "distributed": self._kind, "flight_recorder": prefix}
+
+
+def collectives() -> list[dict[str, Any]]:
+    """The last collectives of this process as torch's flight recorder kept them; it is asked, nobody is waited for."""
+    native = getattr(torch._C, "_distributed_c10d", None)
+    dump = getattr(native, "_dump_fr_trace", None) or getattr(native, "_dump_nccl_trace", None)
+    return flight.tail(flight.loaded(dump())) if dump is not None else []
+
+
+def _shard_norms(params: Sequence[Tensor], names: tuple[str, ...], copies: int) -> Reading | None:
+    """The 2-norm of this rank's part of each gradient; over all ranks their squares add up to that of the whole."""
+    held = [(name, *_part(param.grad, copies)) for param, name in zip(params, names)]
+    have = [(name, part, times) for name, part, times in held if part is not None and readable(part)]
+    if not have:
+        return None
+    size = norms([part for _, part, _ in have])
+    shares = torch.tensor([times**-0.5 for _, _, times in have], dtype=size.dtype).to(size.device)
+    return {"shard_norm/param": Row(tuple(name for name, _, _ in have), size * shares)}
+
+
+def _part(grad: Any, copies: int) -> tuple[Tensor | None, int]:
+    """What this rank holds of a gradient, and on how many ranks the same part lies."""
+    if grad is None or _plain(grad):
+        return grad, copies
+    times = 1
+    for dim, placement in enumerate(grad.placements):
+        if placement.is_partial():
+            return None, 1  # a sum that is not made yet: no part of the whole
+        times *= grad.device_mesh.size(dim) if placement.is_replicate() else 1
+    return grad._local_tensor, times
+
+
+def _copies(models: Sequence[Any]) -> int:
+    """On how many ranks a flat parameter's shard lies (FullyShardedDataParallel)."""
+    world = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    for model in models:
+        group = getattr(model, "process_group", None) if _named(model) == "fsdp" else None
+        if group is not None:
+            return max(1, world // group.size())
+    return 1
+
+
+def _sends_buffers(model: torch.nn.Module) -> bool:
+    """Whether a forward waits for rank 0's buffers, or for everybody's statistics."""
+    if any(type(m).__name__ == "SyncBatchNorm" for m in model.modules()):
+        return True
+    return _named(model) == "ddp" and bool(getattr(model, "broadcast_buffers", False)) and any(True for _ in model.buffers())
 
 
 def _plain(tensor: Tensor) -> bool:
     return type(tensor).__name__ != "DTensor" and not hasattr(tensor, "_local_tensor")
 
 
+_WRAPPERS = {"DistributedDataParallel": "ddp", "FullyShardedDataParallel": "fsdp", "DataParallel": "dp"}
+
+
+def _named(module: Any) -> str | None:
+    kind = type(module)
+    return _WRAPPERS.get(kind.__name__) if kind.__module__.startswith("torch.") else None
+
+
 def _kind(scene: Scene, *, look: bool) -> str | None:
     """ddp, fsdp, fsdp2 or dp; None when there is no such wrapper (`look`: also among objects that no forward went through)."""
     if any(not _plain(p) for p in scene.params):
         return "fsdp2"
-    names = {"DistributedDataParallel": "ddp", "FullyShardedDataParallel": "fsdp", "DataParallel": "dp"}
     for model in scene.models:
         for module in model.modules():
-            if type(module).__name__ in names and type(module).__module__.startswith("torch."):
-                return names[type(module).__name__]
+            if (name := _named(module)) is not None:
+                return name
     if look:  # a wrapper whose inside is called: it exists all the same
         kinds = {type(thing).__name__ for thing in gc.get_objects() if issubclass(type(thing), torch.nn.Module)}
-        return next((short for name, short in names.items() if name in kinds), None)
+        return next((short for name, short in _WRAPPERS.items() if name in kinds), None)
     return None
 
 

@@ -17,6 +17,11 @@ def rank() -> int:
     return _placed()[0]
 
 
+def share(budget: float | None) -> float | None:
+    """What observing may cost in this rank: half of it beside rank 0, for the others see the same weights."""
+    return budget if budget is None or rank() == 0 else budget / 2
+
+
 def _placed() -> tuple[int, int]:
     if _whole("WORLD_SIZE", 1) > 1 or "torch" not in sys.modules:
         return _whole("RANK", 0), _whole("WORLD_SIZE", 1)

@@ -29,7 +29,7 @@ class Launch:
         """The command in which every rank runs under `traindx run`, writing into `folder`."""
         head = [*self.options, *([f"--nproc-per-node={nproc}"] if nproc else [])]  # the last of two counts
         inner = ["-m", "traindx", "run", "--dir", str(folder.absolute()), *own, *self.program]
-        return [sys.executable, "-m", "torch.distributed.run", *head, *inner]
+        return [sys.executable, "-m", "traindx.probes.elastic", str(folder.absolute()), *head, *inner]
 
 
 def parsed(args: Sequence[str]) -> Launch:

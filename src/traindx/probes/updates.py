@@ -221,6 +221,9 @@ class Updates:
         took = now - stage.last_end if stage.last_end is not None else 0.0
         row = step.row(took, self._recorder.spent_s)
         row["epoch"] = float(self._scene.epoch)
+        if self._scene.world > 1:
+            waited = step.backward_s + (step.forward_s if self._scene.waits_in_forward else 0.0)
+            row["time/own"] = max(float(row["time/step"]) - waited - self._recorder.spent_s, 0.0)
         self._loop._closes(step, row)
         stage.step, stage.last_end = Step(), now
         self._recorder.close_step(row, took, step.eval_s + step.checkpoint_s)

@@ -86,7 +86,7 @@ class Watch:
         script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else ""
         own = name or (script if script not in ("", "-c", "-m", "ipykernel_launcher") else "run")
         sink = DiskSink(session.folder(own, dir), own, session.rank())
-        self._recorder = Recorder(sink, budget=budget)
+        self._recorder = Recorder(sink, budget=session.share(budget))
         self._recorder.scene.facts.update(session.about(sys.argv[0] if sys.argv else None, sys.argv[1:]))
         self._recorder.scene.facts.update(facts)
         if log_every:

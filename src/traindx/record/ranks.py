@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from traindx.record import endings, flight
 from traindx.run import Event, Matrix, Run, Series
 
 # Merged name ← each rank's own signal.
@@ -18,20 +19,28 @@ MERGED = {
     "rank/batch": "batch/fingerprint",
     "rank/tokens": "batch/valid_targets",
     "rank/grad_norm": "grad_norm",
+    "rank/compute": "time/ddp_compute",
+    "rank/comm": "time/ddp_comm",
 }
 TOLD = ("origin", "origins", "unstable_forms", "replay.failed", "exception", "memory.oom")  # facts any rank may have
-SHARED = ("nonfinite", "hang", "exception", "oom", "nan_hidden", "autograd_error", "sensor_off", "traindx_off")
-BEHIND = 20  # steps that a dead rank must lie behind the others to be called lost
+SHARED = ("nonfinite", "hang", "exception", "oom", "nan_hidden", "autograd_error", "sensor_off", "traindx_off", "collectives")
 
 
-def merge_ranks(runs: Mapping[int, Run]) -> Run:
-    """The lowest rank's run, with the other ranks' loss, times and fingerprints beside its own."""
+def merge_ranks(
+    runs: Mapping[int, Run], launch: Mapping[str, Any] | None = None, dumps: Mapping[int, flight.Entries] | None = None
+) -> Run:
+    """The lowest rank's run, with the other ranks' loss, times and fingerprints beside its own.
+
+    `launch` is what the launcher knows of their ends, `dumps` what flight recorders kept of their collectives.
+    """
+    if launch:  # the launcher has gone: whoever has not said how it ended was ended
+        runs = {r: run.with_(facts={"ended": "killed"}) if run.fact("ended") == "running" else run for r, run in runs.items()}
     ranks = sorted(runs)
     first = runs[ranks[0]]
     notes = list(_completeness(runs))
     if len(ranks) == 1:
         return first.with_(notes=notes)
-    signals: dict[str, Matrix] = {}
+    signals: dict[str, Matrix | Series] = {}
     facts: dict[str, Any] = {"ranks": _spread(runs)}
     for name, own in MERGED.items():
         found = {r: runs[r].series(own) for r in ranks if len(runs[r].series(own))}
@@ -40,13 +49,19 @@ def merge_ranks(runs: Mapping[int, Run]) -> Run:
     times = {r: own_time(runs[r]) for r in ranks}
     if sum(len(t) > 0 for t in times.values()) >= 2:
         signals["rank/step_time"] = side_by_side({r: t for r, t in times.items() if len(t)})
+    whole = _whole_norms(runs)
+    if whole:
+        signals |= whole
+        kind = first.fact("distributed")
+        notes.append(f"gradient norms are made offline of the shards that {len(ranks)} ranks hold ({kind})")
     for rank in ranks[1:]:
         notes += [f"rank {rank}: {note}" for note in runs[rank].notes]
     for key in TOLD:  # what one rank alone found out
         who = next((r for r in _by_first_trouble(runs) if runs[r].fact(key) is not None), None)
         if who is not None:
             facts[key] = runs[who].fact(key)
-    return replace(first, events=()).with_(signals=signals, facts=facts, events=[*_told(runs), *_lost(runs)], notes=notes)
+    events = [*_told(runs), *endings.lost(runs, launch or {}), *_apart_in_collectives(runs, dumps or {})]
+    return replace(first, events=()).with_(signals=signals, facts=facts, events=events, notes=notes)
 
 
 def side_by_side(series: Mapping[int, Series]) -> Matrix:
@@ -58,13 +73,51 @@ def side_by_side(series: Mapping[int, Series]) -> Matrix:
     return Matrix(steps, tuple(str(r) for r in series), table)
 
 
+def _whole_norms(runs: Mapping[int, Run]) -> dict[str, Matrix | Series]:
+    """Norms of whole gradients from those of their shards, at steps that all ranks recorded; no rank may be missing."""
+    parts = [run.matrix("shard_norm/param") for run in runs.values()]
+    world = next(iter(runs.values())).fact("world_size")
+    if any(not len(p) for p in parts) or len(parts) != world:
+        return {}
+    steps = parts[0].steps
+    for part in parts[1:]:
+        steps = np.intersect1d(steps, part.steps)
+    if not len(steps):
+        return {}
+    names = tuple(dict.fromkeys(n for p in parts for n in p.names))
+    square, heard = np.zeros((len(steps), len(names))), np.zeros((len(steps), len(names)), bool)
+    for part in parts:
+        rows = part.values[np.searchsorted(part.steps, steps)]
+        places = [names.index(n) for n in part.names]
+        square[:, places] += np.where(np.isnan(rows), 0.0, rows) ** 2
+        heard[:, places] |= ~np.isnan(rows)
+    each = np.sqrt(np.where(heard, square, np.nan))
+    return {"grad_norm/param": Matrix(steps, names, each), "grad_norm": Series(steps, np.sqrt(square.sum(axis=1)))}
+
+
 def own_time(run: Run) -> Series:
-    """Step time without backward, where ranks wait for one another; the whole step time when that is not known."""
+    """Time of a step in which this rank waited for no other; the whole step time when that is not known."""
+    own = run.series("time/own")
+    if len(own):
+        return own
     step, backward = run.series("time/step"), run.series("time/backward")
-    if not len(step) or not len(backward):
-        return step
-    waited = backward.at(step.steps)
-    return Series(step.steps, np.where(np.isfinite(waited), step.values - waited, step.values))
+    both = np.intersect1d(step.steps, backward.steps)
+    return Series(both, step.at(both) - backward.at(both)) if len(both) else step
+
+
+def _apart_in_collectives(runs: Mapping[int, Run], dumps: Mapping[int, flight.Entries]) -> list[Event]:
+    """Where the ranks' collectives do not fit, from what each noted of its flight recorder, and from dumps."""
+    tails = dict(dumps)
+    for rank, run in runs.items():
+        for event in run.events_of("collectives"):
+            entries = event.data.get("entries")
+            if isinstance(entries, list) and rank not in tails:
+                tails[rank] = [e for e in entries if isinstance(e, dict) and isinstance(e.get("seq"), int)]
+    problem = flight.compared(tails)
+    if problem is None:
+        return []
+    at = max((run.steps[1] for run in runs.values() if run.steps), default=0)
+    return [Event(at, "collective_mismatch", problem)]
 
 
 def _completeness(runs: Mapping[int, Run]) -> list[str]:
@@ -121,17 +174,3 @@ def _spread(runs: Mapping[int, Run]) -> dict[str, dict[str, float | int | str | 
             "ended": str(ended) if ended is not None else None,
         }
     return out
-
-
-def _lost(runs: Mapping[int, Run]) -> list[Event]:
-    """Ranks that ended without a word, well before the others or while these could still say how they ended."""
-    ends = {r: run.steps[1] for r, run in runs.items() if run.steps}
-    if not ends:
-        return []
-    newest = max(ends.values())
-    told = any(run.fact("ended") in ("exception", "closed", "exit") for run in runs.values())
-    return [
-        Event(end, "rank_lost", {"rank": r, "last_step": end})
-        for r, end in sorted(ends.items())
-        if (newest - end > BEHIND or told) and runs[r].fact("ended") == "killed"
-    ]

@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 from traindx.errors import NothingReadable
+from traindx.record import endings, flight
 from traindx.record.manifest import MANIFEST, read_manifest, starts
 from traindx.record.process import ProcessReader
 from traindx.record.ranks import merge_ranks
@@ -16,7 +17,11 @@ def read(path: str | Path, rank: int | None = None) -> Run:
     """The run in that directory as its lowest rank (or `rank`) saw it, process starts joined, with `rank/*` signals of all."""
     runs = read_ranks(path)
     if rank is None:
-        return merge_ranks(runs)
+        if len(runs) == 1:
+            return merge_ranks(runs)
+        home = run_dir(path)
+        dumps, notes = flight.beside(home, runs)
+        return merge_ranks(runs, endings.launches(home), dumps).with_(notes=notes)
     if rank not in runs:
         raise NothingReadable(f"{path}: rank {rank} wrote nothing; there are ranks {', '.join(map(str, runs))}")
     return runs[rank]

@@ -2,8 +2,10 @@
 
 ## What it sees
 
-Time per step of every rank without collectives, compared with the median of the others: more than `ratio` in at least
-`share` of 200 or more steps. The straggler is the one that waits least.
+Time per step of every rank without what it waits for others in, compared with the median of the others: what it needs
+more, as a share of the step that all of them wait through. More than `ratio` in at least `share` of 200 or more steps.
+And the few steps that DistributedDataParallel clocks itself, backward included: the straggler computes longest and
+waits least.
 
 ## Why it matters
 
@@ -13,6 +15,7 @@ A synchronous step takes as long as its slowest rank. A rank that is a fifth slo
 
 - Sequences of uneven length take turns being slow: no rank is slow in most steps.
 - A rank that logs or saves: slow now and then, not always.
+- Sharded models and synchronised buffers make ranks wait in the forward, too: only what lies outside is compared.
 
 ## What to do
 
@@ -30,13 +33,16 @@ import numpy as np
 from traindx import ranks
 from traindx.finding import Evidence, Severity
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Floats, Run
 
 
 @rule(
     "DIST004",
     needs={"rank/step_time | fact:world_size": 1},
-    says="{where} takes {slow:.2f}× the time of the others, in {share:.0%} of the steps",
+    says={
+        "": "all wait for {where}: steps take {slow:.2f}× the time they would without, in {share:.0%} of them",
+        "inside": "{where} computes longest and waits least in {share:.0%} of {count} steps DDP clocked: {slow:.2f}× the time",
+    },
     fix="Balance its work, or look at that machine's clocks, disk and memory.",
     explains=("PERF007",),
 )
@@ -49,23 +55,64 @@ def straggler(
     far: float = 1.5,  # [def] on a noisy machine single steps scatter: half as slow again in the median, and in most of them
     most: float = 0.65,
     warn: float = 1.2,  # [def] below a fifth it is worth knowing; the rank that logs is often a little slower
+    clocked: int = 5,  # [def] steps clocked by DDP, one in a hundred, before they count
 ) -> Iterator[Evidence]:
     seen = ranks.rows(run, "rank/step_time")
+    whole = _whole(run, seen)
+    found = False
     for i, name in enumerate(seen.names):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # rows in which only this rank was heard
-            others = np.nanmedian(np.delete(seen.values, i, axis=1), axis=1)
-        mine = seen.values[:, i]
-        both = np.isfinite(mine) & np.isfinite(others) & (others > 0)
-        if np.count_nonzero(both) < steps:
+        slow = _slowed(seen, i, whole)
+        if len(slow) < steps:
             continue
-        slow = mine[both] / others[both]
         often, usual = float(np.mean(slow > ratio)), float(np.median(slow))
         if often >= share or (usual >= far and often >= most):
-            yield Evidence(
-                where=(ranks.label(name),),
-                steps=(int(seen.steps[0]), int(seen.steps[-1])),
-                severity=Severity.WARNING if usual >= warn else Severity.INFO,
-                rank=ranks.number(name),
-                facts={"slow": usual, "share": often},
-            )
+            found = True
+            yield _told(seen, name, usual, often, "", warn)
+    if not found and "rank/compute" in run and "rank/comm" in run:
+        yield from _inside(run, ratio, share, clocked, warn)
+
+
+def _told(seen: ranks.Rows, name: str, usual: float, often: float, say: str, warn: float) -> Evidence:
+    return Evidence(
+        where=(ranks.label(name),),
+        steps=(int(seen.steps[0]), int(seen.steps[-1])),
+        say=say,
+        severity=Severity.WARNING if usual >= warn else Severity.INFO,
+        rank=ranks.number(name),
+        facts={"slow": usual, "share": often, "count": len(seen)},
+    )
+
+
+def _whole(run: Run, seen: ranks.Rows) -> Floats:
+    """Time of the whole step, which ranks in step have in common; NaN where it is not known."""
+    step = run.series("time/step").finite()
+    known = np.isin(seen.steps, step.steps)
+    return np.where(known, step.at(seen.steps), np.nan)
+
+
+def _others(values: Floats, i: int) -> Floats:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # rows in which only this rank was heard
+        return np.asarray(np.nanmedian(np.delete(values, i, axis=1), axis=1), dtype=np.float64)
+
+
+def _slowed(seen: ranks.Rows, i: int, whole: Floats) -> Floats:
+    """How many times longer each step takes because of this rank; of its own time where the whole step's is not known."""
+    mine, others = seen.values[:, i], _others(seen.values, i)
+    both = np.isfinite(mine) & np.isfinite(others) & (others > 0)
+    mine, others, whole = mine[both], others[both], whole[both]
+    rest = np.where(np.isfinite(whole) & (whole >= mine), whole - mine, 0.0)  # what the ranks spend together
+    return np.asarray((rest + mine) / (rest + others), dtype=np.float64)
+
+
+def _inside(run: Run, ratio: float, share: float, least: int, warn: float) -> Iterator[Evidence]:
+    seen, waits = ranks.rows(run, "rank/compute"), ranks.rows(run, "rank/comm")
+    if seen.names != waits.names or not np.array_equal(seen.steps, waits.steps) or len(seen) < least:
+        return
+    whole = np.nanmax(seen.values + waits.values, axis=1)
+    for i, name in enumerate(seen.names):
+        longest = seen.values[:, i] - _others(seen.values, i)
+        slow = whole / np.maximum(whole - longest, seen.values[:, i] * 1e-3)
+        often = float(np.mean((slow > ratio) & (waits.values[:, i] <= np.nanmin(waits.values, axis=1))))
+        if often >= share:
+            yield _told(seen, name, float(np.median(slow)), often, "inside", warn)

@@ -1,0 +1,98 @@
+"""Who left a distributed run first, and how: from what each rank said last and, where it is known, from its launcher.
+
+A rank that goes takes the others with it: they end in a broken connection, or are ended by the launcher. Those are not told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from traindx.run import Event, Run
+
+LAUNCH = "launch-{}.json"  # written by the launcher's end of `traindx run -m torch.distributed.run`
+BEHIND = 20  # steps that a silent rank must lie behind the others to be called lost when nothing else is known
+_MOST_BYTES = 1 << 20
+_BROKEN = re.compile(r"gloo|nccl|connection (closed|reset|refused)|broken pipe|socket|timed? ?out|store", re.IGNORECASE)
+_BROKEN_TYPES = ("DistBackendError", "DistNetworkError", "DistStoreError", "DistError", "BrokenPipeError", "ConnectionError")
+
+
+def launches(run: Path) -> dict[str, Any]:
+    """What launchers wrote about processes that failed: `failed` rank → {exitcode, time}, and the `first` of them."""
+    failed: dict[str, dict[str, Any]] = {}
+    for path in sorted(run.glob(LAUNCH.format("*"))):
+        try:
+            if path.is_symlink() or path.stat().st_size > _MOST_BYTES:
+                continue
+            told = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # half written, or of somebody else's: the ranks' own files are still there
+        for one in told.get("failures", []) if isinstance(told, dict) else []:
+            if isinstance(one, dict) and isinstance(one.get("rank"), int) and isinstance(one.get("exitcode"), int):
+                failed[str(one["rank"])] = {"exitcode": one["exitcode"], "time": float(one.get("time") or 0.0)}
+    if not failed:
+        return {}
+    ended_by_launcher = -int(signal.SIGTERM)  # it ends the others once one has failed; its clock counts whole seconds
+    return {
+        "failed": failed,
+        "first": int(min(failed, key=lambda r: (failed[r]["time"], failed[r]["exitcode"] == ended_by_launcher))),
+    }
+
+
+def lost(runs: Mapping[int, Run], launch: Mapping[str, Any]) -> Iterator[Event]:
+    """A `rank_lost` for every rank that went first, with the reason in words."""
+    ends = {r: run.steps[1] for r, run in runs.items() if run.steps}
+    if len(runs) < 2 or not ends:
+        return
+    for rank, (how, why) in sorted(_first_to_go(runs, ends, launch).items()):
+        at = ends.get(rank, 0)
+        yield Event(at, "rank_lost", {"rank": rank, "last_step": at, "how": how, "why": why})
+
+
+def _first_to_go(runs: Mapping[int, Run], ends: Mapping[int, int], launch: Mapping[str, Any]) -> dict[int, tuple[str, str]]:
+    how = {r: str(run.fact("ended") or "") for r, run in runs.items()}
+    errors = {r: run.fact("exception") for r, run in runs.items() if how[r] == "exception"}
+    own = {r: e for r, e in errors.items() if not _connection(e)}
+    if own:  # an error of its own; when all have the same, it is the program's and not a rank's
+        alike = len(own) == len(runs) and len({_told(e) for e in own.values()}) == 1
+        return {} if alike else {r: ("error", f"ended with {_told(e)}") for r, e in own.items()}
+    first = launch.get("first")
+    if isinstance(first, int) and first in runs and how[first] not in ("closed", "exit"):
+        code = launch["failed"][str(first)]["exitcode"]
+        if code < 0:
+            return {first: ("signal", f"was ended by {_signal(-code)}")}
+        if first not in errors:
+            return {first: ("error", f"ended with exit code {code}")}
+    if errors:  # their connections broke: to those that said nothing, or that left in good order
+        silent = {r: ("silent", "stopped writing, and the others' connections broke") for r in how if r not in errors}
+        left = {r: ("left", "left while the others still waited for it") for r in silent if how[r] in ("closed", "exit")}
+        return left or silent
+    hung = any(run.events_of("hang") for run in runs.values())
+    spoke = hung or any(h in ("closed", "exit") for h in how.values())
+    newest = max(ends.values())
+    gone = [r for r in ends if how[r] == "killed" and (newest - ends[r] > BEHIND or spoke)]
+    return dict.fromkeys(gone, ("silent", "stopped writing while others went on")) if len(gone) < len(runs) else {}
+
+
+def _connection(error: Any) -> bool:
+    """Whether an error is nothing but the echo of another rank's end."""
+    if not isinstance(error, Mapping):
+        return True  # nothing is known of it: accuse nobody
+    return str(error.get("type")) in _BROKEN_TYPES or bool(_BROKEN.search(str(error.get("message"))))
+
+
+def _told(error: Any) -> str:
+    kind, message = str(error.get("type")), str(error.get("message")).strip().split("\n")[0][:120]
+    place = f" ({Path(str(error['file'])).name}:{error.get('line')})" if error.get("file") else ""
+    return f"{kind}: {message}{place}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
