@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
@@ -14,7 +15,7 @@ from runs import a_run, learning
 from traindx import importers
 from traindx.diagnosis import Diagnosis, diagnose
 from traindx.finding import Status
-from traindx.report import github, junit, markdown, sarif, text
+from traindx.report import github, html, junit, markdown, sarif, text
 from traindx.report import json as json_
 from traindx.report.words import safe, sparkline
 
@@ -86,3 +87,11 @@ def test_the_page_of_a_log_says_what_columns_were_taken_for_and_how_to_see_more(
     reasons = {o.code: o.reason for o in diagnosis.with_status(Status.BLIND)}
     assert reasons["GRAD002"].endswith("next time log grad_norm")
     assert reasons["ACTV001"].endswith("next time observe with `traindx run`, which records it")
+
+
+def test_every_place_of_a_page_about_several_runs_has_its_own_name(sick: Diagnosis) -> None:
+    page = html.render([sick, sick])
+    names = re.findall(r' id="([^"]+)"', page)
+    assert len(names) == len(set(names))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(names)
+    assert {"LOSS001", "run1-LOSS001"} <= set(names)

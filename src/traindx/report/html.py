@@ -9,6 +9,7 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -86,11 +87,30 @@ def _contents(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def _run(d: Diagnosis, index: int) -> str:
-    return (
+    body = (
         f'<section id="run{index}">{narrative.head(d)}{narrative.causes(d)}{narrative.findings(d)}{depth_map(d)}'
         f"{narrative.ruled_out(d)}{_vitals(d)}{chapters(d)}{_interactive(d.run) if index == 0 else ''}"
         f"{narrative.not_looked(d)}{_about(d)}</section>"
     )
+    return _anchored(body, f"run{index}-" if index else "")
+
+
+_ANCHOR = re.compile(r'( id="|href="#)([A-Z]{4}[0-9]{3}")')
+
+
+def _anchored(body: str, prefix: str) -> str:
+    """Every place of a code once, under a name that no other run of the page has; what comes from a log holds no bare quote."""
+    met: set[str] = set()
+
+    def named(found: re.Match[str]) -> str:
+        kind, name = found.groups()
+        if kind == ' id="':
+            if name in met:
+                return ""
+            met.add(name)
+        return f"{kind}{prefix}{name}"
+
+    return _ANCHOR.sub(named, body)
 
 
 def _vitals(d: Diagnosis) -> str:

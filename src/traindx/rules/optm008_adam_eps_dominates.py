@@ -3,8 +3,10 @@
 ## What it sees
 
 The share of entries with √v̂ below ten times ε, per tensor: more than half, in tensors that make up more than a tenth of the
-parameters and whose gradients are not zero. A warning when the loss does not come down, else a remark; a remark, too, where the
-tensors that ε leaves alone move less than 1e-5 of their size per step. A loss near zero has gradients near zero: then nothing is said.
+parameters and whose gradients are not zero. A warning when the loss does not come down, or crawls because nearly all tensors
+are damped to steps below 1e-4 of their size, else a remark; a remark, too, where the
+tensors that ε leaves alone move less than 1e-5 of their size per step. A loss near zero has gradients near zero: then nothing
+is said.
 
 ## Why it matters
 
@@ -64,7 +66,7 @@ def adam_eps_dominates(
         return
     ordered = tuple(sorted(found, key=lambda n: -sizes[n]))
     span = (int(early.steps[0]), int(early.steps[-1]))
-    harm = _slow(run) and not _idle(run, [n for n in names if n not in found], idle)
+    harm = (_slow(run) or _crawls(run, found, share)) and not _idle(run, [n for n in names if n not in found], idle)
     yield Evidence({"share": share}, ordered, span, severity=Severity.WARNING if harm else Severity.INFO)
 
 
@@ -74,6 +76,16 @@ def _idle(run: Run, names: list[str], limit: float) -> bool:
     known = params.weights(run, [n for n in names if n in table.names])
     values = params.columns(table, known) if known else np.empty((0, 0))
     return bool(np.isfinite(values).any() and np.nanmedian(values) < limit)
+
+
+def _crawls(run: Run, names: list[str], share: float, most: float = 0.9, small: float = 1e-4, learned: float = 0.3) -> bool:
+    """Nearly every tensor is damped to steps that OPTM001 calls small, and the loss has not come down by much since."""
+    table = params.update_ratios(run)
+    known = params.weights(run, [n for n in names if n in table.names])
+    values = params.columns(table, known) if known else np.empty((0, 0))
+    done = progress(regime.curve(run))
+    early = done is not None and done.points >= 20 and done.relative < learned and not regime.may_be_negative(run)
+    return early and share > most and bool(np.isfinite(values).any()) and float(np.nanmedian(values)) < small
 
 
 def _silent(run: Run, name: str) -> bool:
