@@ -103,3 +103,11 @@ def test_a_run_that_broke_is_judged_up_to_there() -> None:
     spread = np.r_[steady(60, 0.5), np.zeros(140)]
     loss = np.r_[steady(60, 2.3, 0.01), np.full(140, np.nan)]
     assert not list(rule.findings(a_run({"output_std": spread, "loss/train": loss}, facts=CE)))
+
+
+def test_an_input_that_never_reached_the_output_of_layers_that_learn_was_lost_on_the_way() -> None:
+    for ratio, variant in ((1e-2, "lost"), (1e-7, "ignored")):
+        signals = {"output_std": np.zeros(200), "logit_maxabs": steady(200, 2.0), "loss/train": steady(200, 2.3, 0.01)}
+        moves = {"update_ratio/param": {"rnn.weight": np.full(200, ratio)}}
+        [found] = rule.findings(a_run({**signals, **moves}, facts={**CE, "model.param_shapes": {"rnn.weight": [48, 96]}}))
+        assert found.variant == variant

@@ -105,3 +105,11 @@ def test_unfilled_cells_of_a_log_are_not_nan_losses() -> None:
 def test_infinite_masks_do_not_matter() -> None:
     masks = [Event(0, "nonfinite", {"what": "activation", "value": "-inf", "names": ["attn"]})]
     assert rule.outcome(a_run(loss__train=learning(80), events=masks)).status is Status.CLEAR
+
+
+def test_a_step_larger_than_the_weights_is_to_blame_before_any_operation() -> None:
+    for ratio, variant in ((21.0, "moved"), (0.01, "origin")):
+        moves = {"update_ratio/param": {"rnn.weight": np.array([ratio, NAN, NAN])}, "loss/train": np.array([85.0, NAN, NAN])}
+        facts = {"model.param_shapes": {"rnn.weight": [64, 64]}, "origin": ORIGIN}
+        [found] = rule.findings(a_run(moves, facts=facts))
+        assert found.variant == variant

@@ -65,3 +65,12 @@ def test_watched_and_nothing_seen_is_clear_not_blind() -> None:
 def test_its_limits_are_shares() -> None:
     assert the(clipped(0.2, optimizer="SGD"), chronic=1.1)[0].severity is Severity.INFO
     assert the(clipped(0.2), often=1.1) == []
+
+
+def test_clipping_that_makes_sgd_crawl_is_a_warning_though_the_loss_falls() -> None:
+    falling = 4.7 - 0.0005 * np.arange(600) + noise(600, 0.02)
+    for ratio, severity in ((2e-5, Severity.WARNING), (2e-3, Severity.INFO)):
+        moves = a_run({"update_ratio/param": {"a": np.full(600, ratio)}, "loss/train": falling})
+        run = clipped(1e-3, optimizer="SGD").with_(moves.signals, facts={"model.param_shapes": {"a": [8, 8]}})
+        [found] = the(run)
+        assert (found.variant, found.severity) == ("always", severity)

@@ -60,3 +60,14 @@ def test_too_few_steps_are_unsure() -> None:
 
 def test_its_limits_are_shares() -> None:
     assert the(damped(0.9), entries=0.95) == [] and the(damped(0.9), least_share=0.9) == []
+
+
+def test_all_tensors_damped_to_a_crawl_is_a_warning_though_the_loss_falls() -> None:
+    falling = 4.7 - 0.004 * np.arange(200) + noise(200, 0.05)
+    for ratio, severity in ((2e-5, Severity.WARNING), (2e-3, Severity.INFO)):
+        both = {
+            n: {"a": np.full(200, v), "b": np.full(200, v)}
+            for n, v in (("update_ratio/param", ratio), ("adam_small_v/param", 0.9))
+        }
+        [found] = the(damped(0.9, loss=falling).with_(a_run(both).signals))
+        assert found.severity is severity

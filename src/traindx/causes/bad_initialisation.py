@@ -20,6 +20,7 @@ bad_initialisation = Cause(
         "ACTV006": 0.15,
         "LOSS002": 0.15,
         "NUMR001:grown": 0.1,
+        "NUMR001:moved": 0.1,
         "NUMR003": 0.1,
     },
     prior=0.8,

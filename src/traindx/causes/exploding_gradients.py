@@ -15,6 +15,7 @@ exploding_gradients = Cause(
         "NUMR003": 0.4,
         "NUMR002": 0.3,
         "NUMR001:grown": 0.3,
+        "NUMR001:moved": 0.3,
         "ACTV004:explodes": 0.3,
         "WGHT005": 0.3,
         "OPTM002": 0.3,

@@ -24,6 +24,7 @@ lr_too_high = Cause(
         "LOSS002": 0.25,
         "LOSS011:": 0.25,
         "NUMR001:grown": 0.25,
+        "NUMR001:moved": 0.25,
         "NUMR003": 0.25,
         "GRAD007": 0.25,
         "NUMR001": 0.2,

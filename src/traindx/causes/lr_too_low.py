@@ -40,6 +40,7 @@ lr_too_low = Cause(
         "WIRE010",
         "WIRE002:nothing",
         "GRAD001",
+        "ACTV005:lost",
         "OPTM006:always",
     ),
     settle="lr-range",

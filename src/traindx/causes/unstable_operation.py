@@ -27,7 +27,7 @@ unstable_operation = Cause(
     verdict="fix-and-resume",
     cure="Guard[[ {where}]]: fused losses instead of log(softmax), clamp before log, ε inside sqrt and in divisors, "
     "mask empty rows before the softmax.",
-    refutes=("DATA001:nonfinite", "OPTM002", "TUNE002", "NUMR004:replay", "NUMR003:loaded"),
+    refutes=("NUMR001:grown", "NUMR001:moved", "DATA001:nonfinite", "OPTM002", "TUNE002", "NUMR004:replay", "NUMR003:loaded"),
     witness=(
         "NUMR001",
         "NUMR002",

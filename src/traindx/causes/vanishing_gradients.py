@@ -10,6 +10,7 @@ vanishing_gradients = Cause(
         "LOSS002": 0.5,
         "GRAD001:hidden": 0.4,
         "LOSS009": 0.3,
+        "ACTV005:lost": 0.4,
         "OPTM001": 0.3,
         "ACTV004:fades": 0.3,
         "LOSS011": 0.3,
@@ -23,7 +24,7 @@ vanishing_gradients = Cause(
     cure="Use ReLU or GELU, residual connections and normalisation, He or Xavier initialisation; recurrent nets: gate "
     "bias +1, orthogonal matrices.",
     refutes=("WIRE003", "ACTV001", "OPTM002", "WGHT004", "GRAD004:all", "WIRE006"),
-    witness=("GRAD001",),
+    witness=("GRAD001", "ACTV005:lost"),
     settle="overfit",
     cost_steps=300,
     not_yet=("do not raise the rate: the last layers would blow up",),

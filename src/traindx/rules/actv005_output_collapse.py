@@ -36,6 +36,7 @@ import numpy as np
 
 from traindx import breakdown, regime
 from traindx.finding import Evidence, Severity
+from traindx.regime import params
 from traindx.rule import rule
 from traindx.run import Run
 from traindx.stats.persistence import finite_median, k_of_m
@@ -48,9 +49,13 @@ from traindx.stats.persistence import finite_median, k_of_m
         "": "outputs hardly differ between inputs: their spread is {ratio:.2g} of what it was at first",
         "class": "one class is predicted for every sample, though the batches hold {classes} classes",
         "ignored": "outputs do not depend on the input at all: over samples they vary by {ratio:.1g} of their size",
+        "lost": "outputs have not depended on the input since the first step (they vary by {ratio:.1g} of their size) "
+        "although the layers learn: what is fed is lost on its way through the network",
     },
     fix={
         "": "Start again with a tenth of the learning rate; check for constant inputs, zero initialisation and a cut graph.",
+        "lost": "Shorten the way: gates or residual connections, normalisation, larger initial weights, shorter sequences; "
+        "check masks and reductions.",
         "ignored": "Look for what cuts the input off: an inverted mask, zero weights, a wrong reduction, constant inputs.",
     },
     severity=Severity.CRITICAL,
@@ -82,7 +87,8 @@ def output_collapse(
         share = spread.values[size > 0] / size[size > 0]
         if len(share) >= 20 and np.all(share[-10:] < rounding):
             at = (int(spread.steps[0]), int(spread.steps[-1]))
-            yield Evidence(steps=at, say="ignored", facts={"ratio": float(np.median(share[-10:]))})
+            say = "lost" if np.all(share < rounding) and _layers_move(run) else "ignored"
+            yield Evidence(steps=at, say=say, facts={"ratio": float(np.median(share[-10:]))})
             return
     classes, late = _classes_in_batches(run), max(patience, len(top) // 4)
     began = finite_median(top.values[:3])  # an untrained network often has one favourite: that is no collapse
@@ -99,6 +105,14 @@ def _learned(run: Run) -> bool:
         share = counts[counts > 0] / counts.sum()
         chance = min(chance, float(-(share * np.log(share)).sum()))
     return chance is not None and len(loss) >= 10 and finite_median(loss[-10:]) < 0.9 * chance
+
+
+def _layers_move(run: Run, healthy: float = 1e-4) -> bool:
+    """Whether most weights are updated as in any training (2.11): neither the rate nor a cut graph keeps the input out."""
+    table = params.update_ratios(run)
+    names = params.weights(run, table.names)
+    values = params.columns(table, names) if names else np.empty((0, 0))
+    return bool(np.isfinite(values).any()) and float(np.nanmedian(values)) > healthy
 
 
 def _targets_vary_little(run: Run, spread: np.ndarray) -> bool:

@@ -38,6 +38,7 @@ import numpy as np
 from traindx import breakdown
 from traindx.breakdown import Break
 from traindx.finding import Confidence, Evidence, Severity
+from traindx.regime import params
 from traindx.rule import rule
 from traindx.run import Run
 
@@ -51,6 +52,8 @@ from traindx.run import Run
         "sudden": "the loss became {value} at step {first} without warning: {before:.3g} shortly before, {best:.3g} at best",
         "batch": "the loss became {value} at step {first}: its batch already held non-finite numbers",
         "grown": "the loss became {value} at step {first} after growing: {before:.3g} shortly before, {best:.3g} at best",
+        "moved": "the loss became {value} at step {first}, right after a step that moved {moved_layer} by {moved:.0%} of "
+        "its size",
         "empty": "the loss was {value} at step {first}: no target of that batch was valid",
         "passing": "the loss was {value} at step {first} and finite again later",
     },
@@ -60,6 +63,8 @@ from traindx.run import Run
         "batch": "Find and drop the samples of that batch; resume from before step {first}.",
         "sudden": "A single operation or sample is to blame, not a slow growth: replay step {first} to name it.",
         "grown": "Lower the learning rate, warm up or clip; resume from well before step {first}.",
+        "moved": "The weights, not an operation, left their range: a tenth of the learning rate with warm-up, clipping, or "
+        "smaller initial weights; start again.",
         "empty": "Skip batches without valid targets, or truncate the prompt instead of the answer.",
         "passing": "Find out what that batch held; guard the operation before it hits the weights.",
     },
@@ -110,12 +115,27 @@ def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: f
     if before - best > growth * max(abs(best), 1e-12) or (blame == "weights" and math.isfinite(before)):
         shown |= {"before": before, "best": best}
         return "grown"
+    moved, layer = _moved(run, loss.step)
+    if moved > 1:
+        shown |= {"moved": moved, "moved_layer": layer}
+        return "moved"
     if "op" in shown:
         return "origin"
     if _long_enough(run, loss.step):
         shown |= {"before": before, "best": best}
         return "sudden"
     return ""
+
+
+def _moved(run: Run, step: int, window: int = 3) -> tuple[float, str]:
+    """How far, at most, one of the last updates before a step moved a weight, as a share of its size, and which."""
+    table = params.update_ratios(run).between(lo=step - window, hi=step - 1)
+    names = params.weights(run, table.names)
+    values = params.columns(table, names) if names else np.empty((0, 0))
+    if not np.isfinite(values).any():
+        return math.nan, ""
+    largest = np.nanmax(np.where(np.isfinite(values), values, -np.inf), axis=0)
+    return float(largest.max()), names[int(largest.argmax())]
 
 
 def _long_enough(run: Run, step: int, least: int = 10) -> bool:

@@ -25,12 +25,15 @@ update.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from traindx import regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.regime import params
+from traindx.regime.curves import progress
 from traindx.rule import rule
 from traindx.run import Event, Run, Series
 
@@ -85,15 +88,26 @@ def clipping_misset(
     numbers = {"share": share, "usual": p50, "threshold": usual, "ratio": p50 / usual if usual else 0.0, "p95": p95, "p99": p99}
     span = (int(recent.steps[0]), int(recent.steps[-1]))
     if share > often:
-        yield Evidence(numbers, steps=span, say="always", severity=_severity(run, share, chronic))
+        yield Evidence(
+            numbers, steps=span, say="always", severity=_severity(run, share, chronic, p50 / usual if usual else 1.0)
+        )
     elif share == 0 and len(norm) >= 100:
         yield from _idle(norm, numbers, span)
 
 
-def _severity(run: Run, share: float, chronic: float) -> Severity:
+def _severity(run: Run, share: float, chronic: float, shrink: float) -> Severity:
     """Adam and kin divide by the size of the gradient, so a shrink cancels; plain SGD takes shorter steps."""
-    harmful = regime.adam_like(run) is False and not regime.reinforcement(run)
-    return Severity.WARNING if share > chronic and harmful and _does_not_fall(run) else Severity.INFO
+    harmful = regime.adam_like(run) is False and not regime.reinforcement(run) and share > chronic
+    return Severity.WARNING if harmful and (_does_not_fall(run) or _crawls(run, shrink)) else Severity.INFO
+
+
+def _crawls(run: Run, shrink: float, tenfold: float = 10.0, small: float = 1e-4) -> bool:
+    """Steps are too small to matter (as OPTM001) and would not be without the clipping: the loss falls, but crawls."""
+    moves = params.update_ratios(run).values
+    usual = float(np.nanmedian(moves)) if np.isfinite(moves).any() else math.nan
+    done = progress(regime.curve(run))
+    slow = done is not None and done.points >= 20 and done.relative < 0.1
+    return slow and shrink > tenfold and usual < small < usual * shrink
 
 
 def _does_not_fall(run: Run) -> bool:
