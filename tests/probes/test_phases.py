@@ -88,6 +88,28 @@ def test_a_target_network_is_not_evaluated():
     assert run.fact("data.shared") is None
 
 
+def test_of_several_numbers_on_one_line_the_loss_is_the_one_like_the_training_loss():
+    x, _ = samples()
+
+    def loop():
+        model = net(1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+
+        def loss_of(part):
+            return (model(part)[:, 0] - part[:, 0] - 3).abs().mean()
+
+        for _ in range(4):
+            for part in x[:64].split(16):
+                update(optimizer, loss_of(part))
+            with torch.no_grad():
+                loss, spread = loss_of(x[64:]), model(x[64:]).std()
+                lines.append((spread.item(), loss.item()))
+
+    lines: list[tuple[float, float]] = []
+    run = watched(loop, Data())
+    assert list(run["loss/val"].values) == [loss for _, loss in lines]
+
+
 def test_a_policy_at_work_is_not_evaluated():
     x, _ = samples()
 

@@ -260,13 +260,13 @@ def detach(observer: Observer) -> None:
     PATCHES.remove(observer)
 
 
-def site() -> str:
-    """file:line of the nearest frame outside torch and traindx."""
+def site(*, to_the_call: bool = False) -> str:
+    """file:line of the nearest frame outside torch and traindx; with the place in its code where a line makes several calls."""
     frame: Any = sys._getframe(2)
     while frame is not None:
         path = frame.f_code.co_filename
         if not path.startswith(_OURS):
-            return f"{path}:{frame.f_lineno}"
+            return f"{path}:{frame.f_lineno}:{frame.f_lasti}" if to_the_call else f"{path}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 

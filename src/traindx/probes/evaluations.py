@@ -18,6 +18,7 @@ from traindx.probes.stage import Stage
 
 clock = time.perf_counter
 PLAUSIBLE = 50.0  # a number read while evaluating counts as a loss only within this factor of the training loss
+CLOSE = 2.0  # within this factor it is taken before others
 OFTEN = 2  # updates: passes without a loss that come this often are part of the step, not evaluations
 DROPPED = 3  # times in a row that passes were no evaluation: then their comparisons are no longer listened to
 ACTING = 8  # samples: numbers read off smaller passes that come that often are a policy's or critic's at work
@@ -52,6 +53,7 @@ class Evaluations:
         self._kinds: set[str] = set()  # loss functions that were trained with
         self._datasets: set[int] = set()  # that were trained on
         self._losses: deque[float] = deque(maxlen=20)  # recent training losses, to judge what is read
+        self._site = ""  # where the loss was read last time
         self._main = 0  # key of the validation data proper: the first that was evaluated
         self._seen_loss = False
         self._unseen = self._recorded = 0  # evaluations without and with a loss
@@ -215,6 +217,7 @@ class Evaluations:
         self._kinds.clear()
         self._datasets.clear()
         self._losses.clear()
+        self._site = ""
         self._main, self._bare = 0, self._scene.step
 
     def _values(self, open_: _Open) -> list[tuple[Any, int]]:
@@ -222,15 +225,26 @@ class Evaluations:
         if open_.calls:
             self._seen_loss = True
             return open_.calls
-        near = sorted(self._losses)[len(self._losses) // 2] if self._losses else 0.0
-        for reads in open_.reads.values():  # in the order the program reads them: the loss comes first by habit
-            values = [v for v, _, _ in reads]
-            typical = sorted(values)[len(values) // 2]
-            if not near or (typical > 0) != (near > 0) or not 1 / PLAUSIBLE < abs(typical / near) < PLAUSIBLE:
-                continue
-            return [(v, n) for v, n, _ in reads]
+        site = self._loss_among(open_.reads)
+        if site is not None:
+            self._site = site
+            return [(v, n) for v, n, _ in open_.reads[site]]
         self._unseen += bool(open_.own or open_.judged)
         return []
+
+    def _loss_among(self, reads: dict[str, list[tuple[float, int, int]]]) -> str | None:
+        """Where the loss was read: where it was last time, else the first number close to the training loss, else the first
+        that may be one (programs read the loss first by habit); None when nothing may be.
+        """
+        near = sorted(self._losses)[len(self._losses) // 2] if self._losses else 0.0
+        off: dict[str, float] = {}
+        for site, seen in reads.items():
+            typical = sorted(v for v, _, _ in seen)[len(seen) // 2]
+            if near and typical and (typical > 0) == (near > 0):
+                off[site] = max(typical / near, near / typical)
+        if off.get(self._site, PLAUSIBLE) < PLAUSIBLE:
+            return self._site
+        return next((s for limit in (CLOSE, PLAUSIBLE) for s, factor in off.items() if factor < limit), None)
 
     def finish(self) -> None:
         """The end of the run: say so when evaluations were seen but never their loss."""

@@ -263,7 +263,7 @@ def _scalars(patches: Patches) -> None:
                 error.__traceback__ = inner.tb_next if inner and warns else inner
                 raise
             if patches.scalars and (isinstance(value, float) or patches.comparing):
-                patches.report("scalar_read", self, value, site())
+                patches.report("scalar_read", self, value, site(to_the_call=True))
             return value
 
         return read
