@@ -213,3 +213,63 @@ def test_printed_lines_with_pipes_are_not_taken_for_a_table(tmp_path: Path) -> N
     lines = train.splitlines(keepends=True)
     run = printed(tmp_path, "".join([*lines[:10], valid, *lines[10:]]))
     assert len(run["loss/train"]) == 20 and run["loss/val"].steps.tolist() == [9]
+
+
+def test_a_table_of_a_reinforcement_learner_is_one_record(tmp_path: Path) -> None:
+    def table(i: int) -> str:
+        rows = [
+            ("rollout/", ""), ("    ep_rew_mean", 20 + i), ("time/", ""), ("    total_timesteps", 2048 * i), ("train/", ""),
+            ("    approx_kl", 0.01), ("    entropy_loss", -0.69 + i / 100), ("    explained_variance", 0.5), ("    loss", 9.0 - i),
+        ]  # fmt: skip
+        return "-" * 30 + "\n" + "".join(f"| {k:<22} | {v!s:<8} |\n" for k, v in rows) + "-" * 30 + "\n"
+
+    run = printed(tmp_path, "Using cpu device\n" + "".join(table(i) for i in range(1, 8)))
+    assert run.fact("rl") and run.steps == (2048, 7 * 2048)
+    assert run["rl/entropy"].values[0] == pytest.approx(0.68) and run["loss/train"].values[-1] == 2.0
+    assert {"rl/kl", "rl/explained_variance", "metric/train/rollout/ep_rew_mean"} <= set(run.signals)
+
+
+def test_two_brackets_are_epoch_and_batch_and_the_players_of_a_gan_are_known(tmp_path: Path) -> None:
+    text = "".join(
+        f"[{e}/3][{b}/100]\tLoss_D: 1.2 Loss_G: 2.{b} D(x): 0.7 D(G(z)): 0.3 / 0.2\n"
+        for e in range(3)
+        for b in range(0, 100, 10)
+    )
+    run = printed(tmp_path, text)
+    assert run.steps == (0, 290) and run["gan/d_real"].values[0] == 0.7 and run["gan/d_fake"].values[0] == 0.3
+
+
+def test_batches_of_an_evaluation_are_no_place_in_training(tmp_path: Path) -> None:
+    text = "".join(
+        "".join(f"Epoch: [{e}][{b:3d}/40]\tLoss {3 - e / 9 - b / 999:.4e} (2.0e+00)\n" for b in range(0, 40, 10))
+        + f"Test: [ 0/16]\tLoss {2.5 - e / 20:.4e} (2.5e+00)\n"
+        for e in range(8)
+    )
+    run = printed(tmp_path, text)
+    assert len(run["loss/train"]) == 32 and list(run["loss/val"].steps[:2]) == [40, 80]
+    assert not any("resumed" in note for note in run.notes)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to {s}",
+        "NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: {s}",
+        "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to {s}",
+    ],
+)
+def test_a_loss_scale_that_is_lowered_is_seen_in_the_print(tmp_path: Path, line: str) -> None:
+    text = "".join(
+        f"step {i}: loss {2 - i / 99:.3f}\n" + (line.format(s=2.0 ** (16 - i)) + "\n" if i % 3 == 2 else "") for i in range(30)
+    )
+    run = printed(tmp_path, text)
+    assert list(run["amp/scale"].steps[:2]) == [2, 5] and run["amp/scale"].values[1] == 2.0**11
+
+
+def test_memory_without_a_unit_is_placed_by_its_size_and_said(tmp_path: Path) -> None:
+    run = printed(
+        tmp_path, "".join(f"iter: {i}  total_loss: {2 - i / 99:.3f}  lr: 0.02  max_mem: {2300 + i}M\n" for i in range(30))
+    )
+    assert run["mem/allocated"].values[0] == 2.3e9
+    run = printed(tmp_path, "".join(f"iter: {i}  loss: {2 - i / 99:.3f}  memory: {3900 + i}\n" for i in range(30)))
+    assert run["mem/allocated"].values[0] == 3.9e9 and any("memory" in note and "mb" in note for note in run.notes)

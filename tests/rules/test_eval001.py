@@ -79,3 +79,12 @@ def test_a_frozen_copy_is_critical_even_in_few_digits() -> None:
 def test_the_same_step_logged_twice_is_one_evaluation() -> None:
     twice = Series(np.repeat(AT[:4], 3), np.repeat(1.87 + noise(4, 0.01), 3))
     assert rule.outcome(a_run({"loss/train": learning(500), "loss/val": twice})).status is Status.CLEAR
+
+
+def test_four_digits_will_do_when_most_evaluations_agree_and_training_fell_far() -> None:
+    falling = np.linspace(2.3, 0.1, 1001) + noise(1001, 0.02)
+    [found] = rule.findings(_run(np.full(10, 2.3026), falling))
+    assert found.severity is Severity.WARNING and found.facts["count"] == 10
+    assert rule.outcome(_run(np.full(10, 2.3026), falling), many=11).status is Status.UNSURE
+    assert rule.outcome(_run(np.full(10, 0.31), falling)).status is Status.UNSURE, "two digits repeat by rounding"
+    assert rule.outcome(_run(np.full(10, 2.3026), 2.3 + noise(1001, 0.02))).status is Status.UNSURE, "nothing was learned"

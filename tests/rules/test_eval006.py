@@ -69,3 +69,15 @@ def test_the_limit_is_the_users() -> None:
 
 def test_gan_losses_are_not_compared() -> None:
     assert not list(rule.findings(_run(-0.15, {"adversarial": True})))
+
+
+def test_a_factor_that_is_there_from_the_start_is_a_divisor_not_a_regulariser() -> None:
+    train = learning(1001, sd=0.02)
+    [found] = rule.findings(a_run({"loss/train": train, "loss/val": Series(AT, learning(1001, sd=0.0)[AT] / 32)}))
+    assert found.variant == "scale" and found.severity is Severity.WARNING and 25 < found.facts["ratio"] < 40
+    growing = learning(1001, sd=0.0)[AT] / np.geomspace(2, 32, 10)  # mixup, dropout: the more is learned, the larger the ratio
+    [found] = rule.findings(a_run({"loss/train": train, "loss/val": Series(AT, growing)}))
+    assert found.variant == "" and found.severity is Severity.INFO
+    half = a_run({"loss/train": train, "loss/val": Series(AT, learning(1001, sd=0.0)[AT] / 4)})
+    assert [f.variant for f in rule.findings(half)] == [""]
+    assert [f.variant for f in rule.findings(half, factor=3.0)] == ["scale"]

@@ -45,3 +45,21 @@ def test_the_limit_is_the_users() -> None:
     gentle = np.linspace(2.31, 2.28, 20) + noise(20, 0.003)
     assert list(rule.findings(_run(gentle)))
     assert not list(rule.findings(_run(gentle), part=0.001))
+
+
+def _with_accuracies(val_loss: np.ndarray, val: np.ndarray, train: np.ndarray) -> Run:
+    at = Series(AT, val_loss)
+    falling = 2.3 - 2.2 * np.arange(1001) / 1000
+    return a_run({"loss/train": falling, "loss/val": at, "accuracy/val": Series(AT, val), "accuracy/train": Series(AT, train)})
+
+
+def test_accuracy_that_never_left_chance_tells_it_though_the_loss_rises() -> None:
+    learned = np.linspace(0.2, 0.99, 20)
+    [found] = rule.findings(_with_accuracies(np.linspace(2.4, 12, 20), 0.1 + noise(20, 0.01), learned))
+    assert found.variant == "never" and found.severity is Severity.WARNING and "96.9%" in found.message
+    for val_loss, val in (
+        (np.linspace(0.3, 0.9, 20), 0.9 + noise(20, 0.01)),  # learned at once, then memorised: LOSS008
+        (np.r_[2.4, 1.6, np.linspace(1.6, 4, 18)], 0.4 + noise(20, 0.01)),  # it had a dip
+        (np.linspace(2.4, 4, 20), np.linspace(0.1, 0.4, 20)),  # slowly better after all
+    ):
+        assert "never" not in [f.variant for f in rule.findings(_with_accuracies(val_loss, val, learned))]

@@ -126,3 +126,23 @@ def test_a_validation_loss_alone_is_judged_too() -> None:
     val = zoo.falling(n, 2.0, 0.5, 3) + noise(n, 0.02) + np.maximum(0, np.arange(n) - 30) * 0.05
     [found] = the(a_run(loss__val=val))
     assert found.facts["what"] == "validation loss"
+
+
+def test_a_dozen_epochs_above_where_training_began_are_enough() -> None:
+    epochs = np.array([2.05, 1.77, 1.91, 2.08, 2.33, 2.28, 2.36, 2.38, 2.39, 2.39, 2.42, 2.39])
+    facts = {"step_unit": "epoch"}
+    [found] = the(a_run(loss__train=epochs, facts=facts))
+    assert found.variant == "worse" and found.facts["start"] == 2.05
+    assert not the(a_run(loss__train=epochs)), "records of single batches scatter more"
+    assert not the(a_run(loss__train=np.r_[2.05, 1.9, np.linspace(1.8, 1.95, 10)], facts=facts)), "below where it began"
+    assert not the(a_run(loss__train=epochs[:9], facts=facts))
+
+
+def test_an_early_leap_with_the_gradient_norm_is_divergence_and_a_loss_that_grows_by_intent_is_not() -> None:
+    loss = np.r_[np.full(4, 1.1), np.full(116, 6.2)] + noise(120, 0.1)
+    norm = 2 + np.abs(noise(120, 0.3))
+    norm[3:8] *= 20
+    assert [f.variant for f in the(a_run(loss__train=loss, grad_norm=norm))] == ["worse"]
+    assert not the(a_run(loss__train=loss, grad_norm=np.full(120, 2.0))), "the norm did not mind: a queue fills"
+    grown = np.r_[np.linspace(2, 9, 12), np.linspace(9, 6.6, 108)] + noise(120, 0.04)
+    assert "worse" not in [f.variant for f in the(a_run(loss__train=grown, grad_norm=norm))]

@@ -80,3 +80,11 @@ def test_its_limit_is_how_many_are_many() -> None:
 def test_steps_not_records_are_counted() -> None:
     run = a_run({"loss/train": Series(np.arange(3000) * 10, jumping([800, 1300, 2200]))})
     assert the(run)[0].severity is Severity.INFO, "14,000 steps lie between the first and the last"
+
+
+def test_a_jump_to_where_training_began_is_a_warning_even_without_a_learning_rate() -> None:
+    loss = zoo.falling(3000) + noise(3000, 0.03)
+    begun = np.r_[loss[:1500], loss[:1500] + 0.1]  # resumed without the weights
+    [found] = the(a_run(loss__train=begun))
+    assert found.variant == "reset" and found.severity is Severity.WARNING and found.steps[0] == 1500
+    assert "where it began" in found.message

@@ -7,6 +7,7 @@ import numpy as np
 from runs import a_run, noise, steady
 from traindx.finding import Severity, Status
 from traindx.rules.perf007_throughput_drift import throughput_drift as rule
+from traindx.run import Series
 
 N = 800
 CREEP = 0.05 * (1 + 1.5 * np.arange(N) / N) * (1 + noise(N, 0.05))
@@ -45,3 +46,10 @@ def test_a_logged_throughput_that_falls() -> None:
 
 def test_the_limit_is_the_users() -> None:
     assert not list(rule.findings(a_run({"time/step": CREEP}), ratio=4.0))
+
+
+def test_sixty_records_of_every_tenth_step_are_enough() -> None:
+    times = 0.05 * (1 + 2.0 * np.arange(60) / 60) * (1 + noise(60, 0.02))
+    [found] = rule.findings(a_run({"time/step": Series(np.arange(60) * 10, times)}))
+    assert found.severity is Severity.WARNING and found.facts["ratio"] > 2
+    assert not list(rule.findings(a_run({"time/step": Series(np.arange(60) * 10, 0.05 * (1 + noise(60, 0.05)))})))

@@ -15,7 +15,7 @@ adam_stale_moments = Cause(
     prior=0.5,
     verdict="fix-and-resume",
     cure="Lower β₂ from .999 to .95–.99[[, first for {where}]], and clip gradients at their 95 % quantile.",
-    refutes=("DATA001:nonfinite", "WIRE004"),
+    refutes=("DATA001:nonfinite", "WIRE004", "LOSS006:reset"),
     witness=(
         "OPTM007",
         "LOSS006",

@@ -10,6 +10,7 @@ optimizer_state_lost = Cause(
         "REPR003": 0.6,
         "REPR005": 0.5,
         "LOSS006": 0.4,
+        "LOSS006:reset": 0.3,
         "OPTM010:reset": 0.3,
         "GRAD003": 0.15,
     },

@@ -20,7 +20,7 @@ over_regularised = Cause(
     verdict="fix-and-resume",
     cure="Turn dropout, weight decay, augmentation and smoothing off for a fork of 200 steps; what drops clearly is "
     "the one to weaken.",
-    refutes=("OPTM001", "OPTM002", "WIRE006", "WIRE008", "DATA004", "DATA006", "WIRE016"),
+    refutes=("OPTM001", "OPTM002", "WIRE006", "WIRE008", "DATA004", "DATA006", "WIRE016", "EVAL006:scale"),
     settle="regularisers-off",
     cost_steps=400,
     change={"regularisers": "off"},

@@ -33,6 +33,7 @@ overfitting = Cause(
         "WIRE005",
         "DATA003:permuted",
         "ACTV008",
+        "EVAL007:never",
     ),
     settle="regularisers-off",
     cost_steps=400,

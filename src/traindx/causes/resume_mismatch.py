@@ -7,6 +7,7 @@ resume_mismatch = Cause(
     title="the resume does not restore the state",
     likely={
         "REPR003": 0.95,
+        "LOSS006:reset": 0.8,
         "LOSS006": 0.3,
         "OPTM010:stateless": 0.2,
         "REPR005": 0.2,
@@ -14,7 +15,7 @@ resume_mismatch = Cause(
     prior=0.3,
     verdict="fix-and-resume",
     cure="Restore optimizer, scheduler, scaler, random states and the place in the data[[; first difference in {where}]].",
-    witness=("REPR003",),
+    witness=("REPR003", "LOSS006:reset"),
     settle="resume",
     cost_steps=10,
 )

@@ -10,6 +10,7 @@ train_val_mismatch = Cause(
     title="validation is prepared differently from training",
     likely={
         "DATA008": 0.9,
+        "EVAL007:never": 0.6,
         "EVAL007": 0.45,
         "EVAL004": 0.35,
         "LOSS008": 0.25,
@@ -24,6 +25,6 @@ train_val_mismatch = Cause(
     cure="Prepare training and validation with one function and the training set's constants; then evaluate the same "
     "weights again.",
     refutes=("EVAL001", "ACTV008"),
-    witness=("DATA008",),
+    witness=("DATA008", "EVAL007:never"),
     not_yet=("do not regularise: training is fine",),
 )

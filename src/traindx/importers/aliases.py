@@ -21,12 +21,15 @@ from traindx.importers.lexicon import (
     BY_STEP,
     DISCRIMINATOR,
     DOWN,
+    EPISODE,
     EPOCHS,
     GENERATOR,
     LOSS,
     METHOD,
     NOT_LOSS,
     PLAIN,
+    RETURN,
+    REWARD,
     SAMPLES,
     SMOOTH,
     SPLITS,
@@ -215,6 +218,8 @@ def _loss(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
     if have & NOT_LOSS or (have & {"acc", "accuracy", "time", "lr"}):
         return Meaning("metric", split, bare_name(name, split))
     rest = tuple(p for p in bare if p not in PLAIN and p not in LOSS)
+    if "entropy" in have and not have & {"cross", "ce", "softmax", "sparse", "categorical", "binary"} and not rest:
+        rest = ("entropy",)  # a policy's entropy, weighed into the loss
     told = {s for part in words(name) for s, names in SPLITS.items() if part in names}
     if split == "train" and "val" in told and not rest:
         return Meaning("train_eval", split)  # training data, evaluated: 'eval/train_loss'
@@ -262,6 +267,12 @@ def direction(name: str) -> str:
     if have & DOWN or re.search(r"(error|perplexity|distance)$", joined):
         return "down"
     return "up" if have & UP or "map" in joined[:3] else ""
+
+
+def is_reward(name: str) -> bool:
+    """Whether a column of that name holds what an agent was paid: reward, ep_rew_mean, episodic_return."""
+    have = set(words(name))
+    return bool(have & REWARD or (have & RETURN and have & EPISODE))
 
 
 def adversarial(parts: list[str]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from traindx import signals, stats
 from traindx.importers import curves
-from traindx.importers.aliases import Meaning, bare_name, direction, meaning
+from traindx.importers.aliases import Meaning, bare_name, direction, is_reward, meaning
 from traindx.importers.losses import Losses
 from traindx.importers.table import MAX_NAME, Log, Options, Track
 from traindx.run import Event, Floats, Matrix, Series, Signal
@@ -166,10 +166,14 @@ class Columns:
         for name in self.of_role("memory"):
             m, track = self.meanings[name], self.tracks[name]
             signal = f"mem/{m.split or 'allocated'}"
-            factor = _TO_BYTES.get(m.rest)
-            if factor is None or signal in self.out:
-                self.meanings[name] = Meaning("metric", "", name)
+            if signal in self.out or not len(track) or np.nanmedian(track.values) <= 1 < len(track):
+                self.meanings[name] = Meaning("metric", "", name)  # a second one, or a share
                 continue
+            factor = _TO_BYTES.get(m.rest)
+            if factor is None:
+                unit = next(u for limit, u in ((1e3, "gb"), (1e6, "mb"), (np.inf, "bytes")) if np.nanmax(track.values) < limit)
+                self.notes.append(f"'{name}' names no unit; by its size it was taken for {unit}")
+                factor = _TO_BYTES[unit]
             self.take(name, signal, Track(track.rows, track.x, track.values * factor, track.times))
 
     def _throughput(self) -> None:
@@ -194,7 +198,7 @@ class Columns:
     # -- reinforcement learning, adversaries
 
     def _special(self) -> None:
-        rewards = [n for n, m in self.meanings.items() if m.role == "metric" and n not in self.taken and "reward" in n.lower()]
+        rewards = [n for n, m in self.meanings.items() if m.role == "metric" and n not in self.taken and is_reward(n)]
         if rewards and any(len(self.tracks[n]) > 1 for n in rewards):
             self.facts["rl"] = True
             self.notes.append(
@@ -206,6 +210,15 @@ class Columns:
                     self.take(name, "rl/kl")
                 elif tail in ("entropy", "policy_entropy") and "rl/entropy" not in self.out:
                     self.take(name, "rl/entropy")
+                elif tail in ("explained_variance", "explained_var") and "rl/explained_variance" not in self.out:
+                    self.take(name, "rl/explained_variance")
+            for name in [n for n in self.of_role("part") if self.meanings[n].rest == "entropy"]:
+                track = self.tracks[name]
+                if "rl/entropy" not in self.out and bool(np.all(track.values <= 0)):  # the bonus is minus the entropy
+                    self.take(name, "rl/entropy", Track(track.rows, track.x, -track.values, track.times))
+        for column, signal in (("D(x)", "gan/d_real"), ("D(G(z))", "gan/d_fake")):
+            if column in self.meanings and column not in self.taken and signal not in self.out:
+                self.take(column, signal)
 
     # -- metrics
 

@@ -134,7 +134,7 @@ def _positions(records: list[Record], notes: list[str]) -> tuple[Floats, str]:
     ):
         return _by_step(step, epoch, notes), "step"
     if np.isfinite(inner).mean() >= 0.5:
-        return _by_inner(inner, total, epoch, step, notes), "step"
+        return _by_inner(records, inner, total, epoch, step, notes), "step"
     if np.isfinite(epoch).mean() >= 0.8 and (len(np.unique(epoch)) > 1 or len(records) == 1):
         return _forward(epoch), "epoch"
     notes.append("the lines name no step or epoch; records are counted in the order of printing")
@@ -158,7 +158,11 @@ def _by_step(step: Floats, epoch: Floats, notes: list[str]) -> Floats:
     return x
 
 
-def _by_inner(inner: Floats, total: Floats, epoch: Floats, step: Floats, notes: list[str]) -> Floats:
+def _by_inner(records: list[Record], inner: Floats, total: Floats, epoch: Floats, step: Floats, notes: list[str]) -> Floats:
+    evaluated = np.array([all(meaning(k).split in ("val", "test") for k in r.values if k != "epoch") for r in records])
+    if (np.isfinite(total) & ~evaluated).any():
+        inner = np.where(evaluated, np.nan, inner)  # "Test: [0/16]" counts the batches of an evaluation
+        total = np.where(evaluated, np.nan, total)
     per = float(np.nanmax(total))
     if np.isfinite(epoch).mean() > 0.5 and len(np.unique(epoch[np.isfinite(epoch)])) > 1:
         whole = _forward(epoch)

@@ -30,6 +30,9 @@ NOT_LOSS = _set(
     "scale scaler weight weights coef coefficient best min minimum max maximum std var variance delta "
     "diff change ratio improvement lambda threshold patience target number num count rate"
 )
+REWARD = _set("reward rewards rew")
+EPISODE = _set("episode episodic ep eprew")
+RETURN = _set("return returns ret")
 GENERATOR = _set("g gen generator")
 DISCRIMINATOR = _set("d disc discriminator critic")
 ACCURACY = _set("acc accuracy top1 acc1 prec1")

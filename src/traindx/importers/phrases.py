@@ -27,6 +27,13 @@ _SETTING = re.compile(r"[A-Za-z_][\w.]{1,60}")
 _ERROR = re.compile(r"^([A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit|OutOfMemory)):?\s*(.{0,300})$")
 _VOCAB = re.compile(r"vocab_size (?:of GPT-2 to|=|:)\s*(\d+)")
 _NOTHING = Meaning("")
+_ROW = re.compile(r"^\|\s+([A-Za-z][^|]{0,58}?)\s*\|\s*([^|\s]*)\s*\|\s*$")
+_RULER = re.compile(r"^[-+=|]{5,}\s*$")
+_COUNTERS = ("total_timesteps", "timesteps_total", "total timesteps", "env_steps", "TotalEnvInteracts", "iterations", "Epoch")
+_RESCALED = re.compile(
+    r"(?:reducing|setting|lowering)\b[^\d\n]{0,30}\bto:? *([\d.]+(?:e[-+]?\d+)?)", re.I
+)  # apex, fairseq, DeepSpeed
+_PLAYER = re.compile(r"(?:^|[\s,|])(D\((?:x|G\(z\))\))$")  # what DCGAN scripts print of the discriminator
 _TELLING = ("loss", "part", "perplexity", "accuracy", "train_eval")
 _CHATTER = frozenset(
     ["improved", "from", "than", "best", "was", "reached", "patience", "early", "saving", "target", "minimum", "lowest"]
@@ -106,6 +113,8 @@ class State:
     killed: bool = False
     cells: int = 0
     dropped: int = 0
+    section: str = ""  # of a printed table: "rollout/"
+    table: dict[str, float] = field(default_factory=dict)  # its rows so far
 
 
 def take(line: str, state: State) -> None:
@@ -114,6 +123,11 @@ def take(line: str, state: State) -> None:
     if "\x1b" in line or "\x08" in line:
         line = _ANSI.sub("", line)
     _mind_the_end(line, state)
+    if line.startswith(("|", "-", "+", "=")) and _table(line, state):
+        return
+    if "overflow" in line.lower() and (told := _RESCALED.search(line)):
+        _rescaled(float(told[1]), state)
+        return
     if not _HINT.search(line):
         _setting(line, state)
         return
@@ -129,6 +143,44 @@ def take(line: str, state: State) -> None:
         state.cells += len(record.values)
     else:
         _setting(line, state)
+
+
+def _table(line: str, state: State) -> bool:
+    """A table of two columns, as the loggers of RL libraries print it: one record, and its rows are the columns."""
+    row = _ROW.match(line)
+    if row is None:
+        if state.table and _RULER.match(line):
+            _close_table(state)
+            return True
+        return False
+    key, value = row[1], row[2]
+    if not value:
+        state.section = key if key.endswith("/") else ""
+        return True
+    try:
+        number = float(value)
+    except ValueError:
+        return bool(state.table)
+    state.table[key if "/" in key else state.section + key] = number
+    return True
+
+
+def _close_table(state: State) -> None:
+    values, state.table, state.section = state.table, {}, ""
+    if len(values) < 2:
+        return
+    counters = {name.rsplit("/", 1)[-1].strip(): name for name in values}
+    name = next((counters[c] for c in _COUNTERS if c in counters), "")
+    step = values.pop(name) if name else math.nan
+    state.records.append(Record(values, step=step))
+    state.cells += len(values)
+
+
+def _rescaled(scale: float, state: State) -> None:
+    """A line that says the loss scale was lowered belongs to the record before it."""
+    at = state.records[-1] if state.records else Record({}, epoch=state.epoch, step=state.step)
+    state.records.append(Record({"amp/scale": scale}, at.step, at.epoch, at.inner, at.total, at.bar))
+    state.cells += 1
 
 
 def _mind_the_end(line: str, state: State) -> None:
@@ -220,6 +272,8 @@ def _place_role(key: str, told: Meaning) -> str:
 def _key(before: str) -> str:
     """The words that belong to the number after them; empty when there are none or they are arithmetic."""
     text = before.rstrip(" \t:=([{\"'~")
+    if player := _PLAYER.search(text):
+        return player[1]
     if not text or text.endswith(_OPERATORS) or before.rstrip().endswith(("/", "-", "<", ">")):
         return ""
     if text.endswith(")") and (open_ := text.rfind("(")) > 0:
@@ -268,6 +322,8 @@ def _column(key: str, split: str, unit: str, sure: bool) -> Column:
     m = meaning(name)
     if split in ("val", "test") and not m.split and m.role in (*_TELLING, "metric", "duration"):
         name = f"{split} {name}"
+    if unit in ("m", "g") and m.role == "memory":
+        unit += "b"
     if unit in ("ms", "gb", "gib", "mb", "mib") and m.role in ("duration", "data_time", "memory"):
         name = f"{name} ({unit})"
     m, have = meaning(name), set(words(name))
@@ -301,6 +357,8 @@ def _place(pairs: list[Pair], place: Record, state: State) -> set[int]:
             place.epoch = pair.value
         elif not math.isnan(of) and math.isnan(place.inner) and not pair.unit and (before.opens or (i == 0 and not before.key)):
             place.inner, place.total, place.bar = pair.value, of, before.bar
+        elif i == 2 and used == {0, 1} and not math.isnan(of) and math.isnan(place.epoch) and before.opens and not before.key:
+            place.epoch, place.inner, place.total = place.inner, pair.value, of  # "[0/25][100/1583]": epoch, then batch
         else:
             continue
         used.add(i)

@@ -4,7 +4,8 @@
 
 A validation loss that repeats to six significant digits over three or more evaluations while training goes on: weights
 moved between the evaluations, or (in a log) the training loss kept changing at a learning rate above zero. The log must
-itself hold six digits; a value rounded to 2.341 may repeat honestly. And, where it was seen, evaluated weights that are not
+itself hold six digits; a value rounded to 2.341 may repeat honestly (four will do for one that never moved since the first of
+at least eight evaluations, while training lost a fifth of its level). And, where it was seen, evaluated weights that are not
 the trained ones.
 
 ## Why it matters
@@ -59,6 +60,7 @@ def stale_eval(
     *,
     repeats: int = 3,  # CATALOGUE EVAL001
     digits: int = 6,
+    many: int = 8,  # equal values that four or five digits must show before rounding cannot be the reason
     brief: float = 0.2,  # of all evaluations: a shorter row that ended by itself is a model that stood still, not a cache
     still: float = 1e-4,  # lr below this part of its peak moves nothing that seven digits show
 ) -> Iterator[Evidence]:
@@ -70,7 +72,7 @@ def stale_eval(
         passing = first + count < len(val) and count < max(5, brief * len(val))
         if not moved or passing:
             continue
-        if _digits(val.values) < digits:
+        if _digits(val.values) < digits and not _unlikely(run, val, steps, many):
             doubt = True
             continue
         found = (int(steps[0]), int(steps[-1]))
@@ -96,6 +98,19 @@ def _digits(values: Floats) -> int:
     """The most significant digits any value of the series carries; a float32 shows up with eight or nine."""
     texts = [f"{abs(v):.9e}".partition("e")[0].replace(".", "").rstrip("0") for v in np.unique(values)[:50]]
     return max((len(t) for t in texts), default=0)
+
+
+def _unlikely(run: Run, val: Series, steps: Ints, many: int) -> bool:
+    """Whether fewer digits will do: from the first on most evaluations agree in four while training lost a fifth of its level.
+
+    A row that begins later may be a curve that came to rest and is rounded.
+    """
+    if steps[0] != val.steps[0] or len(steps) < max(many, len(val) // 2) or _digits(val.values) < 4:
+        return False
+    train = regime.curve(run).between(int(steps[0]), int(steps[-1])).values
+    tenth = max(1, len(train) // 10)
+    before, after = (float(np.median(part)) if len(part) else math.nan for part in (train[:tenth], train[-tenth:]))
+    return before - after > 0.2 * abs(before)
 
 
 def _training_went_on(run: Run, steps: Ints, still: float) -> tuple[bool, bool]:

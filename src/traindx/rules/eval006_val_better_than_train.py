@@ -4,7 +4,8 @@
 
 The validation loss below the training loss *after* it (a quarter of the way to the next evaluation, so that the lag of an
 epoch's average cannot be the reason), by 2 % and three standard errors, in at least three of four evaluations. From logs
-alone that is a remark: dropout, augmentation and label smoothing raise the training loss and are the usual reason. Where
+alone that is a remark: dropout, augmentation and label smoothing raise the training loss and are the usual reason. A
+factor of five or more that is there from the first evaluation on and stays about the same is none of these: a warning. Where
 the same training batches were also evaluated in eval mode, the comparison is clean: then it is a warning.
 
 ## Why it matters
@@ -44,10 +45,13 @@ from traindx.run import Floats, Run, Series
     says={
         "": "validation ({val:.4g}) is better than training ({train:.4g}) in {count} of {evaluations} evaluations{reason}",
         "clean": "validation ({val:.4g}) is better than the same model on training batches in eval mode ({train:.4g})",
+        "scale": "validation ({val:.4g}) is {ratio:.0f} times below training ({train:.4g}), by about the same factor since the "
+        "first evaluation: one of the two is divided differently",
     },
     fix={
         "": "Nothing, if dropout, augmentation or smoothing explain it; otherwise look for samples shared with training.",
         "clean": "Look for samples shared with training, an easier or shorter validation set, or padding in its average.",
+        "scale": "Divide both sums by the number of samples; look for a mean that is divided again by the batch size.",
     },
     severity=Severity.INFO,
 )
@@ -57,6 +61,7 @@ def val_better_than_train(
     margin: float = 0.02,  # of the training loss
     deviations: float = 3.0,  # CATALOGUE EVAL006
     share: float = 0.75,
+    factor: float = 5.0,  # dropout and augmentation cost the less, the less is learned: never this much at the start
 ) -> Iterator[Evidence]:
     val = regime.curve(run, "loss/val")
     if len(val) < 3 or regime.adversarial(run) or regime.reinforcement(run):
@@ -87,7 +92,21 @@ def val_better_than_train(
             "evaluations": int(known.sum()),
         }
         steps = (int(val.steps[0]), int(val.steps[-1]))
+        ratio = _factor(later[known], val.values[known], factor)
+        if ratio is not None:
+            yield Evidence({**values, "ratio": ratio}, ("loss/val",), steps, "scale", Severity.WARNING, Confidence.STRONG)
+            return
         yield Evidence({**values, "reason": _reason(run)}, ("loss/val",), steps, "", Severity.INFO, Confidence.STRONG)
+
+
+def _factor(train: Floats, val: Floats, least: float) -> float | None:
+    """A factor that has been between the curves since the first evaluation; None when there is none, or it grew."""
+    if len(val) < 6 or float(np.min(val)) <= 0 or float(np.max(val)) < 1.3 * float(np.min(val)):
+        return None
+    ratio = train / val
+    if float(np.min(ratio)) < least or float(np.max(ratio)) > 2.5 * float(np.min(ratio)):
+        return None
+    return float(np.median(ratio))
 
 
 def _error(run: Run, val: Series) -> float:

@@ -4,7 +4,8 @@
 
 At least six evaluations that stay within their own noise of the first ones (and within a tenth of what training fell since
 then), while the training loss fell clearly *after* the first evaluation. If most of the training fall had happened before
-the first evaluation, the model may simply have learned what it could by then: a remark.
+the first evaluation, the model may simply have learned what it could by then: a remark. Or, where accuracies are known: that
+of validation never left its first level and is less than half of training's, and the loss was never below its first.
 
 ## Why it matters
 
@@ -30,10 +31,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import regime, stats
+from traindx import facts, regime, stats
 from traindx.finding import Evidence, Severity, Unsure
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Run, Series
 
 
 @rule(
@@ -42,13 +43,15 @@ from traindx.run import Run
     says={
         "": "validation stayed at {level:.4g} (±{scatter:.1g}) over {count} evaluations while training fell from "
         "{before:.4g} to {now:.4g}",
+        "never": "validation accuracy stayed at {level:.1%} over {count} evaluations and its loss was never below the first, "
+        "while training accuracy rose to {now:.1%}",
         "late": "validation stayed at {level:.4g} over {count} evaluations; most of the training fall was before the "
         "first of them",
     },
     fix="Evaluate one training batch in eval mode: bad too means mode or BatchNorm; good means the sets are prepared "
     "differently.",
     severity=Severity.WARNING,
-    explains=("EVAL002",),
+    explains=("EVAL002", "LOSS008", "EVAL005"),
     unless=("rl", "adversarial"),
 )
 def val_flat_from_start(
@@ -61,6 +64,10 @@ def val_flat_from_start(
     val, train = regime.curve(run, "loss/val"), regime.curve(run)
     if len(val) < 6 or len(train) < 20:
         raise Unsure("needs six evaluations and 20 training losses")
+    never = _never_better(run, val)
+    if never is not None:
+        yield never
+        return
     near = regime.losses_at(run, val.steps)
     start = float(np.median(train.values[: max(3, len(train) // 200)]))
     before, now = float(near[0]), float(np.median(near[-3:]))
@@ -83,3 +90,20 @@ def val_flat_from_start(
     yield Evidence(
         values, ("loss/val",), steps, "" if mostly_after else "late", Severity.WARNING if mostly_after else Severity.INFO
     )
+
+
+def _never_better(run: Run, val: Series) -> Evidence | None:
+    """Accuracy tells it even where the loss rises: what is learned helps validation in nothing, from the first look on."""
+    ours, theirs = (facts.accuracy(run, split) for split in ("val", "train"))
+    if len(ours) < 6 or len(theirs) < 6 or float(np.min(val.values)) < 0.98 * float(val.values[0]):
+        return None
+    third = max(2, len(ours) // 3)
+    noise = stats.noise_sigma(ours.values)
+    room = max(0.02, 3 * (noise if math.isfinite(noise) else 0.0) * math.sqrt(2 / third))
+    learned = float(np.median(theirs.values[-max(2, len(theirs) // 10) :]))
+    rose = learned - float(np.median(theirs.values[: max(2, len(theirs) // 10)]))
+    level = float(np.mean(ours.values[-third:]))
+    if level - float(np.mean(ours.values[:third])) > room or rose < 0.1 or level > 0.5 * learned:
+        return None
+    values = {"level": level, "count": len(ours), "now": learned}
+    return Evidence(values, ("accuracy/val",), (int(ours.steps[0]), int(ours.steps[-1])), "never", Severity.WARNING)

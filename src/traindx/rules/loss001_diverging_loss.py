@@ -5,6 +5,8 @@
 Three things, in this order. *Non-finite*: the training loss ends in NaN or infinity. *Risen*: the level at the end lies above
 the best level of the run by more than six deviations of its noise and by more than a tenth of all that was gained, and the
 curve is not on its way back. *Excursion*: it came back, but for a while it had lost more than half of what was gained. The
+A dozen means over whole epochs are enough where the second half lies above where training began; and a leap within the first
+tenth, from one record to the next, that the gradient norm makes too and that never returns. The
 best level is looked for where the learning rate was comparable to today's, so that the climb after a warm restart counts only
 when it goes beyond the last cycle.
 
@@ -78,7 +80,7 @@ def diverging_loss(
     series = regime.curve(run, name)
     what = _words(name)
     if len(series) < least:
-        blown = _blown(series, what)
+        blown = _blown(series, what) or _outgrown(run, series, what, deviations)
         if blown is None and len(series) < 5:
             raise Unsure(f"{len(series)} finite records of the {what} are too few", needs_steps=least)
         if blown is not None:
@@ -86,7 +88,7 @@ def diverging_loss(
         return
     if regime.curriculum(run):
         return
-    found = _climb(run, series, what, deviations, lost, ruin)
+    found = _climb(run, series, what, deviations, lost, ruin) or _leap(run, series, what, deviations)
     if found is not None:
         yield found
 
@@ -137,6 +139,19 @@ def _blown(series: Series, what: str) -> Evidence | None:
     return None
 
 
+def _outgrown(run: Run, series: Series, what: str, deviations: float, least: int = 10) -> Evidence | None:
+    """A short log of means over whole epochs: its second half lies above where training began, and keeps rising or stays."""
+    y = series.values
+    if len(y) < least or not regime.logged_by_epoch(run) or len(regime.lr_jumps(run)):
+        return None
+    start, half = float(np.max(y[:2])), y[len(y) // 2 :]
+    if float(np.min(half)) <= start + deviations / 2 * noise_of(y) or float(np.min(y)) >= float(y[0]):
+        return None
+    low = int(np.argmin(y))
+    facts = {"what": what, "start": float(y[0]), "now": float(np.median(half)), "best": float(y[low])}
+    return Evidence(facts, steps=(int(series.steps[low]), int(series.steps[-1])), say="worse")
+
+
 @dataclass(frozen=True)
 class _Course:
     """A curve with its smoothed levels: levels[i] is the median of records i … i+width-1."""
@@ -150,6 +165,29 @@ class _Course:
 
     def step(self, record: int) -> int:
         return int(self.series.steps[min(record, len(self.series) - 1)])
+
+
+def _leap(run: Run, series: Series, what: str, deviations: float) -> Evidence | None:
+    """Within the first tenth the loss leaps from one record to the next, together with the gradient norm, and never returns.
+
+    A loss that grows by intent (a queue that fills, a term that is annealed in) does not do both at once.
+    """
+    y, norm = series.values, run.series("grad_norm").finite()
+    head = len(y) // 10
+    if head < 3 or len(norm) < 30:
+        return None
+    at = int(np.argmax(np.diff(y[: head + 1]))) + 1
+    rest, before = y[at:], float(np.max(y[:at]))
+    floor = float(np.quantile(rest, 0.02))
+    sigma = noise_of(y[head:])
+    if floor <= before + deviations * sigma or floor - before <= 0.5 * abs(before):
+        return None
+    gap = int(np.median(np.diff(series.steps)))
+    burst = norm.between(int(series.steps[at]) - gap, int(series.steps[at]) + 3 * gap).values
+    if not len(burst) or float(np.max(burst)) <= 5 * float(np.median(norm.values)):
+        return None
+    facts = {"what": what, "start": float(np.median(y[:at])), "now": float(np.median(y[-head:])), "best": float(np.min(y[:at]))}
+    return Evidence(facts, steps=(int(series.steps[at]), int(series.steps[-1])), say="worse")
 
 
 def _course(series: Series) -> _Course:

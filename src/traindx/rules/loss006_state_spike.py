@@ -6,7 +6,8 @@ A record more than six robust deviations above the median of the 200 before it, 
 a half, and at least a tenth of everything gained so far lost. Coarse logs (fewer than 250 records, and validation losses) are
 judged afterwards, against the median of the neighbours on both sides. One recovered event is a remark; three in 5,000 steps,
 or one that has not recovered after 500, is a warning (jumps over within eight records cost nothing). Jumps that follow a
-raised learning rate, a resume or other data are expected and not counted.
+raised learning rate, a resume or other data are expected and not counted. A jump back to where training began that has not
+recovered is told as such: weights were lost or made anew.
 
 ## Why it matters
 
@@ -56,8 +57,14 @@ class _Event:
         "{peak:.4g}",
         "coarse": "the {what} jumped {count} time(s), the first at step {first}; worst {base:.4g} → {peak:.4g}",
         "lasting": "the {what} jumped from {base:.4g} to {peak:.4g} at step {first} and has not come back",
+        "reset": "the {what} jumped from {base:.4g} to {peak:.4g} at step {first}, to where it began ({start:.4g}), and has "
+        "not come back",
     },
-    fix="Clip gradients at their 95 % quantile and lower β₂ to .95; if jumps repeat, lower the learning rate by a third.",
+    fix={
+        "": "Clip gradients at their 95 % quantile and lower β₂ to .95; if jumps repeat, lower the learning rate by a third.",
+        "reset": "Was the run resumed there, or the model built anew? Load the weights and the optimizer's state; otherwise "
+        "clip gradients and lower the learning rate.",
+    },
     severity=Severity.INFO,
     unless=("rl", "adversarial", "curriculum"),
 )
@@ -107,7 +114,10 @@ def _steps(run: Run, series: Series, many: int, patience: int, share: float) -> 
     if lasting:
         numbers = {**numbers, "base": lasting[0].spike.base, "peak": lasting[0].spike.peak}
         span = (lasting[0].step, int(series.steps[-1]))
-        yield Evidence(numbers, steps=span, say="lasting", severity=Severity.WARNING if len(regime.lr(run)) else None)
+        # A cyclic learning rate, where it is not logged, costs part of the gain; nearly all of it is lost by no schedule.
+        ruined = any(e.spike.peak - e.spike.base > 0.8 * (start - e.spike.base) > 0 for e in lasting)
+        severity = Severity.WARNING if ruined or len(regime.lr(run)) else None
+        yield Evidence({**numbers, "start": start}, steps=span, say="reset" if ruined else "lasting", severity=severity)
         return
     slow = [e.step for e in found if e.spike.recovered_after is None or e.spike.recovered_after >= SLOW]
     yield Evidence(numbers, steps=steps, severity=Severity.WARNING if _crowded(slow, many) else None)

@@ -39,7 +39,7 @@ from traindx.run import Floats, Ints, Run
 
 @rule(
     "PERF007",
-    needs={"time/step | throughput": 100},
+    needs={"time/step | throughput": 50},
     says="steps became {ratio:.2f} times as slow ({before:.3g} to {after:.3g} {unit})",
     fix="Compare a profile of early and late steps: growing lists, hooks registered again, torch.cat onto history, "
     "loggers that keep all.",
@@ -55,7 +55,7 @@ def throughput_drift(
     warm: int = 20,
 ) -> Iterator[Evidence]:
     steps, times, unit = _times(run, warm)
-    if len(times) < 80:
+    if len(times) < 40:
         return
     logs = np.log(times)
     slope = stats.block_theil(logs, alpha=0.02)
@@ -77,7 +77,7 @@ def _times(run: Run, warm: int) -> tuple[Ints, Floats, str]:
     """Steps and the time of each, per token where the length of batches is known."""
     times = run.series("time/step").finite()
     times = times.where(times.values > 0)
-    if len(times) >= 100:
+    if len(times) >= 50:
         length = run.series("batch/length").finite()
         size = run.series("batch/size").finite()
         work = np.ones(len(times))
@@ -85,7 +85,8 @@ def _times(run: Run, warm: int) -> tuple[Ints, Floats, str]:
             if len(load) and float(np.min(load.values)) > 0:
                 known = load.at(times.steps)
                 work = work * np.where(np.isfinite(known), known / np.median(load.values), 1.0)
-        return times.steps[warm:], (times.values / work)[warm:], "s"
+        skip = int(np.searchsorted(times.steps, times.steps[0] + warm))  # steps, of which a log may hold every tenth
+        return times.steps[skip:], (times.values / work)[skip:], "s"
     speed = run.series("throughput").finite()
     speed = speed.where(speed.values > 0)
     skip = min(warm, len(speed) // 10)
