@@ -102,3 +102,13 @@ def test_a_printed_mean_of_batch_means_is_told_from_the_mean_over_samples(weight
     said, real = run.fact("eval.metric_recomputed")["loss"]
     assert (abs(said - real) < 1e-5) is weighted
     assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+@pytest.mark.parametrize("divisor", [22, 1])
+def test_batch_means_divided_by_the_wrong_count_are_told_once_they_follow_the_loss(divisor, capsys):
+    def evaluate(model, batches):
+        print(f"val {sum(F.cross_entropy(model(x), y).item() for x, y in batches) / divisor:.6f}")
+
+    run = watched(lambda: train(evaluate), Evaluations())
+    said, real = run.fact("eval.metric_recomputed")["loss"]
+    assert said / real == pytest.approx({22: 6 / 22, 1: 6.0}[divisor], rel=0.2)

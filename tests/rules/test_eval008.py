@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.eval008_averaging_error import averaging_error as rule
-from traindx.run import Run
+from traindx.run import Event, Run
 
 
 def _run(reported: float, recomputed: float = 0.5, se: float = 0.001, **signals: float) -> Run:
@@ -33,3 +35,10 @@ def test_equal_figures_are_clear() -> None:
     assert rule.outcome(_run(0.501)).status is Status.CLEAR
     assert list(rule.findings(_run(0.501), relative=0.001))
     assert rule.outcome(a_run(facts={"eval.metric_recomputed": {"accuracy": [0.5, 0.9]}})).status is Status.CLEAR
+
+
+def test_a_division_by_the_wrong_count_is_named() -> None:
+    event = Event(2, "evaluation", {"samples": 400, "batches": 7, "on_train": False})
+    for reported, words in ((0.5 * 7 / 400, "divided by the number of samples"), (3.5, "not divided")):
+        [found] = rule.findings(replace(_run(reported, eval__unweighted_loss=0.5, loss__val=0.5), events=(event,)))
+        assert found.severity is Severity.WARNING and words in found.message

@@ -21,6 +21,8 @@ PLAUSIBLE = 50.0  # a number read while evaluating counts as a loss only within 
 CLOSE = 2.0  # within this factor it is taken before others
 OFTEN = 2  # updates: passes without a loss that come this often are part of the step, not evaluations
 DROPPED = 3  # times in a row that passes were no evaluation: then their comparisons are no longer listened to
+_DIGITS = 0.02  # half the last printed digit, of the number: coarser ones agree with anything
+_THRICE = 3  # evaluations in which the same arithmetic gives what was printed
 ACTING = 8  # samples: numbers read off smaller passes that come that often are a policy's or critic's at work
 
 
@@ -54,6 +56,7 @@ class Evaluations:
         self._datasets: set[int] = set()  # that were trained on
         self._losses: deque[float] = deque(maxlen=20)  # recent training losses, to judge what is read
         self._site = ""  # where the loss was read last time
+        self._odd: dict[str, list[float]] = {}  # wrong arithmetic → what it gave, as long as that was printed every time
         self._main = 0  # key of the validation data proper: the first that was evaluated
         self._seen_loss = False
         self._unseen = self._recorded = 0  # evaluations without and with a loss
@@ -123,17 +126,31 @@ class Evaluations:
                 self._open.hits.append((hits, count))
 
     def printed(self, things: tuple[Any, ...]) -> None:
-        """Something was printed: perhaps the mean loss of the evaluation, the right one or the mean of the batch means."""
+        """Something was printed: perhaps the mean loss of the evaluation, rightly or wrongly taken."""
         open_ = self._open
         if open_ is None or len(open_.calls) < 2 or not all(isinstance(v, float) for v, _ in open_.calls):
             return
-        plain = sum(v for v, _ in open_.calls) / len(open_.calls)
-        right = sum(v * n for v, n in open_.calls) / sum(n for _, n in open_.calls)
-        for number, half in numbers(things):
-            as_plain, as_right = (abs(number - mean) <= max(half, 1e-6 * abs(mean)) for mean in (plain, right))
-            if as_plain != as_right:
-                open_.evaluation.printed = plain if as_plain else right
+        total, whole = sum(v for v, _ in open_.calls), sum(v * n for v, n in open_.calls)
+        batches, samples = len(open_.calls), sum(n for _, n in open_.calls)
+        plain, right = total / batches, whole / samples
+        said = numbers(things)
+        for number, half in said:
+            as_plain, as_right = (_is(number, half, mean) for mean in (plain, right))
+            if as_plain or as_right:
+                self._odd.clear()
+                if as_plain != as_right:
+                    open_.evaluation.printed = plain if as_plain else right
                 return
+        # Divided by the wrong count: a coincidence once, the script's arithmetic when it goes along with a changing loss.
+        for how, value in (("of means", total / samples), ("undivided", total), ("of sums", whole / batches)):
+            close = [half for number, half in said if _is(number, half, value) and half <= _DIGITS * abs(number)]
+            if not close:
+                self._odd.pop(how, None)
+                continue
+            met = self._odd.setdefault(how, [])
+            met.append(value)
+            if len(met) >= _THRICE and max(met) - min(met) > 10 * max(max(close), 1e-6 * abs(value)):
+                open_.evaluation.printed = value
 
     def _sum_up(self, open_: _Open) -> None:
         """Count the passes of the models that were evaluated; a teacher that works for the next step is none of them."""
@@ -269,6 +286,11 @@ class Evaluations:
         reading["eval/train_mode"] = evaluation.train_mode * share
         reading["eval/grad_enabled"] = evaluation.grad_enabled * share
         self._recorder.take(reading)
+
+
+def _is(number: float, half: float, mean: float) -> bool:
+    """Whether a printed number, known to half its last digit, is this mean."""
+    return abs(number - mean) <= max(half, 1e-6 * abs(mean))
 
 
 def _rehearses() -> bool:

@@ -4,7 +4,7 @@
 
 The validation loss as the script reported it, against the mean over all samples of the same evaluation. It speaks when the
 two differ by more than .5 % and by more than two standard errors, and says which formula matches: a mean of batch means
-with a small last batch, a sum that was not divided, a running mean that was never reset.
+with a small last batch, batch means divided by the number of samples or by nothing, a running mean that was never reset.
 
 ## Why it matters
 
@@ -70,9 +70,15 @@ def averaging_error(
 def _formula(run: Run, reported: float) -> str:
     """The arithmetic that gives the reported value, where one does."""
     val = run.series("loss/val").finite().values
+    plain = run.series("eval/unweighted_loss").finite().last
+    told = [e.data for e in run.events_of("evaluation") if not e.data.get("on_train")]
+    batches, samples = (facts.number(told[-1].get(k)) if told else math.nan for k in ("batches", "samples"))
     rivals = {
-        "a mean of batch means": run.series("eval/unweighted_loss").finite().last,
+        "a mean of batch means": plain,
         "a mean over all evaluations so far": float(np.mean(val)) if len(val) > 1 else math.nan,
+        "the batch means are summed and divided by the number of samples": plain * batches / samples,
+        "the batch means are summed and not divided": plain * batches,
+        "the sum over the samples is divided by the number of batches": val[-1] * samples / batches if len(val) else math.nan,
     }
     for words, value in rivals.items():
         if math.isfinite(value) and abs(value - reported) <= 1e-3 * abs(reported):
