@@ -74,3 +74,20 @@ def test_the_same_answer_to_every_training_sample_is_harm_too() -> None:
     assert found.variant == "harm" and found.severity is Severity.WARNING
     mixed = a_run({"batch/size": np.full(50, 32.0), "output_top_share": np.full(30, 0.95)}, facts={"data.class_counts": RARE})
     assert [f.severity for f in rule.findings(mixed)] == [Severity.INFO]
+
+
+def test_none_of_a_dozen_is_harm_and_none_of_three_is_not() -> None:
+    for n, variant in ((12.0, "harm"), (3.0, "")):
+        run = _run(recall=0.0)
+        rare = a_run({"eval/support/class": {"0": np.full(4, 980.0), "1": np.full(4, n)}})
+        [found] = rule.findings(run.with_(rare.signals))
+        assert found.variant == variant
+
+
+def test_counts_come_from_batches_or_evaluations_where_no_table_was_kept() -> None:
+    batches = {"0": np.full(60, 31.5), "1": np.full(60, 0.5)}
+    [found] = rule.findings(a_run({"batch/labels/class": batches, "batch/size": np.full(60, 32.0)}))
+    assert found.where == ("class 1",)
+    seen = {"eval/support/class": {"0": np.full(4, 780.0), "1": np.full(4, 18.0)}}
+    never = {"eval/recall/class": {"0": np.ones(4), "1": np.zeros(4)}}
+    assert [f.severity for f in rule.findings(a_run({**seen, **never}))] == [Severity.WARNING]

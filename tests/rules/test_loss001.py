@@ -146,3 +146,13 @@ def test_an_early_leap_with_the_gradient_norm_is_divergence_and_a_loss_that_grow
     assert not the(a_run(loss__train=loss, grad_norm=np.full(120, 2.0))), "the norm did not mind: a queue fills"
     grown = np.r_[np.linspace(2, 9, 12), np.linspace(9, 6.6, 108)] + noise(120, 0.04)
     assert "worse" not in [f.variant for f in the(a_run(loss__train=grown, grad_norm=norm))]
+
+
+def test_a_leap_in_the_very_first_steps_is_not_hidden_by_what_follows_it() -> None:
+    rng = np.random.default_rng(0)
+    loss = np.r_[2326.0, 7578.0, np.linspace(180e3, 60e3, 298) + 8e3 * rng.standard_normal(298)]
+    norm = np.r_[405.0, 10e3, 31e3, 4e3, 3e3, 20e3, 45e3, 160e3, 250e3, np.full(20, 700.0)]
+    run = a_run({"loss/train": Series(np.arange(300), loss), "grad_norm": Series(np.arange(29), norm)})
+    assert [f.variant for f in diverging_loss.findings(run)] == ["worse"]
+    calm = a_run({"loss/train": Series(np.arange(300), loss), "grad_norm": Series(np.arange(29), np.full(29, 400.0))})
+    assert not list(diverging_loss.findings(calm))

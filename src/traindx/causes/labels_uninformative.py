@@ -39,6 +39,7 @@ labels_uninformative = Cause(
         "WIRE001",
         "WIRE017",
         "GRAD001",
+        "LOSS001:worse",
         "ACTV001",
     ),
     settle="label-info",

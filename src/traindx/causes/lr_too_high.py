@@ -34,6 +34,7 @@ lr_too_high = Cause(
         "OPTM004": 0.15,
         "LOSS009": 0.15,
         "EVAL002": 0.15,
+        "EVAL007": 0.1,
         "WGHT001": 0.12,
         "LOSS003": 0.1,
     },

@@ -34,6 +34,7 @@ overfitting = Cause(
         "DATA003:permuted",
         "ACTV008",
         "EVAL007:never",
+        "LOSS001:worse",
     ),
     settle="regularisers-off",
     cost_steps=400,

@@ -89,7 +89,8 @@ def labels_uninformative(
         return
     if skill.works:
         return
-    _, common, _ = facts.majority(run, "train")
+    shares = [facts.majority(run, part)[1] for part in ("train", "val")]
+    common = next((s for s in shares if math.isfinite(s)), math.nan)
     lopsided = common > most_common  # always answering one class is then as good as any probe
     empty_probe = not lopsided and _probe_z(probe, least_samples) < z
     if abs(trial_z) < z:

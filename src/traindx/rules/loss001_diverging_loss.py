@@ -88,7 +88,7 @@ def diverging_loss(
         return
     if regime.curriculum(run):
         return
-    found = _climb(run, series, what, deviations, lost, ruin) or _leap(run, series, what, deviations)
+    found = _climb(run, series, what, deviations, lost, ruin) or _leap(run, series, what)
     if found is not None:
         yield found
 
@@ -167,27 +167,33 @@ class _Course:
         return int(self.series.steps[min(record, len(self.series) - 1)])
 
 
-def _leap(run: Run, series: Series, what: str, deviations: float) -> Evidence | None:
-    """Within the first tenth the loss leaps from one record to the next, together with the gradient norm, and never returns.
+def _leap(run: Run, series: Series, what: str) -> Evidence | None:
+    """Within the first tenth the loss leaps, together with the gradient norm, and never returns to what it was before.
 
     A loss that grows by intent (a queue that fills, a term that is annealed in) does not do both at once.
     """
     y, norm = series.values, run.series("grad_norm").finite()
     head = len(y) // 10
-    if head < 3 or len(norm) < 30:
+    if head < 3 or len(norm) < 10:
         return None
-    at = int(np.argmax(np.diff(y[: head + 1]))) + 1
-    rest, before = y[at:], float(np.max(y[:at]))
-    floor = float(np.quantile(rest, 0.02))
-    sigma = noise_of(y[head:])
-    if floor <= before + deviations * sigma or floor - before <= 0.5 * abs(before):
-        return None
-    gap = int(np.median(np.diff(series.steps)))
-    burst = norm.between(int(series.steps[at]) - gap, int(series.steps[at]) + 3 * gap).values
-    if not len(burst) or float(np.max(burst)) <= 5 * float(np.median(norm.values)):
-        return None
-    facts = {"what": what, "start": float(np.median(y[:at])), "now": float(np.median(y[-head:])), "best": float(np.min(y[:at]))}
-    return Evidence(facts, steps=(int(series.steps[at]), int(series.steps[-1])), say="worse")
+    sigma, gap = noise_of(y[head:]), int(np.median(np.diff(series.steps)))
+    usual = float(np.median(norm.values))
+    # Largest leap first; after it, records that the blow-up itself had already raised may hide an earlier one.
+    for at in sorted(range(1, head + 1), key=lambda i: (y[i - 1] - y[i], i)):
+        before, floor = float(np.max(y[:at])), float(np.quantile(y[at:], 0.02))
+        if floor <= before + 2 * sigma or floor - before <= 0.5 * abs(before):
+            continue
+        burst = norm.between(int(series.steps[at]) - gap, int(series.steps[at]) + 3 * gap).values
+        calm = norm.between(hi=int(series.steps[at]) - 1).values
+        if len(burst) and float(np.max(burst)) > 5 * min(usual, float(np.median(calm)) if len(calm) else usual):
+            facts = {
+                "what": what,
+                "start": float(np.median(y[:at])),
+                "now": float(np.median(y[-head:])),
+                "best": float(np.min(y[:at])),
+            }
+            return Evidence(facts, steps=(int(series.steps[at]), int(series.steps[-1])), say="worse")
+    return None
 
 
 def _course(series: Series) -> _Course:
