@@ -1,4 +1,4 @@
-"""Two ranks over gloo: planted faults are found, healthy ranks are left alone, and nothing of ours is ever communicated."""
+"""Ranks over gloo: planted faults are found, healthy ranks are left alone, and nothing of ours is ever communicated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from traindx.run import Run
 from traindx.settings import Settings
 
 HERE = Path(__file__).parent
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 FEW = ["same-data", "around", "lone-nan"]
 MORE = ["no-set-epoch", "no-sync", "no-wrapper", "drift", "straggler", "uneven-tokens"]
 EXPECTED = {
@@ -33,13 +33,14 @@ EXPECTED = {
 }
 
 
-def torchrun(words: list[str], timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in two ranks."""
+def torchrun(words: list[str], timeout: float = 240, ranks: int = 2, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in so many ranks."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     own = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    return subprocess.run([*TORCHRUN, port, *words], env=own, capture_output=True, text=True, timeout=timeout, check=False)
+    launch = [*TORCHRUN, "--nproc-per-node", str(ranks), "--master-port", port, *words]
+    return subprocess.run(launch, env=own, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def found(run: Run) -> list[str]:
@@ -67,6 +68,16 @@ def test_healthy_ranks_with_different_losses_are_not_accused(trained: Path) -> N
     assert (run.matrix("rank/loss").values[:, 0] != run.matrix("rank/loss").values[:, 1]).all()
     assert (run.fact("world_size"), run.fact("distributed")) == (2, "ddp")
     assert len(run.matrix("rank/params")) >= 5 and found(run) == []
+
+
+@pytest.mark.slow
+def test_four_ranks_keep_their_bits_are_not_accused_and_their_slow_one_is_found(tmp_path: Path) -> None:
+    done = torchrun([str(HERE / "worker.py"), str(tmp_path), "straggler", "drift"], 400, ranks=4)
+    assert done.returncode == 0, done.stderr[-3000:]
+    compared = json.loads((tmp_path / "compared.json").read_text())
+    assert compared["same"] and compared["collectives"][0] == compared["collectives"][1] > 50
+    assert found(record.read(tmp_path / "healthy")) == []
+    assert "DIST004" in found(record.read(tmp_path / "straggler")) and "DIST001" in found(record.read(tmp_path / "drift"))
 
 
 @pytest.mark.parametrize("fault", FEW)

@@ -1,4 +1,4 @@
-"""One of two ranks that trains once bare, then observed for each fault that is named: `worker.py FOLDER FAULT…`."""
+"""One of the ranks that trains once bare, then observed for each fault that is named: `worker.py FOLDER FAULT…`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from counting import CALLS
 from program import train
 from torch import Tensor
 
@@ -48,14 +49,13 @@ def observed(fault: str, folder: Path) -> list[Tensor]:
 def main(folder: Path, faults: list[str]) -> None:
     """Compare a bare and an observed run, then run every fault."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    group = dist.distributed_c10d._get_default_group()
+    dist.init_process_group("counting")
     counts: list[int] = []
     weights: list[list[Tensor]] = []
     for way in (lambda: train("healthy", FAULTS["healthy"]), lambda: observed("healthy", folder)):
-        before = group._get_sequence_number_for_group()
+        before = CALLS.total()
         weights.append(way())
-        counts.append(group._get_sequence_number_for_group() - before)
+        counts.append(CALLS.total() - before)
     same = all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
     for fault in faults:
         dist.barrier()

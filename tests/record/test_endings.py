@@ -62,6 +62,7 @@ def test_the_launcher_knows_signal_and_order(tmp_path: Path) -> None:
         _told([_rank("killed"), _rank("killed")], _launch(tmp_path, (0, 3, 70), (1, -15, 71)))[0][2] == "ended with exit code 3"
     )
     assert not _told([_rank("killed"), _rank("killed")])  # without it nobody knows
+    assert endings.launches(tmp_path, since=72.0) == {}  # it spoke of a launch before this one
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"failures": [{"rank": "x"}]}', '{"failures": [7]}'])

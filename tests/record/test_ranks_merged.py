@@ -70,3 +70,22 @@ def test_collectives_that_do_not_meet_are_an_event() -> None:
     merged = merge_ranks({0: _rank("running", noted("all_reduce")), 1: _rank("running", noted("barrier"))})
     [event] = merged.events_of("collective_mismatch")
     assert event.data["calls"] == {"0": "all_reduce of 4 at t.py:3", "1": "barrier of 4 at t.py:3"}
+
+
+def _launched(started: float, world: int, steps: int = 10) -> Run:
+    series = Series(np.arange(steps), np.ones(steps), started + np.arange(steps))
+    return Run({"loss/train": series, "time/step": series}, {"world_size": world, "started": started, "ended": "closed"})
+
+
+def test_ranks_of_an_earlier_larger_launch_are_not_compared_with_the_later_one() -> None:
+    merged = merge_ranks({0: _launched(500.0, 2), 1: _launched(501.0, 2), 2: _launched(100.0, 4), 3: _launched(100.0, 4)})
+    assert merged.matrix("rank/loss").names == ("0", "1") and list(merged.fact("ranks")) == ["0", "1"]
+    assert merged.notes == ("ranks 2, 3 took part in an earlier launch only, and are left out: 2 ranks trained last",)
+    assert len(merge_ranks({0: _launched(100.0, 2), 1: _launched(103.0, 2)}).matrix("rank/loss").names) == 2
+
+
+def test_a_larger_launch_after_a_smaller_one_has_all_its_ranks() -> None:
+    merged = merge_ranks({r: _launched(500.0 + r, 4) for r in range(4)})
+    assert len(merged.matrix("rank/loss").names) == 4 and not merged.notes
+    alone = merge_ranks({0: _launched(500.0, 1), 1: _launched(100.0, 2)})
+    assert "rank/loss" not in alone and "took part in an earlier launch" in alone.notes[0]

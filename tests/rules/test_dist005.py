@@ -86,6 +86,13 @@ def test_a_pause_of_one_rank_is_told_with_its_length() -> None:
     assert found.message == "all waited 60 s for rank 1 at step 150, and went on"
 
 
+def test_a_pause_that_costs_little_of_a_long_run_is_a_remark() -> None:
+    own = {str(i): np.full(9000, 0.1) for i in range(3)}
+    own["1"][150] = 60.0
+    [found] = rule.findings(a_run({"rank/step_time": own}))
+    assert found.variant == "held" and found.severity is Severity.INFO
+
+
 def test_a_pause_of_all_ranks_or_a_short_one_is_none_and_the_limit_decides() -> None:
     assert not list(rule.findings(_paused(60.0, also=59.0)))
     assert not list(rule.findings(_paused(15.0)))

@@ -21,8 +21,11 @@ _BROKEN = re.compile(r"gloo|nccl|connection (closed|reset|refused)|broken pipe|s
 _BROKEN_TYPES = ("DistBackendError", "DistNetworkError", "DistStoreError", "DistError", "BrokenPipeError", "ConnectionError")
 
 
-def launches(run: Path) -> dict[str, Any]:
-    """What launchers wrote about processes that failed: `failed` rank → {exitcode, time}, and the `first` of them."""
+def launches(run: Path, since: float = 0.0) -> dict[str, Any]:
+    """What launchers wrote about processes that failed: `failed` rank → {exitcode, time}, and the `first` of them.
+
+    Failures before `since` belong to an earlier launch.
+    """
     failed: dict[str, dict[str, Any]] = {}
     for path in sorted(run.glob(LAUNCH.format("*"))):
         try:
@@ -32,8 +35,10 @@ def launches(run: Path) -> dict[str, Any]:
         except (OSError, ValueError):
             continue  # half written, or of somebody else's: the ranks' own files are still there
         for one in told.get("failures", []) if isinstance(told, dict) else []:
-            if isinstance(one, dict) and isinstance(one.get("rank"), int) and isinstance(one.get("exitcode"), int):
-                failed[str(one["rank"])] = {"exitcode": one["exitcode"], "time": float(one.get("time") or 0.0)}
+            if not isinstance(one, dict) or not all(isinstance(one.get(k), int) for k in ("rank", "exitcode", "time")):
+                continue
+            if one["time"] >= int(since):
+                failed[str(one["rank"])] = {"exitcode": one["exitcode"], "time": float(one["time"])}
     if not failed:
         return {}
     ended_by_launcher = -int(signal.SIGTERM)  # it ends the others once one has failed; its clock counts whole seconds

@@ -33,11 +33,12 @@ def merge_ranks(
 
     `launch` is what the launcher knows of their ends, `dumps` what flight recorders kept of their collectives.
     """
+    runs, notes = _of_one_launch(runs)
     if launch:  # the launcher has gone: whoever has not said how it ended was ended
         runs = {r: run.with_(facts={"ended": "killed"}) if run.fact("ended") == "running" else run for r, run in runs.items()}
     ranks = sorted(runs)
     first = runs[ranks[0]]
-    notes = list(_completeness(runs))
+    notes += _completeness(runs)
     if len(ranks) == 1:
         return first.with_(notes=notes)
     signals: dict[str, Matrix | Series] = {}
@@ -62,6 +63,36 @@ def merge_ranks(
             facts[key] = runs[who].fact(key)
     events = [*_told(runs), *endings.lost(runs, launch or {}), *_apart_in_collectives(runs, dumps or {})]
     return replace(first, events=()).with_(signals=signals, facts=facts, events=events, notes=notes)
+
+
+def _of_one_launch(runs: Mapping[int, Run]) -> tuple[dict[int, Run], list[str]]:
+    """The ranks that took part in the latest launch: after an elastic restart there may be fewer of them than before."""
+    begun = {r: float(t) for r, run in runs.items() if isinstance(t := run.fact("started"), int | float)}
+    if not begun:
+        return dict(runs), []
+    newest = max(begun, key=lambda r: begun[r])
+    world = runs[newest].fact("world_size")
+    size = world if isinstance(world, int) and world > newest else max(runs) + 1
+    gone = {r for r, run in runs.items() if r >= size or begun.get(r, np.inf) <= _last_heard(run) < begun[newest]}
+    if not gone:
+        return dict(runs), []
+    listed = ", ".join(map(str, sorted(gone)[:10])) + ("…" if len(gone) > 10 else "")
+    return (
+        {r: run for r, run in runs.items() if r not in gone},
+        [f"ranks {listed} took part in an earlier launch only, and are left out: {size} ranks trained last"],
+    )
+
+
+def _last_heard(run: Run) -> float:
+    """When a rank recorded its last loss; never is later than everything."""
+    times = run.series("loss/train").times
+    known = times[np.isfinite(times)] if times is not None else np.empty(0)
+    return float(known[-1]) if len(known) else float("inf")
+
+
+def since(runs: Mapping[int, Run]) -> float:
+    """When the latest launch began."""
+    return max((float(t) for run in runs.values() if isinstance(t := run.fact("started"), int | float)), default=0.0)
 
 
 def side_by_side(series: Mapping[int, Series]) -> Matrix:

@@ -9,7 +9,7 @@ from traindx.errors import NothingReadable
 from traindx.record import endings, flight
 from traindx.record.manifest import MANIFEST, read_manifest, starts
 from traindx.record.process import ProcessReader
-from traindx.record.ranks import merge_ranks
+from traindx.record.ranks import merge_ranks, since
 from traindx.run import Run
 
 
@@ -21,7 +21,7 @@ def read(path: str | Path, rank: int | None = None) -> Run:
             return merge_ranks(runs)
         home = run_dir(path)
         dumps, notes = flight.beside(home, runs)
-        return merge_ranks(runs, endings.launches(home), dumps).with_(notes=notes)
+        return merge_ranks(runs, endings.launches(home, since(runs)), dumps).with_(notes=notes)
     if rank not in runs:
         raise NothingReadable(f"{path}: rank {rank} wrote nothing; there are ranks {', '.join(map(str, runs))}")
     return runs[rank]

@@ -73,11 +73,12 @@ def hang_or_mismatch(
     *,
     slack: int = 5,  # [def] steps that files of ranks may lag behind one another beyond three of their own records
     held: float = 20.0,  # [def] seconds, and as many usual steps, that a pause must last to be told
+    dear: float = 0.1,  # [def] share of the run's own time that pauses must cost to be more than a remark
 ) -> Iterator[Evidence]:
     stuck, lost, apart = run.events_of("hang"), run.events_of("rank_lost"), run.events_of("collective_mismatch")
     if not stuck and not lost and not apart and "rank/loss" not in run and facts.number(run.fact("world_size"), 2) <= 1:
         raise Muted("a single process")
-    pauses = list(_pauses(run, held))
+    pauses = list(_pauses(run, held, dear))
     last = run.steps[1] if run.steps else 0
     over = [e for e in stuck if e.step < last - 1]  # it went on later
     yield from _stuck([e for e in stuck if e not in over])
@@ -150,7 +151,7 @@ def _lost(event: Event) -> Evidence:
     )
 
 
-def _pauses(run: Run, least: float) -> Iterator[Evidence]:
+def _pauses(run: Run, least: float, dear: float) -> Iterator[Evidence]:
     """Steps in which one rank alone was busy with itself for long; the worst of them, with their number."""
     try:
         seen = ranks.rows(run, "rank/step_time")
@@ -169,7 +170,7 @@ def _pauses(run: Run, least: float) -> Iterator[Evidence]:
                 where=(ranks.label(seen.names[i]),),
                 steps=(int(seen.steps[worst]), int(seen.steps[worst])),
                 say="held",
-                severity=Severity.WARNING,
+                severity=Severity.WARNING if top[mine].sum() > dear * np.nansum(top) else Severity.INFO,
                 rank=ranks.number(seen.names[i]),
                 facts={"seconds": float(top[worst]), "times": len(mine)},
             )
