@@ -155,7 +155,8 @@ def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome]) -
     against = dict.fromkeys([*(k.partition(":")[0] for k in cause.refutes if _found(by_code, k)), *missing])
     seen = [f for k in stated for f in _found(by_code, k)]
     onsets = [f.steps[0] for f in seen if f.steps and f.severity > Severity.INFO]
-    return Suspect(cause, probability, tuple(supports), tuple(against), _filled(cause.cure, seen), min(onsets, default=None))
+    told = sorted(seen, key=lambda f: cause.witness.index(f.code) if f.code in cause.witness else len(cause.witness))
+    return Suspect(cause, probability, tuple(supports), tuple(against), _filled(cause.cure, told), min(onsets, default=None))
 
 
 class _Facts(dict[str, object]):

@@ -115,6 +115,7 @@ class Witness(Probe):
     """Keeps the moment; forgets it when the update is made."""
 
     light = True
+    always = True
 
     def __init__(
         self,
@@ -182,8 +183,7 @@ class Witness(Probe):
         if not isinstance(last, Called) or last.model is not forward.model or last.output is not None:
             return None
         if scene.full and last.random is not None and not self._draws.get(id(forward.model)):
-            self._draws[id(forward.model)] = drew = _bytes(last.random) != _bytes(_random_state())
-            self.eager = self.eager or drew
+            self._draws[id(forward.model)] = _bytes(last.random) != _bytes(_random_state())
         if not forward.grad or forward.phase == VAL:
             happened.pop()  # a validation, or a target nobody goes back through: a number like any other
             if any(isinstance(thing, Called) for thing in happened):

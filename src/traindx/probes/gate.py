@@ -6,9 +6,12 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from traindx.measures import peek, readable
 from traindx.probe import Scene
+
+SMALL = 1 << 14  # entries whose norm costs no more than the call itself
 
 
 class LossGate:
@@ -60,9 +63,7 @@ class GradGate:
         """Whether that gradient is not finite (known at once on the CPU only)."""
         version, place = self._chosen.get(id(optimizer), (-1, -1))
         if version != scene.version:
-            params, _ = scene.owned(optimizer)
-            early = [i for i, p in enumerate(params) if p.grad is not None and p.is_cpu and readable(p.grad)][:4]
-            place = min(early, key=lambda i: params[i].numel(), default=-1)
+            place = _nearest_the_input(*scene.owned(optimizer))
             self._chosen[id(optimizer)] = (scene.version, place)
         param = scene._params[place]() if place >= 0 and len(scene._optimizers) < 2 else None
         grad = None if param is None else param.grad
@@ -70,3 +71,14 @@ class GradGate:
             return False
         norm = peek(torch.linalg.vector_norm(grad.detach()))
         return norm is not None and not math.isfinite(norm)
+
+
+def _nearest_the_input(params: list[Tensor], names: tuple[str, ...]) -> int:
+    """The smallest gradient of the first layer that has a small one; of later layers it would miss what begins before them."""
+    have = [i for i, p in enumerate(params) if p.grad is not None and p.is_cpu and readable(p.grad)]
+    small = [i for i in have if params[i].numel() <= SMALL] or have
+    if not small:
+        return -1
+    layer = names[small[0]].rpartition(".")[0]
+    own = [i for i in small if names[i].rpartition(".")[0] == layer] if layer else small[:1]
+    return min(own, key=lambda i: params[i].numel())

@@ -220,7 +220,9 @@ class Lane:
             return False
         if not self._observer.free():
             return False
-        if not self._glimpse and recorder.listeners("on_loss"):  # a probe wants this one at length: no sign that the loop has changed
+        if not self._glimpse and recorder.listeners(
+            "on_loss"
+        ):  # a probe wants this one at length: no sign that the loop has changed
             self._misses -= 1
             return False
         self._call, self._at = call, LOSS
