@@ -36,12 +36,13 @@ def diagnose(source: Any, *, columns: Mapping[str, str] | None = None, settings:
 
 
 def worst_first(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
-    """Diagnoses by severity of their worst finding, then by number of alarms, then by name."""
+    """Diagnoses by severity of their worst alarm, then by verdict, by number of alarms and by name."""
+    order = ("restart", "fix-and-resume", "fix-evaluation", "stop-keep-best", "cannot-tell", "wait", "healthy")
 
-    def key(d: Diagnosis) -> tuple[int, int, str]:
-        ranks = {"critical": 0, "warning": 1, "info": 2}
-        worst = ranks[d.worst.value] if d.worst else 3
-        return worst, -sum(f.severity.value != "info" for f in d.findings), d.run.source
+    def key(d: Diagnosis) -> tuple[int, int, int, str]:
+        worst = {"critical": 0, "warning": 1}.get(d.worst.value if d.worst else "", 2)
+        verdict = order.index(d.verdict) if d.verdict in order else 0
+        return worst, verdict, -sum(f.severity.value != "info" for f in d.findings), d.run.source
 
     return sorted(diagnoses, key=key)
 

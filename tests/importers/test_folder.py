@@ -11,8 +11,11 @@ import pytest
 from tests.importers import writers as w
 
 from traindx import importers
+from traindx.diagnosis import diagnose
 from traindx.errors import NothingReadable, UsageError
 from traindx.record import Writer
+from traindx.report import json as json_
+from traindx.report import text
 
 
 def states(folder: Path, entries: list[dict[str, object]], at: list[int]) -> None:
@@ -146,3 +149,15 @@ def test_a_pasted_state_under_another_name_is_read_when_named(tmp_path: Path) ->
     path = tmp_path / "__init__.py"
     path.write_text(w.trainer_state(tmp_path).read_text())
     assert len(importers.read(path)[0]["loss/train"]) == 300
+
+
+def test_what_traindx_wrote_itself_is_no_run(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{2 / (1 + i / 9)}\n" for i in range(60))
+    (tmp_path / "log.csv").write_text("step,loss\n" + rows)
+    [run] = importers.read(tmp_path)
+    diagnosis = diagnose(run)
+    (tmp_path / "report.json").write_text(json_.render([diagnosis]))
+    (tmp_path / "page.txt").write_text(text.plain(diagnosis))
+    assert [Path(r.source).name for r in importers.read(tmp_path)] == ["log.csv"]
+    with pytest.raises(NothingReadable, match="report that traindx wrote"):
+        importers.read(tmp_path / "report.json")

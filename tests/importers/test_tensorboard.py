@@ -226,7 +226,7 @@ def test_numbered_yolo_folders_are_not_splits_of_one_run(tmp_path: Path) -> None
     for name in ("train2", "train10"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "events.out.tfevents.1.a").write_bytes(w.event_bytes({"loss": [(i, 1.0) for i in range(9)]}))
-    assert [Path(r.source).parent.name for r in importers.read(tmp_path)] == ["train2", "train10"]
+    assert [Path(r.source).name for r in importers.read(tmp_path)] == ["train2", "train10"]
 
 
 def test_closing_numbers_of_add_hparams_are_not_a_run(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -10,6 +11,7 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import numpy as np
 import pytest
+from rich.console import Console
 
 from runs import a_run, learning
 from traindx import importers
@@ -95,3 +97,12 @@ def test_every_place_of_a_page_about_several_runs_has_its_own_name(sick: Diagnos
     assert len(names) == len(set(names))
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(names)
     assert {"LOSS001", "run1-LOSS001"} <= set(names)
+
+
+def test_the_table_of_runs_keeps_names_and_verdicts_whole(sick: Diagnosis) -> None:
+    far = replace(sick.run, source="/a/very/very/long/way/down/to/some/folder/of/many/experiments/run-17")
+    console = Console(file=io.StringIO(), width=100)
+    console.print(text.table_of_runs([diagnose(far)]))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    [heading, row] = lines
+    assert "experiments/run-17" in row and diagnose(far).verdict in row and "LOSS001" in row and "finding" in heading

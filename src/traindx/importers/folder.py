@@ -235,7 +235,7 @@ def _single(folder: Path, walk: Walk) -> Log | None:
     sources = walk.events[folder]
     found: list[Log] = []
     full = [s for s in sources if s.path is not None and _size(s.path) > tensorboard.SHELL] or sources
-    _try(walk, lambda: found.append(tensorboard.read_many(full, str(folder) if len(full) > 1 else full[0].name)))
+    _try(walk, lambda: found.append(tensorboard.read_many(full, str(folder))))
     if not found:
         return None
     log = found[0]

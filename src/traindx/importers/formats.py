@@ -52,6 +52,8 @@ def read(source: Source, options: Options, *, in_folder: bool = False) -> list[L
     source.refuse_known()
     if source.binary:
         raise NothingReadable(f"{source.name}: is binary and of no format that is known here")
+    if source.text_head.startswith("traindx · ") or '"schema": "traindx.report' in source.text_head[:200]:
+        raise NothingReadable(f"{source.name}: is a report that traindx wrote; give it the run itself")
     return _textual(source, options, in_folder)
 
 

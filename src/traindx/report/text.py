@@ -48,14 +48,25 @@ def plain(diagnosis: Diagnosis, width: int = 100) -> str:
 def table_of_runs(diagnoses: Sequence[Diagnosis]) -> RenderableType:
     """Many runs, worst first, a line each."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    for heading in ("run", "kind", "steps", "verdict", "finding"):
-        table.add_column(heading, overflow="ellipsis", no_wrap=heading != "finding")
+    for heading in ("run", "steps", "verdict", "finding"):
+        table.add_column(heading, no_wrap=heading != "finding")  # of these the finding alone gives way, and in one line
     for d in diagnoses:
         worst = d.stories[0].root if d.stories else None
         name = Text(d.verdict, style=VERDICT_COLOUR.get(d.verdict, ""))
         said = f"{worst.code} {safe(worst.message, 120)}" if worst and worst.severity > Severity.INFO else ""
-        table.add_row(safe(d.run.source, 80), safe(d.run.kind, 40), f"{d.run.steps[1]}" if d.run.steps else "–", name, said)
+        table.add_row(
+            _short_path(d.run.source),
+            f"{d.run.steps[1]}" if d.run.steps else "–",
+            name,
+            Text(said, no_wrap=True, overflow="ellipsis"),
+        )
     return table
+
+
+def _short_path(path: str, most: int = 44) -> str:
+    """A path that keeps its end, which tells runs apart."""
+    shown = safe(path, 400)
+    return shown if len(shown) <= most else "…" + shown[1 - most :]
 
 
 def _title(d: Diagnosis) -> RenderableType:
