@@ -169,6 +169,20 @@ def test_parameters_in_two_groups_and_empty_groups_are_named():
     assert run.fact("optimizer.empty_groups") == [1]
 
 
+def test_an_optimizer_that_takes_over_from_another_holds_nothing_twice():
+    def loop() -> None:
+        model = Net()
+        first = torch.optim.Adam(model.parameters(), 0.01)
+        second = torch.optim.SGD(model.parameters(), 0.01)
+        for i in range(8):
+            optimizer = first if i < 4 else second
+            optimizer.zero_grad()
+            ce(model(X[:16]), Y[:16]).backward()
+            optimizer.step()
+
+    assert watched(loop, Outline()).fact("optimizer.duplicates") == []
+
+
 # -- reach
 
 

@@ -276,12 +276,16 @@ def loaded_share(model: nn.Module, missing: Iterable[str]) -> float:
     return sum(n for name, n in sizes_.items() if name in gone) / total if total else 0.0
 
 
-def groups_of(optimizers: Iterable[Any], names: Mapping[int, str]) -> dict[str, Any]:
-    """Names of the parameters that are listed twice, and indexes of the groups without any."""
+def groups_of(optimizers: Iterable[Any], names: Mapping[int, str], *, together: bool = True) -> dict[str, Any]:
+    """Names of the parameters that are listed twice, and indexes of the groups without any.
+
+    Unless they work `together`, one optimizer takes over from another, and both may hold the same.
+    """
     seen: set[int] = set()
     twice: list[str] = []
     empty: list[int] = []
     for optimizer in optimizers:
+        seen = seen if together else set()
         for index, group in enumerate(optimizer.param_groups):
             if not group["params"]:
                 empty.append(index)

@@ -29,6 +29,7 @@ from traindx.probes.texts import Vocabulary, ids_of
 
 _WALKS = frozenset({0, 1, 2, 10, 19})  # updates whose losses are walked, then one in a thousand
 _LATER = 1000
+_TURNS = 3  # changes of the optimizer that steps: fewer are phases of a training, one after the other
 _LEAST_WALKS = 3
 _GRADED = frozenset({0, 1, 2, 3, 10, 19})  # updates at which gradients are looked for
 _CALLED = 20  # CATALOGUE WIRE014: 0 calls in 20 steps
@@ -282,7 +283,8 @@ class Outline(Probe):
         if not scene.optimizers:
             return {}
         owned = self._owners(scene)
-        found = anatomy.groups_of(scene.optimizers, ids)
+        turns = sum(a[0] != b[0] for a, b in itertools.pairwise(self._steps))
+        found = anatomy.groups_of(scene.optimizers, ids, together=turns >= _TURNS)
         left = [p for p in named.values() if p.requires_grad and id(p) not in owned and id(p) in self._graded and _ordinary(p)]
         self._left = [(ids[id(p)], p.numel(), self._first.get(id(p)), few(p)) for p in left]
         self._trainable = sum(p.numel() for p in named.values() if p.requires_grad)
