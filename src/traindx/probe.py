@@ -102,6 +102,7 @@ class Evaluation:
     models: frozenset[int] = frozenset()  # ids of the models that were evaluated, known at its end
     hits: tuple[float, int] | None = None  # predictions that the script found right when it compared them, of how many
     printed: float | None = None  # the mean loss of the evaluation as the script printed it
+    claimed: float | None = None  # the accuracy that the script printed, as a share
 
 
 class Scene:

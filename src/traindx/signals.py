@@ -41,6 +41,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("confidence/train", "step", "share", "mean probability of the predicted class in the batch"),
     ("confidence/val", "step", "share", "mean probability of the predicted class over one evaluation"),
     ("eval/samples", "step", "count", "samples seen in one evaluation"),
+    ("eval/claimed_accuracy", "step", "share", "accuracy that the script printed beside one evaluation"),
     ("eval/loss_se", "step", "loss", "standard error of loss/val from its per-batch or per-sample spread"),
     ("eval/nll_tempered", "step", "loss", "loss/val after the best temperature (on one half of the evaluation)"),
     ("eval/temperature", "step", "", "that temperature"),
@@ -237,7 +238,8 @@ FACTS: dict[str, str] = {
     "model.class": "class name of the outermost module that led to the loss",
     "model.params": "number of parameters",
     "model.trainable": "number of trainable parameters",
-    "model.outline": "list of {name, class, params, order} for every module in forward order (order: first call, or null)",
+    "model.outline": "list of {name, class, params, order} for every module in forward order (order: first call, or null); "
+    "inert: the same in training and eval mode (a dropout of zero)",
     "model.param_shapes": "parameter name → list of sizes",
     "model.param_dtypes": "parameter name → dtype, only where it is not float32",
     "model.param_module": "parameter name → class of the module that owns it",
@@ -345,8 +347,8 @@ FACTS: dict[str, str] = {
     "data.aug_repeats": "randomly augmented samples that came with the very same content in the second epoch: "
     "{repeats, checked}; absent when nothing shows that samples are augmented at random",
     "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, unk_share, double_bos, top_share} of token inputs",
-    "data.token_shift": "{distance, sorted}: total variation between the token frequencies of training and validation, by id and "
-    "by rank",
+    "data.token_shift": "{distance, sorted}: total variation between the token frequencies of training and validation, by id "
+    "and by rank",
     "data.eos_share": "sequences whose last valid label is the end token; where none is known, the largest share with one last "
     "label in common",
     "data.pad_label_share": "share of targets equal to the padding id and not ignored",
@@ -441,7 +443,7 @@ EVENTS: dict[str, str] = {
     "resume": "previous_last_step, steps_repeated",
     "retrained": "another optimizer took over, a new training began in the same process: previous_last_step, same_parameters "
     "(it goes on with the very parameters of the one before), carried (share of its parameters that an earlier training worked "
-    "on), alike (as many trainable parameters of the same shapes); otherwise data, loss and model facts are of the new training",
+    "on), alike (as many trainable parameters of the same shapes); otherwise data, loss and model facts are of the new one",
     "incarnation": "the process was started again",
     "mode": "model switched to train or eval",
     "evaluation": "an evaluation began: samples, batches, seconds",

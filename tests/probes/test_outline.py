@@ -663,3 +663,8 @@ def test_a_model_that_changes_while_it_trains_is_looked_at_again():
         fit(bigger, ce, X, Y, steps=3)
 
     assert watched(loop, Outline()).fact("model.class") == "Net"
+
+
+def test_dropouts_that_drop_nothing_are_told_in_the_outline():
+    run = outline(lambda: nn.Sequential(nn.Linear(X.shape[1], 8), nn.Dropout(0.0), nn.Dropout(0.5), nn.Linear(8, 10)))
+    assert [bool(row.get("inert")) for row in run.fact("model.outline")] == [False, True, False, False]

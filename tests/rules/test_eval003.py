@@ -57,3 +57,11 @@ def test_what_is_possible_is_clear() -> None:
 
 def test_the_limit_is_the_users() -> None:
     assert not list(rule.findings(_run(0.90, 0.93), least=0.1))
+
+
+def test_a_printed_accuracy_that_never_moves_is_told() -> None:
+    real = np.array([0.51, 0.53, 0.52, 0.55, 0.54])
+    [found] = rule.findings(a_run({"eval/claimed_accuracy": np.zeros(5), "accuracy/val": real}))
+    assert found.variant == "constant" and found.severity is Severity.CRITICAL
+    near = a_run({"eval/claimed_accuracy": np.full(5, 0.54), "accuracy/val": real})
+    assert not rule.outcome(near).findings

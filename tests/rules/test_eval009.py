@@ -59,3 +59,9 @@ def test_a_stray_forward_in_training_mode_is_below_the_limit() -> None:
     run = _run("Dropout", train_mode=0.1)
     assert rule.outcome(run).status is Status.CLEAR
     assert list(rule.findings(run, share=0.05))
+
+
+def test_a_dropout_of_zero_minds_no_mode() -> None:
+    rows = [{"name": "drop", "class": "Dropout", "params": 0, "order": 0, "inert": True}]
+    [found] = rule.findings(a_run({"eval/train_mode": np.ones(4)}, facts={"model.outline": rows}))
+    assert found.variant == "harmless" and found.severity is Severity.INFO

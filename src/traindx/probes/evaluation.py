@@ -321,6 +321,8 @@ class Evaluations(Probe):
         out |= self._moved(scene)
         if evaluation.printed is not None:
             self._reported.setdefault("loss", evaluation.printed)
+        if evaluation.claimed is not None:
+            out["eval/claimed_accuracy"] = evaluation.claimed
         score = self.score if self.score is not None and self.score.parts else self._fallback
         if evaluation.hits is not None and score is not None and "accuracy" not in self._reported:
             right, count = evaluation.hits

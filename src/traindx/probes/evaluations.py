@@ -128,6 +128,8 @@ class Evaluations:
     def printed(self, things: tuple[Any, ...]) -> None:
         """Something was printed: perhaps the mean loss of the evaluation, rightly or wrongly taken."""
         open_ = self._open
+        if open_ is not None and open_.evaluation.claimed is None:
+            open_.evaluation.claimed = claimed_accuracy(things)
         if open_ is None or len(open_.calls) < 2 or not all(isinstance(v, float) for v, _ in open_.calls):
             return
         total, whole = sum(v for v, _ in open_.calls), sum(v * n for v, n in open_.calls)
@@ -313,6 +315,37 @@ def _counts_hits(open_: _Open, value: float) -> bool:
             open_.metric = True
             return True
     return False
+
+
+def claimed_accuracy(things: tuple[Any, ...]) -> float | None:
+    """The validation accuracy among what is printed, as a share: a number behind a word with "acc" that is not of training.
+
+    >>> claimed_accuracy(("epoch 3 train_acc 0.9 val_acc: 0.4375",))
+    0.4375
+    >>> claimed_accuracy(("Accuracy = 93.5%, best acc 95.0%",))
+    0.935
+    >>> claimed_accuracy(("loss", 0.25, "val acc", 0))
+    0.0
+    >>> claimed_accuracy(("train acc 0.9, best_val_acc 0.8, top5 accuracy 0.99",)) is None
+    True
+    """
+    text = " ".join(str(t)[:500] for t in things[:20] if isinstance(t, str | int | float) and not isinstance(t, bool))
+    found = [(words.lower(), float(n), bool(percent)) for words, n, percent in _ACCURACY.findall(text)]
+    other = ("train", "tr_", "tr ", "best", "max", "top", "balanced", "mean", "avg", "ema", "running", "exact")
+    kept = [f for f in found if not any(word in f[0] for word in other)]
+    named = [f for f in kept if any(word in f[0] for word in ("val", "test", "eval", "dev"))]
+    chosen = named or kept
+    if len(chosen) != 1:
+        return None
+    _, value, percent = chosen[0]
+    share = value / 100 if percent or value > 1 else value
+    return share if 0 <= share <= 1 else None
+
+
+# up to two words, the last of which begins or ends with "acc…", then a number
+_ACCURACY = re.compile(
+    r"((?:[A-Za-z@][\w@]*[ _/-])?[A-Za-z_@/]*[Aa][Cc][Cc]\w*)\s*[:=]?\s*\(?(\d+(?:\.\d+)?(?:[eE]-?\d+)?)\s*(%?)"
+)
 
 
 def numbers(things: tuple[Any, ...]) -> list[tuple[float, float]]:

@@ -152,6 +152,7 @@ class Outline(Probe):
         self._hidden = anatomy.unregistered(scene.models)
         self._rows = [
             {"name": name, "class": type(module).__name__, "params": sum(p.numel() for p in module.parameters())}
+            | ({"inert": True} if _inert(module) else {})
             for _, (name, module) in zip(range(_MOST_MODULES), anatomy.modules(scene.models))
         ]
 
@@ -451,6 +452,13 @@ def _named(scene: Scene) -> list[tuple[str, Tensor]]:
     """The parameters of the models (not those only an optimizer holds), by name."""
     own = {id(p) for m in scene.models for p in unwrapped(m).parameters()}
     return [(n, p) for n, p in zip(scene.names, scene.params) if id(p) in own]
+
+
+def _inert(module: nn.Module) -> bool:
+    """A dropout that drops nothing, a normalisation without statistics: training and eval mode are the same to it."""
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        return module.p == 0
+    return isinstance(module, nn.modules.batchnorm._NormBase) and module.running_mean is None
 
 
 def _ordinary(param: Tensor) -> bool:

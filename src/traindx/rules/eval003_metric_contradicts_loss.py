@@ -4,7 +4,9 @@
 
 Metrics recomputed from the predictions of the same evaluation, against what the script reported: a difference beyond .001
 and two standard errors. And a bound that needs no predictions: a sample answered wrongly costs a cross-entropy of at least
-ln 2, so accuracy cannot be below 1 − loss/ln 2. An accuracy below that bound contradicts the loss.
+ln 2, so accuracy cannot be below 1 − loss/ln 2. An accuracy below that bound contradicts the loss. And
+the accuracy that the script prints beside its evaluations (a number behind a word with "acc" that is not of training): one
+that is the same every time and more than .05 away from all that the predictions give.
 
 ## Why it matters
 
@@ -37,9 +39,11 @@ from traindx.run import Run
 
 @rule(
     "EVAL003",
-    needs={"fact:eval.metric_recomputed | loss/val": 3},
+    needs={"fact:eval.metric_recomputed | eval/claimed_accuracy | loss/val": 3},
     says={
         "": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}",
+        "constant": "the printed accuracy is {reported:.4g} in all of {count} evaluations; the predictions give "
+        "{low:.4g} to {high:.4g}",
         "bound": "{where} is {accuracy:.1%}, but with a loss of {loss:.3g} at least {least:.1%} of the answers must be right",
     },
     fix="Recompute it from the predictions of one pass: axis of argmax, threshold on logits, label offset, ignored "
@@ -57,7 +61,9 @@ def metric_contradicts_loss(
 ) -> Iterator[Evidence]:
     recomputed_too = {k: v for k, v in facts.table(run, "eval.metric_recomputed").items() if k != "loss"}  # that is EVAL008's
     bounded = _bounded(run)
-    if not recomputed_too and not bounded:
+    constant = list(_constant(run, grave))
+    yield from constant
+    if not recomputed_too and not bounded and not constant:
         raise Blind("no reported metric was seen beside the predictions it was computed from", "eval.metric_recomputed")
     n = run.series("eval/samples").finite().values
     size = float(np.median(n)) if len(n) else math.nan
@@ -74,6 +80,19 @@ def metric_contradicts_loss(
             yield Evidence({"reported": reported, "recomputed": recomputed, "gap": gap}, (str(name),), None, "", severity)
     if bounded:
         yield from _bound(run, bounded, slack)
+
+
+def _constant(run: Run, apart: float, least: int = 4) -> Iterator[Evidence]:
+    """A printed accuracy that never moves and is far from what the predictions give: whole-number division, a cached figure."""
+    claimed, own = run.series("eval/claimed_accuracy").finite(), run.series("accuracy/val").finite()
+    at = np.intersect1d(claimed.steps, own.steps)
+    if len(at) < least:
+        return
+    said, real = claimed.at(at), own.at(at)
+    if np.ptp(said) == 0 and np.ptp(real) > 0 and float(np.min(np.abs(real - said))) > apart:
+        low, high = float(np.min(real)), float(np.max(real))
+        numbers = {"reported": float(said[0]), "count": len(at), "low": low, "high": high}
+        yield Evidence(numbers, ("accuracy",), (int(at[0]), int(at[-1])), "constant", Severity.CRITICAL, Confidence.STRONG)
 
 
 def _bounded(run: Run) -> str:

@@ -85,7 +85,8 @@ def eval_mode_or_grad(
 
 
 def _minding(run: Run) -> list[str]:
-    kinds = {str(row.get("class", "")) for row in facts.rows(run, "model.outline")} | {str(run.fact("model.class"))}
+    rows = facts.rows(run, "model.outline")  # a dropout of zero minds no mode
+    kinds = {str(row.get("class", "")) for row in rows if not row.get("inert")} | {str(run.fact("model.class"))}
     return sorted(k for k in kinds if any(word in k for word in MODE_LAYERS))
 
 
