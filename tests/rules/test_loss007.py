@@ -59,3 +59,13 @@ def test_its_limit_is_the_share_of_the_gain() -> None:
     loss = zoo.falling(2000) + noise(2000, 0.03)
     loss[700] += 2.0
     assert the(a_run(loss__train=loss)) and the(a_run(loss__train=loss), share=2.0) == []
+
+
+def test_a_fingerprint_of_another_step_says_nothing() -> None:
+    loss = zoo.falling(2000) + noise(2000, 0.03)
+    loss[[400, 911, 1507, 1803]] += 3.0
+    few = np.full(2000, np.nan)
+    few[:3] = [1.0, 2.0, 3.0]  # as on short steps, of which most are only glimpsed
+    run = a_run(loss__train=loss, batch__fingerprint=few)
+    [found] = the(run.with_(signals={"batch/fingerprint": run.series("batch/fingerprint").finite()}))
+    assert found.severity is Severity.INFO

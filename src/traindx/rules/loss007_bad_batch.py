@@ -122,6 +122,7 @@ def _same_content(run: Run, series: Series, found: list[Spike], least: int) -> b
     prints = run.series("batch/fingerprint")
     if not len(prints):
         return False
-    seen = prints.at([int(series.steps[s.index]) for s in found])
+    wanted = np.array([int(series.steps[s.index]) for s in found])
+    seen = prints.at(wanted[np.isin(wanted, prints.steps)])  # of other steps the fingerprint is not known
     seen = seen[np.isfinite(seen)]
     return len(seen) >= least and len(np.unique(seen)) <= len(seen) - 2
