@@ -161,3 +161,9 @@ def _next_report(process: subprocess.Popen[str]) -> dict[str, Any]:
 def test_follow_wants_one_path_that_exists(tmp_path: Path) -> None:
     for paths in (["-"], [tmp_path / "a", tmp_path / "b"], [tmp_path / "absent"]):
         assert traindx("diagnose", *paths, "--follow").returncode == 2
+
+
+def test_an_output_without_unicode_gets_plain_signs(healthy: Path) -> None:
+    done = traindx("diagnose", healthy, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0 and done.stdout.isascii() and "steps 0-" in done.stdout and " -> " in done.stdout
+    assert "?" not in done.stdout

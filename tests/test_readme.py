@@ -22,7 +22,10 @@ def test_the_block_runs(block: str, tmp_path: Path) -> None:
 
 
 def test_it_counts_the_conditions_right() -> None:
-    assert f"{len(catalogue())} conditions in {len(FAMILIES)} families" in TEXT
+    told = re.search(r"Over (\d+) conditions in (\d+) families", TEXT)
+    assert told is not None
+    # rounded down, so that a new rule touches no existing file
+    assert int(told[1]) < len(catalogue()) <= int(told[1]) + 30 and int(told[2]) == len(FAMILIES)
 
 
 def test_its_pictures_and_links_are_there() -> None:

@@ -45,6 +45,12 @@ def test_says_what_is_wrong_and_where(tmp_path: Path, text: str, told: str) -> N
     assert str(path) in str(caught.value)
 
 
+def test_a_broken_pyproject_that_holds_our_settings_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, '[tool.traindx]\nignore = ["PERF"\n', "pyproject.toml")
+    with pytest.raises(UsageError, match="not valid TOML"):
+        load(tmp_path)
+
+
 def test_somebody_elses_broken_pyproject_is_not_ours_to_judge(tmp_path: Path) -> None:
     write(tmp_path, "[tool", "pyproject.toml")
     assert load(tmp_path) == Settings()

@@ -60,7 +60,7 @@ def _read(path: Path, *, required: bool) -> Settings:
     try:
         table = _table(path)
     except UsageError:
-        if not required:
+        if not required and not _speaks_of_us(path):
             return Settings()  # somebody else's broken pyproject.toml is not ours to judge
         raise
     tool = table.get("tool", {})
@@ -70,6 +70,15 @@ def _read(path: Path, *, required: bool) -> Settings:
     if section is None:
         return Settings()
     return _settings(section, path)
+
+
+def _speaks_of_us(path: Path) -> bool:
+    """Whether a file that is no TOML was meant to hold our settings, which must not be lost without a word."""
+    try:
+        with path.open("rb") as file:
+            return b"[tool.traindx" in file.read(LARGEST)
+    except OSError:
+        return False
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import importlib.util
 import io
@@ -101,12 +102,24 @@ def cli() -> None:
     """
 
 
+_PLAIN = {"·": "|", "–": "-", "—": "-", "→": "->", "←": "<-", "…": "...", "×": "x", "≤": "<=", "≥": ">=", "±": "+-", "−": "-"}
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    """What stands for signs that the encoding of the output lacks."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    shown = "".join(_PLAIN.get(sign, "?") for sign in error.object[error.start : error.end])
+    return shown.encode(error.encoding, "replace").decode(error.encoding), error.end
+
+
 def main(argv: list[str] | None = None) -> None:
     """Entry point: runs the verb and turns every way to end into the exit code of the contract."""
     words = sys.argv[1:] if argv is None else argv
     debug = "--debug" in words
     if words[:1] != ["run"] and isinstance(sys.stdout, io.TextIOWrapper):  # the stdout of `run` is the script's
-        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a sign gets a question mark, not a crash
+        codecs.register_error("traindx", _plainly)
+        sys.stdout.reconfigure(errors="traindx")  # a terminal that cannot show a sign gets a plain one, not a crash
     try:
         code = cli.main(args=argv, prog_name="traindx", standalone_mode=False)
         _leave(code if isinstance(code, int) else 0)
