@@ -30,3 +30,9 @@ def test_tags_are_no_tokens() -> None:
     assert rule.outcome(a_run(facts={**facts, "loss.classes": 5})).status is Status.CLEAR
     assert list(rule.findings(a_run(facts={**facts, "loss.classes": 5}), alike=0.0))
     assert list(rule.findings(a_run(facts={**facts, "loss.classes": 204})))
+
+
+def test_a_guessed_padding_id_is_believed_where_it_fills_the_targets() -> None:
+    for share, severity in ((0.05, Severity.INFO), (0.6, Severity.WARNING)):
+        facts = {"data.pad_label_share": share, "data.token": {"pad_id": 0, "pad_stated": False}}
+        assert [f.severity for f in rule.findings(a_run(facts=facts))] == [severity]

@@ -8,6 +8,7 @@ bad_initialisation = Cause(
     likely={
         "WGHT005": 0.85,
         "LOSS010": 0.6,
+        "LOSS010:high": 0.5,
         "ACTV004": 0.6,
         "ACTV003": 0.3,
         "ACTV001": 0.25,
@@ -28,7 +29,7 @@ bad_initialisation = Cause(
     cure="Initialise with kaiming_normal_ (ReLU), xavier (tanh) or std .02 (transformers)[[, first {where}]]; scale "
     "residual branches by 1/√(2L); the last layer by .1.",
     refutes=("DATA002", "WIRE007:sum", "WGHT004"),
-    witness=("WGHT005",),
+    witness=("WGHT005", "LOSS010:high"),
     settle="loss-at-init",
     cost_steps=15,
     change={"init": "kaiming"},

@@ -46,6 +46,7 @@ def padding_in_loss(
     run: Run,
     *,
     most: float = 0.01,  # CATALOGUE TUNE003
+    guessed: float = 0.2,  # share of the targets from which a guessed id is believed
     alike: float = 0.9,  # classes per token of the vocabulary; fewer, and targets are another alphabet than inputs
 ) -> Iterator[Evidence]:
     share = facts.number(run.fact("data.pad_label_share"), 0.0)
@@ -56,6 +57,7 @@ def padding_in_loss(
     length = run.series("batch/length").finite().values
     shared_id = pad == eos and len(length) > 0 and share <= 1.5 / max(float(length.mean()), 1.0)  # the one end of each text
     if share > most and not shared_id:
-        # a padding id that the model does not state was guessed from the batches: a frequent token looks like it
-        severity = Severity.INFO if token.get("pad_stated") is False else None
+        # A padding id that the model does not state was guessed from the batches. A frequent token may look like it in a few
+        # rows; one that makes up much of the targets and stands nowhere but at the ends of rows is padding.
+        severity = Severity.INFO if token.get("pad_stated") is False and share < guessed else None
         yield Evidence({"share": share, "pad": f"{pad:.0f}" if pad == pad else "pad_id"}, ("targets",), severity=severity)
