@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -108,3 +109,16 @@ def test_verbs_and_options_named_in_the_text_exist() -> None:
     for page in DOCS.glob("*.md"):
         for verb in re.findall(r"(?:`|\$ )traindx (\w+)", page.read_text(encoding="utf-8")):
             assert verb in verbs(), f"{page.name}: traindx {verb}"
+
+
+def test_the_explorers_of_the_docs_are_those_of_the_dashboard() -> None:
+    from tools import explorers
+
+    for name in explorers.MODULES:
+        assert (explorers.OUT / name).read_bytes() == (explorers.PAGE / name).read_bytes(), f"{name}: python -m tools.explorers"
+    kept = json.loads((explorers.OUT / "answers.json").read_text(encoding="utf-8"))
+    assert kept["gallery"] == json.loads((explorers.PAGE / "gallery.json").read_text(encoding="utf-8"))
+    assert len(kept["gradients"]) == 6 * 4 * 2 * 2 * 3 and len(kept["units"]) == 8 * 6 and len(kept["weights"]) == 4
+    fresh = explorers.gradient_health("sigmoid", "xavier", 8, explorers.WIDTH, "none", False)
+    old = kept["gradients"]["sigmoid|xavier|none|no|8"]
+    assert old["verdict"] == fresh["verdict"] and old["forward"] == pytest.approx(fresh["forward"], rel=0.01)

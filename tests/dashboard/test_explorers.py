@@ -50,5 +50,11 @@ def test_wild_numbers_are_tamed() -> None:
     assert units_alive(1e300, -1e300, 10**6, 10**6)["layers"]
 
 
-def test_four_shapes_of_weights() -> None:
-    assert set(weight_shapes()) == {"healthy", "collapsed", "exploded", "bimodal"}
+def test_four_shapes_of_weights_from_four_real_trainings() -> None:
+    found = weight_shapes()
+    assert set(found) == {"healthy", "collapsed", "exploded", "bimodal"}
+    well = found["healthy"]
+    assert found["collapsed"]["std"] < 0.05 * well["std"] and 2.5 < well["kurtosis"] < 4
+    assert found["exploded"]["kurtosis"] > 2 * well["kurtosis"] and found["exploded"]["std"] > well["std"]
+    heaps = found["bimodal"]["counts"]
+    assert min(heaps[0], heaps[-1]) > 5 * max(heaps[20:40])

@@ -46,6 +46,7 @@ def command(folder: Path | None, no_color: bool, debug: bool) -> int:
         )
         if done.returncode:
             raise EnvironmentFault(f"the demo script ended with exit code {done.returncode}")
+    screen.print("\n✖ and ▲ are alarms; ● is a remark, nothing to act on tonight.", style="dim")
     screen.print(f"\nScripts and records are in [bold]{keep}[/]. Next:")
     screen.print(
         f"  traindx report {keep / 'sick'} -o report.html\n  traindx serve {keep}\n  traindx run your_script.py",

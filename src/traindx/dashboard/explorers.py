@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -127,31 +128,70 @@ def units_alive(lr: float, bias: float, depth: int, width: int, steps: int = 60,
     }
 
 
-def weight_shapes(seed: int = 0) -> dict[str, Any]:
-    """Histograms of weights as they look when healthy, collapsed, exploded or split in two."""
-    rng = np.random.default_rng(seed)
-    kinds = {
-        "healthy": rng.normal(0, 0.05, 4000),
-        "collapsed": rng.normal(0, 0.002, 4000),
-        "exploded": rng.standard_t(2, 4000) * 0.5,
-        "bimodal": np.r_[rng.normal(-0.15, 0.04, 2000), rng.normal(0.15, 0.04, 2000)],
-    }
-    said = {
-        "healthy": "One hump around zero, as wide as 1/√fan-in.",
-        "collapsed": "A needle at zero: weight decay too strong, or a layer that learned to be silent (WGHT002).",
-        "exploded": "Heavy tails: a few huge weights carry the layer, steps were too long (WGHT001).",
-        "bimodal": "Two humps: often harmless (binarised or saturated gates); look at the activations.",
-    }
+# what is done to the same small net, and what comes of it
+SHAPES: dict[str, tuple[dict[str, float], str]] = {
+    "healthy": ({"lr": 0.05}, "One hump around zero, about as wide as √(2 / inputs) made it at the start."),
+    "collapsed": (
+        {"lr": 0.05, "decay": 0.3},
+        "A needle at zero: weight decay pulls harder than the gradients; the layer learned to be silent (WGHT002).",
+    ),
+    "exploded": (
+        {"lr": 1.0},
+        "Stopped when it ran away: a few huge weights carry the layer, the steps were too long (WGHT001).",
+    ),
+    "bimodal": (
+        {"lr": 0.3, "clip": 0.05},
+        "Two heaps at the ends: weights are clipped after each step (as in early GANs) and nearly all hit the wall. Two humps without "
+        "a wall, in gates or binarised layers, are often harmless.",
+    ),
+}  # fmt: skip
+
+
+@cache
+def weight_shapes() -> dict[str, Any]:
+    """Histograms of the second layer of a small net after training it well, and in three ways that spoil it."""
     out = {}
-    for name, w in kinds.items():
+    widest = (0.0, 0.0)
+    for name, (how, says) in SHAPES.items():
+        w, steps, loss = _second_layer(**how)
         lo, hi = np.quantile(w, [0.002, 0.998])
+        if name == "healthy":
+            widest = (lo, hi)
+        elif name == "collapsed":  # on the scale of the healthy one: a needle
+            lo, hi = widest
         counts, edges = np.histogram(w, bins=60, range=(float(lo), float(hi)))
-        kurtosis = float(np.mean((w - w.mean()) ** 4) / w.var() ** 2)
         out[name] = {
             "counts": counts.tolist(),
-            "edges": edges.tolist(),
+            "edges": [float(f"{e:.5g}") for e in edges],
             "std": float(w.std()),
-            "kurtosis": kurtosis,
-            "says": said[name],
+            "kurtosis": float(np.mean((w - w.mean()) ** 4) / w.var() ** 2),
+            "how": ", ".join([f"{_TOLD[k]} {v:g}" for k, v in how.items()] + [f"{steps} steps", f"loss {loss:.3g}"]),
+            "says": says,
         }
     return out
+
+
+_TOLD = {"lr": "learning rate", "decay": "weight decay", "clip": "weights clipped at"}
+
+
+def _second_layer(lr: float, decay: float = 0.0, clip: float = 0.0, steps: int = 250) -> tuple[Floats, int, float]:
+    """Its weights, the steps made and the last loss: a ReLU net of three hidden layers learns sines by plain gradient descent."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(256, 16))
+    target = np.sin(x @ rng.normal(size=(16, 4)))
+    weights = [rng.normal(size=(a, b)) * np.sqrt(2 / a) for a, b in itertools.pairwise([16, 64, 64, 64, 4])]
+    losses: list[float] = []
+    while len(losses) < steps and (not losses or losses[-1] <= 1e4):
+        hs = [x]
+        for i, w in enumerate(weights):
+            hs.append(hs[-1] @ w if i == len(weights) - 1 else np.maximum(hs[-1] @ w, 0))
+        error = hs[-1] - target
+        losses.append(float(np.mean(error**2)))
+        g = 2 * error / error.size
+        for i in reversed(range(len(weights))):
+            back = (g @ weights[i].T) * (hs[i] > 0) if i else g
+            weights[i] -= lr * (hs[i].T @ g + decay * weights[i])
+            if clip:
+                weights[i] = np.clip(weights[i], -clip, clip)
+            g = back
+    return weights[1].ravel(), len(losses), losses[-1]

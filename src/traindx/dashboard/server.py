@@ -179,9 +179,12 @@ def _about(run: Run) -> dict[str, str]:
         "parameters": "model.params",
         "optimizer": "optimizer.name",
         "device": "device",
-        "world": "world_size",
+        "ranks": "world_size",
     }
-    return {label: safe(run.facts[key], 80) for label, key in wanted.items() if run.facts.get(key) is not None}
+    told = {label: run.facts[key] for label, key in wanted.items() if run.facts.get(key) is not None}
+    if told.get("ranks") == 1:
+        del told["ranks"]
+    return {k: safe(f"{v:,}" if isinstance(v, int) else v, 80) for k, v in told.items()}
 
 
 async def _signals(request: Request) -> Response:

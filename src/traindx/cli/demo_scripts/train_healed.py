@@ -22,7 +22,7 @@ loss_fn = nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=8, gamma=0.5)
 
-for epoch in range(20):
+for epoch in range(10):
     model.train()
     for x, y in train:
         optimizer.zero_grad()

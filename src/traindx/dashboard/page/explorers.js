@@ -13,6 +13,12 @@ function slider(label, min, max, step, value, changed, show = (v) => v) {
   return el("label", {}, el("span", {}, `${label} `, out), node);
 }
 
+// A slider, or where only some values have an answer (pages without a server) a choice among those; one value needs no control.
+function dial(label, offered, [min, max, step], value, changed, show = (v) => v) {
+  if (!offered) return slider(label, min, max, step, value, changed, show);
+  return offered.length < 2 ? null : select(label, offered.map(String), String(value), (v) => changed(Number(v)));
+}
+
 export async function galleryView(main) {
   const { cases } = await get("/api/explore/gallery");
   let shown = cases[0];
@@ -29,7 +35,7 @@ export async function galleryView(main) {
   );
 }
 
-export async function gradientsView(main) {
+export async function gradientsView(main, offered = {}) {
   const now = { activation: "relu", init: "he", depth: 30, width: 128, norm: "none", residual: "no" };
   const said = el("p", { role: "status", class: "said" });
   const ask = () => get(`/api/explore/gradients?${new URLSearchParams(now)}`);
@@ -40,15 +46,15 @@ export async function gradientsView(main) {
   const picture = (title, key, hint) => chart(title, async () => { const d = await latest; return { kind: "line", log: true, traces: [line(d.layers, d[key], title, 0)] }; }, { hint });
   main.replaceChildren(
     el("h1", {}, "Gradient health by depth"),
-    el("p", { class: "soft" }, "One forward and one backward pass of a random net, computed now. What reaches the first layers?"),
+    el("p", { class: "soft" }, "One forward and one backward pass of a random net, really computed. What reaches the first layers?"),
     el("div", { class: "controls" }, select("activation", ["relu", "leaky-relu", "gelu", "tanh", "sigmoid", "linear"], now.activation, again("activation")), select("initialisation", ["he", "xavier", "small", "large"], now.init, again("init")),
-      select("normalisation", ["none", "layer"], now.norm, again("norm")), select("residuals", ["no", "yes"], now.residual, again("residual")), slider("depth", 2, 100, 1, now.depth, again("depth")), slider("width", 8, 512, 8, now.width, again("width"))),
+      select("normalisation", ["none", "layer"], now.norm, again("norm")), select("residuals", ["no", "yes"], now.residual, again("residual")), dial("depth", offered.depth, [2, 100, 1], now.depth, again("depth")), dial("width", offered.width, [8, 512, 8], now.width, again("width"))),
     said, el("div", { class: "grid" }, picture("signal (RMS) by layer", "forward", "forward scale"), picture("gradient of the weights by layer", "weight_gradient", "gradient scale")),
   );
 }
 
-export async function unitsView(main) {
-  const now = { lr: 0.1, bias: 0, depth: 6, width: 64 };
+export async function unitsView(main, offered = {}) {
+  const now = { lr: 0.01, bias: 0, depth: 6, width: 64 };
   const said = el("p", { role: "status", class: "said" });
   const ask = () => get(`/api/explore/units?${new URLSearchParams(now)}`);
   let latest = ask();
@@ -57,8 +63,8 @@ export async function unitsView(main) {
   latest.then(tell);
   main.replaceChildren(
     el("h1", {}, "Living units"),
-    el("p", { class: "soft" }, "A small ReLU net learns by plain gradient descent, computed now. A unit is alive if any of 256 samples makes it fire."),
-    el("div", { class: "controls" }, slider("learning rate 10^", -3, 1.5, 0.1, -1, (v) => again("lr")(10 ** v), (v) => v.toFixed(1)), slider("initial bias", -3, 3, 0.1, 0, again("bias")), slider("depth", 1, 12, 1, 6, again("depth")), slider("width", 8, 128, 8, 64, again("width"))),
+    el("p", { class: "soft" }, "A small ReLU net really learns by plain gradient descent. A unit is alive if any of 256 samples makes it fire."),
+    el("div", { class: "controls" }, dial("learning rate 10^", offered.power, [-3, 1.5, 0.1], -2, (v) => again("lr")(10 ** v), (v) => v.toFixed(1)), dial("initial bias", offered.bias, [-3, 3, 0.1], 0, again("bias")), dial("depth", offered.depth, [1, 12, 1], 6, again("depth")), dial("width", offered.width, [8, 128, 8], 64, again("width"))),
     said,
     el("div", { class: "grid" },
       chart("share of living units by layer", async () => { const d = await latest; return { kind: "line", log: false, traces: [bar(d.layers, d.alive)] }; }, { hint: "after training" }),
@@ -71,10 +77,10 @@ export async function weightsView(main) {
   const shapes = await get("/api/explore/weights");
   main.replaceChildren(
     el("h1", {}, "Weight shapes"),
-    el("p", { class: "soft" }, "What a layer's weights look like when it is well, and when it is not."),
+    el("p", { class: "soft" }, "The second layer of one small net, trained well and in three ways that spoil it: what its weights look like then."),
     el("div", { class: "grid" }, Object.entries(shapes).map(([name, s]) => {
       const card = chart(name, async () => ({ kind: "line", log: false, traces: [bar(s.counts.map((_, i) => (s.edges[i] + s.edges[i + 1]) / 2), s.counts)] }), { hint: s.says });
-      card.append(el("p", { class: "small" }, s.says), el("p", { class: "soft small" }, `standard deviation ${number(s.std)}, kurtosis ${number(s.kurtosis)}`));
+      card.append(el("p", { class: "small" }, s.says), el("p", { class: "soft small" }, `${s.how}; standard deviation ${number(s.std)}, kurtosis ${number(s.kurtosis)}`));
       return card;
     })),
   );

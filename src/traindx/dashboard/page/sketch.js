@@ -23,14 +23,16 @@ function decades(lo, hi, room) {
   const a = Math.floor(Math.log10(lo)), b = Math.ceil(Math.log10(hi)), every = Math.max(1, Math.ceil((b - a) / room)), kinds = b - a <= 2 ? [1, 2, 5] : [1];
   const out = [];
   for (let k = a; k <= b; k += every) for (const m of kinds) { const v = Number(`${m}e${k}`); if (v >= lo && v <= hi) out.push(v); }
-  return out;
+  return out.length > 2 ? out : linear(lo, hi, room); // less than a decade
 }
 
-const brief = (v) => {
+const power = (v) => v.toExponential().replace(/(\.\d\d)\d+/, "$1").replace("e+", "e");
+const brief = (v, log = false) => {
   const size = Math.abs(v);
+  if (log && size >= 1e4) return power(v);
   if (size >= 1e6 && size < 1e9) return `${Number((v / 1e6).toPrecision(4))}M`;
   if (size >= 1e4 && size < 1e6) return `${Number((v / 1e3).toPrecision(4))}k`;
-  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return v.toExponential().replace(/(\.\d\d)\d+/, "$1").replace("e+", "e");
+  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return power(v);
   return String(Number(v.toPrecision(4)));
 };
 
@@ -62,32 +64,38 @@ export function sketch(box, data, { marks = [], band = null, range = null } = {}
   const X = (x) => edge.l + ((x - x0) / (x1 - x0)) * (width - edge.l - edge.r);
   const Y = (y) => height - edge.b - ((up(y) - bottom) / (top - bottom)) * (height - edge.t - edge.b);
   const clip = (v, lo, hi) => Math.min(hi, Math.max(lo, v));
-  const line = colour("--line"), soft = colour("--soft");
+  const line = colour("--line"), soft = colour("--soft"), names = [];
   if (band) {
     const a = clip(Y(data.log && band[0] <= 0 ? 1e-300 : band[0]), edge.t, height - edge.b), b = clip(Y(band[1]), edge.t, height - edge.b);
     if (a > b) svg.append(make("rect", { x: edge.l, width: width - edge.l - edge.r, y: b, height: a - b, fill: colour("--good"), opacity: 0.13 }));
   }
-  for (const { steps: [a, b], severity } of marks) {
+  for (const { steps: [a, b], severity, code = "" } of marks) {
     const left = clip(X(a), edge.l, width - edge.r), right = clip(X(b), edge.l, width - edge.r);
     svg.append(make("rect", { x: left, width: Math.max(1.5, right - left), y: edge.t, height: height - edge.t - edge.b, fill: colour(`--${severity}`), "fill-opacity": 0.13, stroke: colour(`--${severity}`), "stroke-width": 1 }));
+    names.push(make("text", { x: Math.min(left + 5, width - edge.r - 60), y: edge.t + 14 + 14 * names.length, fill: colour(`--${severity}`), "font-weight": 600 }, code));
   }
   const ys = data.log ? decades(10 ** bottom, 10 ** top, 6) : linear(bottom, top, 6);
   for (const v of ys) {
     const y = Y(v).toFixed(1);
-    svg.append(make("line", { x1: edge.l, x2: width - edge.r, y1: y, y2: y, stroke: line }), make("text", { x: edge.l - 6, y: Number(y) + 4, "text-anchor": "end", fill: soft }, brief(v)));
+    svg.append(make("line", { x1: edge.l, x2: width - edge.r, y1: y, y2: y, stroke: line }), make("text", { x: edge.l - 6, y: Number(y) + 4, "text-anchor": "end", fill: soft }, brief(v, data.log)));
   }
   for (const v of linear(x0, x1, Math.max(2, Math.floor((width - edge.l) / 90)))) {
     const x = X(v).toFixed(1);
     svg.append(make("line", { x1: x, x2: x, y1: edge.t, y2: height - edge.b, stroke: line, opacity: 0.6 }), make("text", { x, y: height - edge.b + 16, "text-anchor": Number(x) > width - 24 ? "end" : "middle", fill: soft }, brief(v)));
   }
-  data.traces.forEach((trace, i) => {
+  let at = edge.l;
+  data.traces.forEach((trace) => {
     const tint = trace.line?.color ?? trace.marker?.color;
     if (trace.type === "bar") {
       const wide = ((width - edge.l - edge.r) / trace.x.length) * 0.82;
       trace.x.forEach((x, j) => { const y = Y(trace.y[j] ?? 0); svg.append(make("rect", { x: X(x) - wide / 2, width: wide, y, height: Math.max(0, Y(0) - y), fill: tint })); });
     } else svg.append(...curve(trace, X, Y, tint, range, data.log));
-    if (legend) svg.append(make("line", { x1: edge.l + 110 * i, x2: edge.l + 110 * i + 16, y1: 11, y2: 11, stroke: tint, "stroke-width": 2 }), make("text", { x: edge.l + 110 * i + 21, y: 15, fill: colour("--ink") }, trace.plain ?? trace.name));
+    if (!legend) return;
+    const name = trace.meta ?? trace.name;
+    svg.append(make("line", { x1: at, x2: at + 14, y1: 11, y2: 11, stroke: tint, "stroke-width": 2 }), make("text", { x: at + 18, y: 15, fill: colour("--ink") }, name));
+    at += 34 + 6.3 * name.length;
   });
+  svg.append(...names);
   box.replaceChildren(svg);
 }
 

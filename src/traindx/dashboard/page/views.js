@@ -75,7 +75,7 @@ export async function runView(main, id) {
     if (at >= 0) side.querySelectorAll("button")[at]?.focus();
   };
   fill();
-  const marksOf = (name) => (run.report?.findings ?? []).filter((f) => f.severity !== "info" && f.steps && f.signals.includes(name)).map((f) => ({ steps: f.steps, severity: f.severity })).slice(0, 2);
+  const marksOf = (name) => (run.report?.findings ?? []).filter((f) => f.severity !== "info" && f.steps && f.signals.includes(name)).map((f) => ({ steps: f.steps, severity: f.severity, code: f.code })).slice(0, 2);
   const cards = new Map();
   const card = (s) => {
     const made = chart(s.name, (lo, hi) => signal(id, s.name, lo, hi), { wide: s.kind === "matrix", marks: marksOf(s.name), band: run.bands[s.name] ?? null, hint: s.meaning });
