@@ -58,3 +58,14 @@ def test_a_frame_with_a_step_column() -> None:
     run = Run.from_frame(pandas.DataFrame({"step": [5, 6], "loss/train": [1.0, 0.5], "note": ["a", "b"]}))
     assert run["loss/train"].steps.tolist() == [5, 6]
     assert "note" not in run
+
+
+def test_records_given_out_of_order_are_sorted() -> None:
+    run = Run.of({"loss/train": [1.0, 3.0, 2.0], "lr/group": {"a": [1.0, 3.0, 2.0]}}, steps=[9, 3, 5])
+    assert run["loss/train"].steps.tolist() == [3, 5, 9] and run["loss/train"].last == 1.0 and run.steps == (3, 9)
+    assert run["lr/group"].column("a").values.tolist() == [3.0, 2.0, 1.0]
+
+
+def test_times_must_match_steps() -> None:
+    with pytest.raises(ValueError, match="as many times as steps"):
+        Series(np.arange(3), np.zeros(3), np.zeros(2))

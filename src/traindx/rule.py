@@ -94,19 +94,23 @@ class Rule:
         lacking = [need for need, least in self.needs.items() if not _has(run, need, least)]
         if lacking:
             return Outcome(self.code, *_lack(run, lacking[0], self.needs[lacking[0]]))
+        found: list[Finding] = []
+        other = Outcome(self.code, Status.CLEAR)
         try:
-            found = tuple(self.findings(run, **limits))
+            for finding in self.findings(run, **limits):
+                found.append(finding)
         except Unsure as doubt:
-            return Outcome(
+            other = Outcome(
                 self.code, Status.UNSURE, (), str(doubt), (), resolution=doubt.resolution, needs_steps=doubt.needs_steps
             )
         except Blind as lack:
-            return Outcome(self.code, Status.BLIND, (), str(lack), tuple(lack.lacks))
+            other = Outcome(self.code, Status.BLIND, (), str(lack), tuple(lack.lacks))
         except Muted as why:
             return Outcome(self.code, Status.MUTED, (), str(why))
         except Exception:  # a broken rule must not take the others down; the traceback is the outcome
             return Outcome(self.code, Status.BROKEN, reason=traceback.format_exc())
-        return Outcome(self.code, Status.FOUND if found else Status.CLEAR, found)
+        # a doubt about the rest does not take back what was found
+        return Outcome(self.code, Status.FOUND, tuple(found)) if found else other
 
     def _check_limits(self, limits: Mapping[str, Any]) -> None:
         unknown = sorted(set(limits) - set(self.settings))

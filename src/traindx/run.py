@@ -45,6 +45,8 @@ class Series:
             object.__setattr__(self, "times", np.asarray(self.times, dtype=np.float64))
         if self.steps.shape != self.values.shape or self.steps.ndim != 1:
             raise ValueError(f"a series needs as many steps as values; got {self.steps.shape} and {self.values.shape}")
+        if self.times is not None and self.times.shape != self.steps.shape:
+            raise ValueError(f"a series needs as many times as steps; got {self.times.shape} and {self.steps.shape}")
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -291,9 +293,20 @@ def _signal(value: Any, steps: ArrayLike | None) -> Signal:
     if isinstance(value, Mapping):
         names = tuple(value)
         table = np.column_stack([np.asarray(v, np.float64) for v in value.values()]) if names else np.empty((0, 0))
-        return Matrix(_steps(steps, len(table)), names, table)
+        return _in_order(Matrix(_steps(steps, len(table)), names, table))
     values = np.asarray(value, np.float64)
-    return Series(_steps(steps, len(values)), values)
+    return _in_order(Series(_steps(steps, len(values)), values))
+
+
+def _in_order(signal: Signal) -> Signal:
+    """Steps never fall in a signal: records given in another order are sorted."""
+    steps = signal.steps
+    if not len(steps) or bool(np.all(steps[1:] >= steps[:-1])):
+        return signal
+    order = np.argsort(steps, kind="stable")
+    if isinstance(signal, Series):
+        return Series(steps[order], signal.values[order])
+    return Matrix(steps[order], signal.names, signal.values[order])
 
 
 def _steps(steps: ArrayLike | None, n: int) -> Ints:

@@ -88,3 +88,9 @@ def test_four_digits_will_do_when_most_evaluations_agree_and_training_fell_far()
     assert rule.outcome(_run(np.full(10, 2.3026), falling), many=11).status is Status.UNSURE
     assert rule.outcome(_run(np.full(10, 0.31), falling)).status is Status.UNSURE, "two digits repeat by rounding"
     assert rule.outcome(_run(np.full(10, 2.3026), 2.3 + noise(1001, 0.02))).status is Status.UNSURE, "nothing was learned"
+
+
+def test_a_doubt_about_the_digits_does_not_take_back_what_was_seen() -> None:
+    run = _run([2.302, 1.9, *[1.871] * 8], eval__weights_differ=Series(AT, np.ones(10)))
+    outcome = rule.outcome(run)
+    assert outcome.status is Status.FOUND and outcome.findings[0].variant == "other"
