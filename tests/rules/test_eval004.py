@@ -48,6 +48,8 @@ def test_a_class_that_is_never_found() -> None:
     counts = {"a": 300, "b": 300, "c": 60}
     [found] = rule.findings(_run(0.88, counts, {"a": 0.97, "b": 0.96, "c": 0.0}))
     assert found.variant == "class" and found.where == ("c",) and found.severity is Severity.WARNING
+    [common] = rule.findings(_run(0.65, {**counts, "c": 300}, {"a": 0.97, "b": 0.96, "c": 0.0}))
+    assert common.variant == "common" and "as frequent" in common.message
     assert rule.outcome(_run(0.88, {**counts, "c": 12}, {"a": 0.97, "b": 0.96, "c": 0.0})).status is Status.CLEAR
     assert not list(rule.findings(_run(0.88, counts, {"a": 0.97, "b": 0.96, "c": 0.2})))
 

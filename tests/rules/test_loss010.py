@@ -71,3 +71,19 @@ def test_weighted_losses_have_no_known_start() -> None:
 
 def test_its_limits_are_nats() -> None:
     assert the(zoo.wild_start(), remark=50.0) == []
+
+
+def _regressed(loss: np.ndarray, mean: float, deviation: float, kind: str = "mse") -> list:
+    targets = {"batch/label_std": np.full(30, deviation), "batch/label_mean": np.full(30, mean)}
+    facts = {"loss.kind": kind, "loss.reduction": "mean"}
+    return [f.variant for f in initial_loss_off.findings(a_run({"loss/train": loss, **targets}, facts=facts))]
+
+
+def test_targets_far_from_unit_size_that_are_not_reached_are_a_warning() -> None:
+    crawls = np.linspace(300.0**2 + 60**2, 290.0**2 + 60**2, 500)
+    assert _regressed(crawls, 300, 60) == ["targets"]
+    assert _regressed(np.sqrt(crawls), 300, 60, "l1") == ["targets"]
+    assert _regressed(np.full(500, 60.0**2), 0, 60) == ["targets"]
+    assert _regressed(crawls[:100], 300, 60) == []  # too early to tell
+    assert _regressed(np.geomspace(300.0**2, 20.0**2, 500), 300, 60) == []  # reached all the same
+    assert _regressed(np.linspace(1.3, 1.25, 500), 0.3, 1.0) == []  # of unit size: other rules speak

@@ -9,6 +9,7 @@ forgetting = Cause(
         "TUNE001": 0.97,
         "TUNE006": 0.4,
         "EVAL004:chance": 0.3,
+        "EVAL004:common": 0.3,
         "LOSS008": 0.3,
         "LOSS001:excursion": 0.2,
         "LOSS006": 0.2,

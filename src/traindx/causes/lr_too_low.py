@@ -14,6 +14,7 @@ lr_too_low = Cause(
         "LOSS004": 0.3,
         "LOSS009": 0.3,
         "EVAL004:chance": 0.3,
+        "EVAL004:common": 0.15,
         "ACTV005:class": 0.3,
         "LOSS009:chance": 0.2,
         "OPTM009:idle": 0.2,

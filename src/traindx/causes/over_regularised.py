@@ -15,6 +15,7 @@ over_regularised = Cause(
         "OPTM009:horizon": 0.2,
         "WGHT002": 0.15,
         "EVAL004:chance": 0.15,
+        "EVAL004:common": 0.15,
     },
     prior=0.7,
     verdict="fix-and-resume",

@@ -12,6 +12,7 @@ underfitting = Cause(
         "LOSS009:metric": 0.3,
         "LOSS002": 0.25,
         "EVAL004:chance": 0.25,
+        "EVAL004:common": 0.25,
         "WIRE014:linear": 0.2,
         "EVAL010": 0.1,
     },

@@ -15,7 +15,8 @@ always wrong, does not show in an average.
 ## What else looks like this
 
 - LOSS002, ACTV005: the model answers the same to everything because it has not learned at all. Then that is the root.
-- DATA011: the imbalance of what is fed is the usual reason.
+- DATA011: the imbalance of what is fed is the usual reason. A failed class that is as frequent as others has another one,
+  and is told apart.
 - DATA003: a class that is never right because it is named differently in validation.
 - The first evaluations of a run: everything starts at the majority. The rule waits for two evaluations and 100 steps.
 
@@ -46,12 +47,15 @@ from traindx.run import Run
         "validation set)",
         "chance": "accuracy {accuracy:.1%} is no better than always answering one class ({share:.1%})",
         "class": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}",
+        "common": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}; it is as "
+        "frequent as others",
         "slice": "{where}: loss {loss:.3g} on {n:.0f} samples, {ratio:.1f} times the mean",
         "unsuited": "class {where} makes up {share:.0%} of the validation set: accuracy hardly measures the others",
     },
     fix={
         "": "Watch per-class recall and balanced accuracy; weight or resample the classes.",
         "chance": "The model has learned nothing that holds for new samples: look at training first.",
+        "common": "The class is no rarity, so weights will not help: look at what holds training back, and at its labels.",
         "slice": "Look at samples of this slice; add data like it or a loss weight.",
         "unsuited": "Use balanced accuracy, F1, AUROC or average precision.",
     },
@@ -117,7 +121,16 @@ def _classes(run: Run, recall: float, least: int, accuracy: float) -> Iterator[E
         # A class as good as absent among many weak ones is the model's level, not a hidden failure.
         if len(found) == 2 and n >= least and float(np.max(found)) < recall and accuracy > 4 * recall + 1 / len(table.names):
             values = {"recall": float(found[-1]), "n": n, "accuracy": accuracy}
-            yield Evidence(values, (name,), (int(table.steps[-2]), int(table.steps[-1])), "class")
+            say = "class" if _rare(run, name, n, float(np.nanmean(support.values[-1]))) else "common"
+            yield Evidence(values, (name,), (int(table.steps[-2]), int(table.steps[-1])), say)
+
+
+def _rare(run: Run, name: str, n: float, mean: float, share: float = 0.5) -> bool:
+    """Whether a class has less than half of its even share: of what was trained on, where that is known, else of validation."""
+    counts = facts.counts(run.fact("data.class_counts"))
+    if name in counts:
+        n, mean = counts[name], sum(counts.values()) / len(counts)
+    return n < share * mean
 
 
 def _slices(run: Run, ratio: float, least: int, p: float) -> Iterator[Evidence]:

@@ -5,7 +5,9 @@
 The first training losses against theory: ln C for cross-entropy over C classes, ln 2 for binary, the mean square of the
 target for a regression. The excess e tells the spread of the logits, √(2e). More than 1 nat is a remark, and a warning when
 it is above 3 or when the loss is still above chance a hundred steps later. A first loss below .8 ln C is a remark too: leak,
-wrong C, a mean over ignored targets. A first loss that is a whole multiple of ln C is a sum where a mean was meant.
+wrong C, a mean over ignored targets. A first loss that is a whole multiple of ln C is a sum where a mean was meant. A
+regression on targets far from unit size that has not come near them after 200 updates is a warning: the outputs of an
+untrained model are of size one, and every update moves them by little.
 
 ## Why it matters
 
@@ -34,6 +36,7 @@ import numpy as np
 
 from traindx import regime
 from traindx.finding import Blind, Confidence, Evidence, Muted, Severity
+from traindx.regime.curves import ends, level_of
 from traindx.rule import rule
 from traindx.run import Run, Series
 
@@ -47,11 +50,15 @@ from traindx.run import Run, Series
         "large": "the first loss is {initial:.4g}, {ratio:.0f} times what predicting zero would give ({expected:.4g})",
         "summed": "the first loss is {initial:.4g}, {ratio:.0f} times {expected:.4g}: summed over {ratio:.0f} samples "
         "instead of averaged",
+        "targets": "targets of size {size:.3g} (deviation {deviation:.3g}) are far from the outputs of an untrained model; "
+        "after {updates} updates the loss stands at {now:.3g}, at the start {initial:.3g}",
         "low": "the first loss is {initial:.4g}, below {expected:.4g} of an untrained model",
     },
     fix={
         "": "Scale the last layer's initial weights by .1, set its bias to the log prior, and normalise the inputs.",
         "summed": "Use the mean over samples, or divide the learning rate by the batch size.",
+        "targets": "Standardise the targets with the training set's mean and deviation, and scale predictions back for "
+        "reporting.",
         "low": "Check for leaked targets, ignored targets counted as correct, and the number of classes.",
     },
     severity=Severity.INFO,
@@ -62,6 +69,8 @@ def initial_loss_off(
     remark: float = 1.0,  # nats; logits of spread 1.4 (CATALOGUE LOSS010)
     warn: float = 3.0,
     low: float = 0.8,
+    unit: float = 20.0,  # size of targets that is far from one: as DATA002 of inputs
+    patience: int = 200,  # updates
 ) -> Iterator[Evidence]:
     series = regime.curve(run)
     first = _first(run, series)
@@ -70,6 +79,11 @@ def initial_loss_off(
     if run.fact("loss.weighted"):
         raise Muted("a weighted loss has no known start")
     kind = run.fact("loss.kind")
+    if kind in ("mse", "l1", "huber") and run.fact("loss.reduction") in (None, "mean"):
+        far = _far_targets(run, series, kind == "mse", unit, patience)
+        if far is not None:
+            yield far
+            return
     if kind == "mse":
         yield from _regression(run, series, first)
         return
@@ -123,6 +137,26 @@ def _is_sum(run: Run, ratio: float) -> bool:
 def _still_above(series: Series, level: float) -> bool:
     later = series.values[(series.steps >= series.steps[0] + 100) & (series.steps <= series.steps[0] + 200)]
     return len(later) >= 5 and float(np.median(later)) > level
+
+
+def _far_targets(run: Run, series: Series, squared: bool, unit: float, patience: int) -> Evidence | None:
+    """Targets of another size than outputs, which have not been reached: their mean is not learned, or nothing is."""
+    spread, centre = run.series("batch/label_std").finite().values, run.series("batch/label_mean").finite().values
+    updates = int(series.steps[-1] - series.steps[0]) + 1
+    if not len(spread) or not len(centre) or updates < patience or len(series) < 10:
+        return None
+    deviation = math.sqrt(float(np.mean(spread**2) + np.var(centre)))
+    size = math.sqrt(float(np.mean(spread**2) + np.mean(centre**2)))
+    initial, now = level_of(series.values, ends(len(series))), level_of(series.values, -max(5, len(series) // 20))
+    if min(initial, now) < 0:
+        return None
+    start, end = (math.sqrt(initial), math.sqrt(now)) if squared else (initial, now)
+    near = 0.9 * deviation if squared else 0.6 * deviation  # what predicting the mean leaves, or a little less
+    if size <= unit or end < near or end > 2 * start or not (end > 1.5 * deviation or end > 0.95 * start):
+        return None
+    numbers = {"size": size, "deviation": deviation, "updates": updates, "now": now, "initial": initial}
+    span = (int(series.steps[0]), int(series.steps[-1]))
+    return Evidence(numbers, steps=span, say="targets", severity=Severity.WARNING)
 
 
 def _regression(run: Run, series: Series, first: float) -> Iterator[Evidence]:
