@@ -58,3 +58,11 @@ def test_it_is_said_whether_one_process_has_it_too() -> None:
     assert "LOSS001: yes, also there" in told[1] and "DIST001: no, only on all ranks" in told[2]
     assert "leaves the loss on one process at step 40" in ranks.one_process(*_pair(2.0), [], [], 1)[-1]
     assert "too few common steps" in ranks.one_process(a_run({}), a_run({}), [], [], 2)[-1]
+
+
+def test_the_first_to_part_is_named_with_what_and_when() -> None:
+    same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 9.0, 9.0]
+    run = a_run({"rank/params": {"0": same, "1": same, "2": other}, "rank/grads": {"0": same, "1": same, "2": same}})
+    assert ranks.parted(run) == ("parameters", 2, ("2",))
+    assert ranks.parted(a_run({"rank/params": {"0": same, "1": same}})) is None
+    assert ranks.parted(a_run({})) is None

@@ -58,6 +58,21 @@ def apart(names: tuple[str, ...], values: Floats) -> tuple[str, ...]:
     return tuple(n for n, v in zip(names, values, strict=True) if np.isfinite(v) and (not has_majority or v != common))
 
 
+def parted(run: Run) -> tuple[str, int, tuple[str, ...]] | None:
+    """The first record in which ranks that must agree do not: what differs, the step, and the ranks that stand apart."""
+    first: tuple[str, int, tuple[str, ...]] | None = None
+    for signal, what in (("rank/grads", "gradients"), ("rank/params", "parameters")):
+        try:
+            seen = rows(run, signal, sharded=False)
+        except (Blind, Muted):
+            continue
+        differ = np.flatnonzero(~seen.equal)
+        if len(differ) and (first is None or seen.steps[differ[0]] < first[1]):
+            at = int(differ[0])
+            first = what, int(seen.steps[at]), apart(seen.names, seen.values[at])
+    return first
+
+
 def label(name: str) -> str:
     """How a rank is called in a sentence.
 

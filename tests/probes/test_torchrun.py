@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
+import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +13,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from traindx.errors import UsageError
-from traindx.probes import torchrun
+from traindx.probes import elastic, replicas, torchrun
+from traindx.record import endings
 
 
 def test_script_and_module_are_found_behind_the_launchers_options() -> None:
@@ -46,3 +50,19 @@ def test_batches_grow_only_where_data_is_dealt_out(monkeypatch: pytest.MonkeyPat
         assert DataLoader(data, batch_size=4).batch_size == 4
     finally:
         DataLoader.__init__ = original  # type: ignore[method-assign]
+
+
+def test_ranks_compare_at_one_step_of_every_block_and_at_no_fixed_stride() -> None:
+    assert doctest.testmod(replicas).failed == 0
+    steps = [s for s in range(1000) if replicas.due(s)]
+    gaps = [b - a for a, b in itertools.pairwise(steps)]
+    assert max(gaps) < 40 and len(set(gaps[4:])) > 1
+    assert all({s % m for s in steps} == set(range(m)) for m in (2, 3, 4, 5, 8))  # accumulation cannot hide from it
+
+
+def test_a_launchers_word_about_failed_ranks_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failure = SimpleNamespace(exitcode=-9, timestamp=70)
+    elastic.note(tmp_path / "new", {1: failure})
+    assert endings.launches(tmp_path / "new") == {"failed": {"1": {"exitcode": -9, "time": 70.0}}, "first": 1}
+    elastic.note(Path("/proc/no-such-place"), {1: failure})
+    assert "was not kept" in capsys.readouterr().err

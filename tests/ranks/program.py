@@ -4,15 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+
+def _break(fault: str) -> None:
+    """What happens to rank 1 in the middle of the run."""
+    if fault == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif fault == "hang":
+        time.sleep(600)
+    elif fault == "raises":
+        raise ValueError("sample 17 is broken")
+    elif fault == "leaves":
+        sys.exit(0)
+    elif fault == "stopped":  # by the system, until somebody lets it go on
+        subprocess.Popen(["sh", "-c", f"sleep {os.environ.get('STOPPED_S', '60')}; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif fault == "extra-barrier":
+        dist.barrier()
 
 
 def train(fault: str, steps: int) -> list[Tensor]:
@@ -22,12 +44,18 @@ def train(fault: str, steps: int) -> list[Tensor]:
     x = torch.randn(512, 8)
     y = (x[:, :2].sum(1) > 0).long()
     net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2))
-    model = net if fault == "no-wrapper" else DistributedDataParallel(net)
+    if fault == "fsdp2":
+        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+        for layer in (net[0], net[2], net):
+            fully_shard(layer, mesh=mesh)
+    model = net if fault in ("no-wrapper", "fsdp2") else DistributedDataParallel(net)
     opt = torch.optim.SGD(model.parameters(), lr=0.05)
     data = TensorDataset(x, y)
     sampler = DistributedSampler(data, seed=3)
     torch.manual_seed(5 if fault == "same-data" else 100 + rank)
     loader = DataLoader(data, batch_size=16, sampler=None if fault == "same-data" else sampler, shuffle=fault == "same-data")
+    if fault == "no-disk" and rank == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # every write to a file fails from now on
     step, epoch = 0, 0
     while step < steps:
         if fault != "no-set-epoch":
@@ -39,10 +67,8 @@ def train(fault: str, steps: int) -> list[Tensor]:
                 b[0] = 1
             if fault == "straggler" and rank:
                 time.sleep(0.01)
-            if fault == "killed" and rank and step == half:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if fault in ("hang", "stopped") and rank and step == half:
-                time.sleep(600 if fault == "hang" else 6)
+            if step == half and rank == 1:
+                _break(fault)
             if fault == "lone-nan" and rank and step == half:
                 a[3, 1] = float("nan")
             called = net if fault == "around" else model
@@ -53,6 +79,10 @@ def train(fault: str, steps: int) -> list[Tensor]:
             if fault == "drift" and rank and step == half:
                 with torch.no_grad():
                     net[0].weight[0, 0] += 1e-4
+            if fault == "fsdp2" and os.environ.get("NORMS"):
+                with open(f"{os.environ['NORMS']}.{rank}", "a", encoding="utf-8") as out:
+                    norm = nn.utils.get_total_norm([p.grad for p in net.parameters()])
+                    out.write(f"{norm.full_tensor().item()}\n")  # type: ignore[operator]
             opt.step()
             step += 1
             if step == steps:
@@ -73,5 +103,7 @@ if __name__ == "__main__" and len(sys.argv) > 3:
 elif __name__ == "__main__":
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    train(sys.argv[1], int(sys.argv[2]))
+    weights = train(sys.argv[1], int(sys.argv[2]))
+    if os.environ.get("WEIGHTS") and dist.get_rank() == 0:
+        torch.save(weights, Path(os.environ["WEIGHTS"]))
     dist.destroy_process_group()

@@ -10,7 +10,7 @@ from traindx import diagnosis as diagnosis_
 from traindx import ranks as ranks_
 from traindx import record
 from traindx.cli import options
-from traindx.errors import UsageError
+from traindx.errors import NothingReadable, UsageError
 from traindx.probes import session, torchrun
 from traindx.settings import Settings
 
@@ -34,12 +34,16 @@ def ranks(
         times = launch_.nproc // nproc
     first = home / "ranks" if nproc else home
     code = torchrun.run(launch_.words(first, own))
-    many = record.read(first)
-    diagnoses = [diagnosis_.diagnose(many, chosen)]
-    if nproc is not None:
-        torchrun.run(launch_.words(home / f"on-{nproc}", own, nproc), times)
-        few = record.read(home / f"on-{nproc}")
-        diagnoses.append(diagnosis_.diagnose(few, chosen))
+    try:
+        many = record.read(first)
+        diagnoses = [diagnosis_.diagnose(many, chosen)]
+        if nproc is not None:
+            torchrun.run(launch_.words(home / f"on-{nproc}", own, nproc), times)
+            few = record.read(home / f"on-{nproc}")
+            diagnoses.append(diagnosis_.diagnose(few, chosen))
+    except (OSError, NothingReadable) as why:  # the program is done: its exit code stands, whatever happens to our page
+        sys.stderr.write(f"traindx: no diagnosis could be made: {why}\n")
+        return code
     options.deliver(diagnoses[:1], *where, **page)
     if nproc is not None:
         codes = [[(f.code, f.message) for f in d.findings if f.severity.value != "info"] for d in diagnoses]

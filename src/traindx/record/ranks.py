@@ -153,10 +153,11 @@ def _apart_in_collectives(runs: Mapping[int, Run], dumps: Mapping[int, flight.En
 
 def _completeness(runs: Mapping[int, Run]) -> list[str]:
     """Ranks that should be there and are not, and ranks that disagree about how many there are."""
+    empty = [r for r, run in sorted(runs.items()) if not run.signals] if len(runs) > 1 else []
+    notes = [f"rank {r} left no numbers: its disk refused them, or it made no step" for r in empty]
     sizes = {r: run.fact("world_size") for r, run in runs.items() if isinstance(run.fact("world_size"), int)}
     if not sizes:
-        return []
-    notes = []
+        return notes
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"rank {r}: {n}" for r, n in sorted(sizes.items())[:8])
         notes.append(f"the ranks disagree about how many they are ({told})")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from traindx import ranks
 from traindx.diagnosis import Diagnosis
 from traindx.report import charts, maps, vitals
 from traindx.report.narrative import text
@@ -226,12 +227,12 @@ def _memory(run: Run) -> Pictures:
 RANK_SIGNALS = (
     ("rank/loss", "loss by rank"),
     ("rank/grad_norm", "gradient norm by rank"),
-    ("rank/step_time", "seconds per step by rank"),
+    ("rank/step_time", "own seconds per step by rank"),
 )
 
 
 def _ranks(run: Run) -> Pictures:
-    """Each rank beside the others: few as lines, many as a map; and their medians in a table."""
+    """Each rank beside the others: few as lines, many as a map; and their means and spreads in a table."""
     for name, title in RANK_SIGNALS:
         matrix = run.matrix(name)
         if len(matrix) < 2 or len(matrix.names) < 2:
@@ -249,15 +250,37 @@ def _rank(name: str) -> str:
 
 
 def _rank_table(run: Run) -> str:
+    """Mean and spread of each rank, and who was the first to part from the others."""
     found = [(title.removesuffix(" by rank"), run.matrix(n)) for n, title in RANK_SIGNALS if len(run.matrix(n).names) > 1]
     if not found:
         return ""
     names = list(dict.fromkeys(n for _, m in found for n in m.names))
+    told = run.fact("ranks")
+    ends = {str(r): v.get("ended") for r, v in told.items() if isinstance(v, Mapping)} if isinstance(told, Mapping) else {}
     rows = [
-        {"rank": _rank(n)} | {f"{title} (median)": _median(m, n) for title, m in found} | {"last step": _last(found[0][1], n)}
+        {"rank": _rank(n)}
+        | {
+            f"{title}, {what}": _over(m, n, make)
+            for title, m in found
+            for what, make in (("mean", np.mean), ("spread", np.std))
+        }
+        | {"last step": _last(found[0][1], n), "ended": ends.get(n)}
         for n in names
     ]
-    return _table(rows, "ranks side by side", ())
+    return _table(rows, f"ranks side by side: {_parted(run)}", tuple(rows[0]))
+
+
+def _parted(run: Run) -> str:
+    first = ranks.parted(run)
+    if first is not None:
+        what, step, names = first
+        who = ", ".join(_rank(n) for n in names[:4]) + ("…" if len(names) > 4 else "")
+        return (
+            f"the {what} of {who} part from the others at step {step}"
+            if len(names) == 1
+            else f"the {what} differ from step {step} on ({who})"
+        )
+    return "their parameters agree" if len(run.matrix("rank/params")) else "their parameters were not compared"
 
 
 def _last(matrix: Matrix, name: str) -> int | None:
@@ -265,11 +288,9 @@ def _last(matrix: Matrix, name: str) -> int | None:
     return int(heard[-1]) if len(heard) else None
 
 
-def _median(matrix: Matrix, name: str) -> float | None:
-    if name not in matrix.names:
-        return None
-    values = matrix.column(name).finite().values
-    return float(np.median(values)) if len(values) else math.nan
+def _over(matrix: Matrix, name: str, make: Callable[[Any], Any]) -> float | None:
+    values = matrix.column(name).finite().values if name in matrix.names else matrix.values[:0, :0].ravel()
+    return float(make(values)) if len(values) else None
 
 
 def landscape(run: Run) -> Pictures:
