@@ -66,6 +66,8 @@ def class_imbalance_feed(
         raise Muted(f"{len(counts)} classes: rare ones are to be expected")
     if total < least_labels:
         raise Unsure(f"{total:.0f} labels were seen and {least_labels} are needed")
+    if facts.labels_in_clumps(run):
+        raise Unsure("batches hold one class after the other, and only some of them were looked at")
     if len(counts) < 2:
         return
     smallest, largest = min(counts, key=lambda c: counts[c]), max(counts, key=lambda c: counts[c])
@@ -97,7 +99,7 @@ def _counts(run: Run) -> dict[str, float]:
     for name, last in (("batch/labels/class", False), ("eval/support/class", True)):
         table = run.matrix(name)
         if len(table):
-            rows = np.nan_to_num(table.values[-1:] if last else table.values)
+            rows = np.nan_to_num(table.values[-1:] if last else table.values, posinf=0.0, neginf=0.0)
             return dict(zip(table.names, rows.sum(axis=0).tolist(), strict=True))
     return {}
 
