@@ -77,6 +77,15 @@ def counts(value: Any) -> dict[str, float]:
     return {}
 
 
+def labels_in_clumps(run: Run, dispersion: float = 2.0, p: float = 1e-6, most: float = 0.9) -> bool:
+    """Whether batches differ in their classes more than shuffled ones (DATA005) and only some were read: counts mislead."""
+    clumped = number(run.fact("data.label_dispersion"), 1.0) > dispersion
+    size, (first, last) = run.series("batch/size").finite().values, run.steps or (0, 0)
+    if not clumped or number(run.fact("data.label_dispersion_p"), 1.0) >= p or not len(size):
+        return False
+    return sum(counts(run.fact("data.class_counts")).values()) < most * float(np.median(size)) * (last - first + 1)
+
+
 def numbers(value: Any) -> Floats:
     """A list of numbers, NaN where an entry is none; empty for anything else."""
     if isinstance(value, list | tuple | np.ndarray):

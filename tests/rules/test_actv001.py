@@ -60,3 +60,10 @@ def test_other_kinds_do_not_die(kind: str) -> None:
 def test_experts_that_no_token_reached_are_idle_not_dead() -> None:
     run = layer([1.0, 1.0, 1.0]).with_(a_run({"expert_load/expert": {"0": [1.0], "1": [0.0]}}).signals)
     assert not list(rule.findings(run))
+
+
+def test_a_whole_layer_needs_fewer_samples_than_a_part_of_it() -> None:
+    [found] = rule.findings(layer([1.0], samples=432))
+    assert found.severity is Severity.CRITICAL
+    assert rule.outcome(layer([0.7], samples=432)).status is Status.UNSURE
+    assert rule.outcome(layer([1.0], samples=200)).status is Status.UNSURE

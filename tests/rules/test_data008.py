@@ -106,3 +106,12 @@ def test_ids_of_two_tables_have_the_same_frequencies_in_another_order() -> None:
     assert found.variant == "tokens" and found.severity is Severity.WARNING
     for told in ({"distance": 0.5, "sorted": 0.1}, {"distance": 0.7, "sorted": 0.6}):  # other words; other padding
         assert rule.outcome(a_run(facts={"data.token_shift": told})).status is Status.CLEAR
+
+
+def test_classes_in_clumps_of_which_a_part_was_read_are_not_missed() -> None:
+    seen = {"data.class_counts": {"0": 900, "1": 0}, "data.val_class_counts": {"0": 100, "1": 100}}
+    clumps = {"data.label_dispersion": 16.0, "data.label_dispersion_p": 1e-99}
+    part, whole = ({"batch/size": np.full(n, 16.0)} for n in (2000, 56))
+    assert list(rule.findings(a_run(part, facts=seen)))  # shuffled: what was read stands for all
+    assert not list(rule.findings(a_run(part, facts=seen | clumps)))
+    assert list(rule.findings(a_run(whole, facts=seen | clumps)))  # every batch was read

@@ -60,6 +60,8 @@ def test_mild_imbalance_is_clear() -> None:
 def test_vocabularies_and_many_classes_are_not_judged() -> None:
     zipf = {str(i): 10_000 / (i + 1) for i in range(200)}
     assert rule.outcome(_run(zipf)).status is Status.MUTED
+    letters = {"0": 9000, "1": 300, "2": 10}
+    assert rule.outcome(_run(letters, data__token={"vocab": 3}, loss__next_target_share=1.0)).status is Status.MUTED
     few = {str(i): 10_000 / (i + 1) ** 2 for i in range(30)}
     assert rule.outcome(_run(few, data__token={"vocab": 30})).status is Status.MUTED
 
@@ -91,3 +93,9 @@ def test_counts_come_from_batches_or_evaluations_where_no_table_was_kept() -> No
     seen = {"eval/support/class": {"0": np.full(4, 780.0), "1": np.full(4, 18.0)}}
     never = {"eval/recall/class": {"0": np.ones(4), "1": np.zeros(4)}}
     assert [f.severity for f in rule.findings(a_run({**seen, **never}))] == [Severity.WARNING]
+
+
+def test_classes_in_clumps_of_which_a_part_was_read_are_not_counted() -> None:
+    clumps = {"data.label_dispersion": 16.0, "data.label_dispersion_p": 1e-99}
+    run = a_run({"batch/size": np.full(4000, 16.0)}, facts={"data.class_counts": RARE, **clumps})
+    assert rule.outcome(run).status is Status.UNSURE

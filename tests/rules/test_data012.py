@@ -9,7 +9,7 @@ import numpy as np
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.data012_pipeline_stuck import pipeline_stuck as rule
-from traindx.run import Event, Run
+from traindx.run import Event, Run, Series
 
 LOADER = {"dataset": "Digits", "length": 40, "sampler": "SequentialSampler", "batch_size": 32}
 
@@ -94,3 +94,9 @@ def test_the_same_state_met_twice_by_a_rollout_is_no_repeated_batch() -> None:
     assert list(rule.findings(a_run({**same, "loop/forwards": np.ones(8)})))
     assert rule.outcome(a_run({**same, "loop/forwards": np.full(8, 40.0)})).status is Status.CLEAR
     assert rule.outcome(a_run({**same, "loop/forwards": np.ones(8)}, facts={"rl": True})).status is Status.MUTED
+
+
+def test_the_same_batch_an_epoch_later_is_no_repeat() -> None:
+    prints = Series(np.arange(0, 880, 88), np.full(10, 7.0))
+    run = a_run(facts={"data.loader": LOADER}).with_(signals={"batch/fingerprint": prints})
+    assert rule.outcome(run).status is Status.CLEAR

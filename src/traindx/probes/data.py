@@ -50,7 +50,7 @@ class Data(Probe):
         self._target_place: dict[int, str] = {}
         self._open: tuple[Feed, batches.Hashes | None, int, Tensor | None] | None = None  # loose batch waiting for its labels
         self._by_call: dict[int, Feed] = {}
-        self._last: dict[int, tuple[int, int | None]] = {}  # feed → fingerprint of its latest batch, lean and whole
+        self._last: dict[int, tuple[int, int | None, int]] = {}  # feed → its latest batch: fingerprints, lean and whole; step
         self._size = 0
         self._channel_names: dict[int, tuple[str, ...]] = {}
         self._said: set[str] = set()
@@ -92,7 +92,7 @@ class Data(Probe):
 
     def _look(self, scene: Scene, feed: Feed, parts: Batch, phase: str) -> None:
         held: dict[str, Any] = {"size": float(parts.samples)}
-        held |= self._order(feed, parts)
+        held |= self._order(scene, feed, parts)
         feed.label(parts.target)
         if phase != VAL:
             held |= self.extremes.range(parts, scene.step)
@@ -114,13 +114,15 @@ class Data(Probe):
             if not free:
                 self._hashes.spend(clock() - begun)
 
-    def _order(self, feed: Feed, parts: Batch) -> dict[str, float]:
+    def _order(self, scene: Scene, feed: Feed, parts: Batch) -> dict[str, float]:
         mark = batches.fingerprint(parts)
         if mark is None:
             return {}
         feed.order(mark, parts)
         out = {"batch/fingerprint": float(mark)}
         before = self._last.get(id(feed))
+        if before is not None and scene.step - before[2] > 1:
+            before = None  # what was served in between was not looked at
         whole = None
         if before is not None and before[0] == mark:  # pieces agree: only the whole batch can prove a repeat
             whole = batches.fingerprint(parts, whole=True)
@@ -128,7 +130,7 @@ class Data(Probe):
                 out["batch/repeat"] = float(whole == before[1])
         elif before is not None:
             out["batch/repeat"] = 0.0
-        self._last[id(feed)] = (mark, whole)
+        self._last[id(feed)] = (mark, whole, scene.step)
         return out
 
     def _numbers(self, feed: Feed, parts: Batch) -> dict[str, Any]:
@@ -219,7 +221,7 @@ class Data(Probe):
     def _loose_batch(self, scene: Scene, feed: Feed, parts: Batch, phase: str, *, own: bool, free: bool) -> None:
         if own:
             feed.count(parts)
-        held = {"size": float(parts.samples)} | self._order(feed, parts)
+        held = {"size": float(parts.samples)} | self._order(scene, feed, parts)
         if own:
             _new_pass(feed, parts.samples, scene.step)
         if phase == TRAIN:

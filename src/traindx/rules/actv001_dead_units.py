@@ -3,8 +3,8 @@
 ## What it sees
 
 `dead_fraction/module`: units that stayed silent over a whole window of at least `samples` samples (a single batch
-proves nothing). More than `most` of a layer, or `growth` more than at the first look, in two of the last three
-windows.
+proves nothing; of a layer without any living unit `few` suffice). More than `most` of a layer, or `growth` more than
+at the first look, in two of the last three windows.
 
 ## Why it matters
 
@@ -56,6 +56,7 @@ def dead_units(
     growth: float = 0.3,  # CATALOGUE
     samples: int = 1000,  # a unit silent for n samples fires in fewer than 3/n of them (95 %): here .3 %
     gone: float = 0.95,  # [def] nothing passes a layer with so few units left
+    few: int = 300,  # samples that suffice to say that of a whole layer: each unit fires in fewer than 1 % of them
 ) -> Iterator[Evidence]:
     dead, counted = run.matrix("dead_fraction/module"), run.matrix("dead_samples/module")
     kinds = facts.table(run, "model.activations")
@@ -66,7 +67,7 @@ def dead_units(
         if name not in counted.names or str(kinds.get(name, "")).lower() in UNLIKE:
             continue
         seen = counted.column(name).at(dead.steps)
-        use = np.isfinite(values) & (seen >= samples)
+        use = np.isfinite(values) & (seen >= np.where(values >= gone, few, samples))
         late = values[use]
         if not len(late):
             short.append(name)

@@ -169,7 +169,7 @@ def _moved(means: Floats, spreads: Floats, others: Floats) -> Floats:
 def _classes(run: Run, common: float = 0.05, least: int = 500, apart: float = 0.2) -> Iterator[Evidence]:
     train, val = facts.counts(run.fact("data.class_counts")), facts.counts(run.fact("data.val_class_counts"))
     n, m = sum(train.values()), sum(val.values())
-    if facts.takes_tokens(run) or n < least or m < 50 or len(val) < 2:
+    if facts.takes_tokens(run) or n < least or m < 50 or len(val) < 2 or facts.labels_in_clumps(run):
         return
     absent = {c: k / m for c, k in val.items() if k / m >= common and train.get(c, 0.0) == 0}
     if absent:

@@ -60,7 +60,7 @@ def class_imbalance_feed(
 ) -> Iterator[Evidence]:
     counts = {c: n for c, n in _counts(run).items() if n > 0}
     total = sum(counts.values())
-    if facts.takes_tokens(run) and len(counts) > 20:
+    if facts.takes_tokens(run) and (len(counts) > 20 or facts.number(run.fact("loss.next_target_share"), 0.0) >= 0.9):
         raise Muted("targets are tokens of a vocabulary")
     if len(counts) > most_classes:
         raise Muted(f"{len(counts)} classes: rare ones are to be expected")

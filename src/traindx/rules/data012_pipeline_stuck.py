@@ -128,7 +128,8 @@ def _same_as_before(run: Run) -> Series:
     if len(same):
         return same
     prints = run.series("batch/fingerprint").finite()
-    return Series(prints.steps, np.concatenate([[0.0], np.diff(prints.values) == 0]) if len(prints) else prints.values)
+    next_to = (np.diff(prints.values) == 0) & (np.diff(prints.steps) == 1)  # batches between others may have been served
+    return Series(prints.steps, np.concatenate([[0.0], next_to]) if len(prints) else prints.values)
 
 
 def _longest(flags: np.ndarray) -> tuple[int, int]:
