@@ -29,6 +29,7 @@ SHORT = {
     "sharpness": {"samples": 64, "directions": 2, "radii": (0.05,)},
     "landscape": {"points": 3, "samples": 64},
     "cached-batch": {"steps": 4},
+    "lr-scaling": {"orders": 3, "horizons": (8,)},
 }
 every_trial = pytest.mark.parametrize("kind", TRIALS, ids=[t.name for t in TRIALS])
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from traindx.trial import catalogue
+from traindx.trials import paste
 from traindx.trials.check import LISTS, QUESTIONS, check
 from traindx.trials.curvature import differenced, eigenvalues, hessian_vector, product_of
 from traindx.trials.fork import compare_arms
 from traindx.trials.forks import scaled_lr
+from traindx.trials.lr_range import read, valley
 from traindx.trials.task import Task
 from trials.tasks import HEALTHY, SICK, digits, mlp, task
 
@@ -207,3 +211,74 @@ def test_a_shape_error_is_a_finding() -> None:
     [first, *rest] = check(broken, level="quick").items
     assert first.result == "fail" and "does not fit" in first.message
     assert {i.result for i in rest} == {"cannot-tell"}
+
+
+def test_a_base_that_guesses_blames_the_pipeline_and_a_worse_model_its_drift() -> None:
+    torch.manual_seed(0)
+    trained = task(mlp())
+    start = copy.deepcopy(trained.model.state_dict())
+    assert run("base-eval", trained).result == "refused"
+    for batch in trained.cycle(150):
+        trained.optimizer.zero_grad()
+        trained.loss_of(trained.model, batch).backward()
+        trained.optimizer.step()
+    trained.base = start
+    assert run("base-eval", trained).result == "pass"
+    good = copy.deepcopy(trained.model)
+    trained.base = good
+    with torch.no_grad():
+        for p in trained.model.parameters():
+            p.add_(0.5 * torch.randn_like(p))
+    found = run("base-eval", trained)
+    assert found.result == "fail" and "worse than where it started" in found.reason
+    blind = task(mlp())
+    blind.base = mlp()
+    assert "pipeline" in run("base-eval", blind).reason
+
+
+def test_a_larger_batch_is_tried_under_both_rules() -> None:
+    torch.manual_seed(0)
+    found = run("lr-scaling", task(mlp()), times=2, orders=3, horizons=(24,))
+    assert found.result in ("done", "fail") and found.answer["law"] in ("linear", "sqrt", "neither")
+    assert found.steps == 2 * 2 * 3 * 24 or found.answer["linear"]["verdict"] != "undecided"
+    assert ("code" in found.answer) == (found.result == "done")
+
+
+def test_a_slow_learner_is_read_when_batches_it_never_saw_fell_too() -> None:
+    """A slow learner is read when batches it was not trained on fell too; falls among the noise are not enough."""
+    steps = np.arange(60)
+    rates = np.geomspace(1e-7, 1, 60)
+    rng = np.random.default_rng(0)
+    curve = 2.5 - 0.5 / (1 + np.exp(-(steps - 40) / 3.0)) + 2.0 * (steps > 54) * (steps - 54) / 6 + rng.normal(0, 0.12, 60)
+    level = np.linspace(2.5, 2.0, 6)[:, None] + np.array([0.0, 0.1, -0.1, 0.05])
+    assert read(rates, curve, np.full((6, 4), 2.5)).refused
+    assert not read(rates, curve, level).refused
+
+
+def test_the_valley_does_not_depend_on_where_the_sweep_starts() -> None:
+    x = np.linspace(-7, 0, 120)
+    y = 2.3 - 2 / (1 + np.exp(-(x + 2) * 5)) + np.exp(10 * (x + 0.5))
+    low = int(np.argmin(y))
+    whole = valley(x[: low + 1], y[: low + 1], 2.0)
+    cut = valley(x[40 : low + 1], y[40 : low + 1], 2.0)
+    assert whole == pytest.approx(cut, abs=0.05) and -2.5 < whole < -1.0
+
+
+@pytest.mark.parametrize("name", paste.every())
+def test_what_is_to_be_pasted_runs(name: str) -> None:
+    torch.manual_seed(0)
+    model = mlp()
+    x, y = digits(64)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    here = {
+        "torch": torch, "model": model, "optimizer": optimizer, "loader": [(x, y)], "loss_fn": nn.CrossEntropyLoss(),
+        "total_steps": 100, "steps_per_epoch": 5, "device": "cpu",
+        "scheduler": torch.optim.lr_scheduler.ConstantLR(optimizer),
+    }  # fmt: skip
+    nn.CrossEntropyLoss()(model(x), y).backward()
+    optimizer.step()
+    exec(paste.every()[name], here)
+    for _ in range(5):
+        optimizer.step()
+        here["scheduler"].step()
+    assert all(np.isfinite(g["lr"]) and g["lr"] > 0 for g in optimizer.param_groups)

@@ -61,7 +61,8 @@ def command(
     screen = options.console(no_color=no_color)
     if name == "list":
         for kind in trials.values():
-            screen.print(f"[bold]{kind.name:18}[/] {kind.summary} [dim](about {kind.steps} steps)[/]")
+            most = f" to {kind.most()}" if kind.most() > kind.steps else ""
+            screen.print(f"[bold]{kind.name:18}[/] {kind.summary} [dim](about {kind.steps}{most} steps)[/]")
         return 0
     if name not in trials:
         raise UsageError(f"there is no trial '{name}'; there are {', '.join(trials)}")
@@ -94,6 +95,8 @@ def command(
     elif format_ == "rich":
         style = {"pass": "green", "fail": "red", "refused": "yellow", "undecided": "yellow"}.get(result.result, "bold")
         screen.print(f"[{style}]{result.result}[/]  {safe(result.reason)}", highlight=False)
+        if isinstance(result.answer.get("code"), str):
+            screen.print(f"\n{safe(result.answer['code'])}\n", markup=False, highlight=False, soft_wrap=True)
         screen.print(f"[dim]{result.steps} steps, {result.seconds:.1f} s[/]")
     return 0
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +18,7 @@ from traindx.run import Floats, Matrix, Series
 from traindx.trial import Result
 
 COLOURS = ("#2a6fbb", "#c4572b", "#3b8f5a", "#8a5fb0", "#8a7a20")
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 380, 74, 54, 24, 56
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 400, 74, 66, 24, 56
 
 
 @dataclass(frozen=True)
@@ -33,40 +36,164 @@ class Picture:
 
     title: str
     said: str
-    x_name: str = "step"
+    x_name: str = ""
     y_name: str = ""
     lines: tuple[Line, ...] = ()
     marks: tuple[tuple[float, str], ...] = ()
     log_x: bool = False
     log_y: bool = False
+    groups: tuple[tuple[str, Floats], ...] = ()  # measurements side by side, a dot each
+    levels: tuple[tuple[float, str], ...] = ()  # lines across, with their names
+    band: tuple[float, float] | None = None  # a stretch of x that is shaded
+    facts: tuple[tuple[str, str], ...] = ()  # numbers to read where nothing is to be drawn
     table: Floats | None = field(default=None, compare=False)
     axis: Floats | None = field(default=None, compare=False)
 
 
 def picture(result: Result) -> Picture:
     """The picture of a result, from the run it recorded."""
-    signals = result.run.signals
-    base = (f"traindx trial {result.trial}: {result.result}", result.reason)
-    if result.trial == "lr-range" and "trial/lr" in signals:
-        line = Line("loss", signals["trial/lr"].values, signals["trial/loss"].values)
-        named = {"start_lr": "start", "min_tenth": "min/10", "steep": "steepest", "valley": "valley"}
-        marks = [(float(result.answer[k]), word) for k, word in named.items() if isinstance(result.answer.get(k), int | float)]
-        return Picture(*base, x_name="learning rate", y_name="loss", lines=(line,), marks=tuple(marks[:4]), log_x=True)
-    if result.trial == "landscape" and "loss" in result.answer:
-        table = np.array(result.answer["loss"], dtype=float)
-        axis = np.array(result.answer["axis"], dtype=float)
-        if len(table) == 1:
-            return Picture(*base, x_name="along the direction", y_name="loss", lines=(Line("loss", axis, table[0]),))
-        return Picture(*base, x_name="first direction", y_name="second direction", table=table, axis=axis)
-    lines = []
-    for name, s in signals.items():
-        if isinstance(s, Matrix):
-            lines += [Line(column, s.steps.astype(float), values) for column, values in s.columns()]
-        elif isinstance(s, Series):
-            lines.append(Line(name.removeprefix("trial/"), s.steps.astype(float), s.values))
-    values = np.concatenate([line.y[np.isfinite(line.y)] for line in lines]) if lines else np.empty(0)
-    wide = bool(len(values)) and float(values.min()) > 0 and float(values.max()) > 50 * float(values.min())
-    return Picture(*base, x_name="measurement", lines=tuple(lines[:5]), log_y=wide)
+    base = Picture(f"traindx trial {result.trial}: {result.result}", result.reason)
+    drawn = DRAWN.get(result.trial, _plain)
+    return drawn(base, result, {n.removeprefix("trial/"): s for n, s in result.run.signals.items()})
+
+
+Signals = Mapping[str, Series | Matrix]
+
+
+def _plain(base: Picture, result: Result, signals: Signals) -> Picture:
+    lines = [
+        Line(name, s.steps.astype(float), values)
+        for key, s in signals.items()
+        for name, values in (s.columns() if isinstance(s, Matrix) else ((key, s.values),))
+    ]
+    if not any(len(line.x) for line in lines):
+        return replace(base, facts=_facts(result))
+    return replace(base, x_name="measurement", lines=tuple(lines[:5]), log_y=_wide([line.y for line in lines]))
+
+
+def _sweep(base: Picture, result: Result, signals: Signals) -> Picture:
+    if "lr" not in signals:
+        return _plain(base, result, signals)
+    line = Line("loss", signals["lr"].values, signals["loss"].values)
+    named = {"start_lr": "start", "min_tenth": "min/10", "steep": "steepest", "valley": "valley"}
+    marks = [(float(result.answer[k]), word) for k, word in named.items() if isinstance(result.answer.get(k), int | float)]
+    low, high = result.answer.get("interval", (math.nan, math.nan))
+    band = (float(low), float(high)) if low < high else None
+    return replace(base, x_name="learning rate", y_name="loss", lines=(line,), marks=tuple(marks[:4]), log_x=True, band=band)
+
+
+def _surface(base: Picture, result: Result, signals: Signals) -> Picture:
+    if "loss" not in result.answer:
+        return _plain(base, result, signals)
+    table, axis = (np.array(result.answer[k], dtype=float) for k in ("loss", "axis"))
+    if len(table) == 1:
+        line = Line("loss", axis, table[0])
+        return replace(base, x_name="along the direction", y_name="loss", lines=(line,), marks=((0.0, "here"),))
+    return replace(base, x_name="first direction", y_name="second direction", table=table, axis=axis)
+
+
+def _fit(base: Picture, result: Result, signals: Signals) -> Picture:
+    levels = [
+        (float(result.answer[k]), str(result.answer.get("floor_name", k)))
+        for k in ("stuck_at", "floor")
+        if isinstance(result.answer.get(k), int | float) and float(result.answer[k]) > 0
+    ]
+    return replace(_plain(base, result, signals), x_name="step", y_name="loss of the batch", levels=tuple(levels[:1]))
+
+
+def _arms(base: Picture, result: Result, signals: Signals) -> Picture:
+    """Measurements side by side: what matters is how far the groups are apart beside how far each spreads."""
+    groups = [(key.replace("_", " "), s.values.astype(float)) for key, s in signals.items() if not isinstance(s, Matrix)]
+    groups = [(key, values) for key, values in groups if len(values) and np.isfinite(values).any()]
+    if not groups:
+        return replace(base, facts=_facts(result))
+    expected = result.answer.get("expected")
+    levels = ((float(expected), str(result.answer.get("expected_name", ""))),) if isinstance(expected, int | float) else ()
+    unit = {"cached-batch": "seconds a step", "noise-scale": "squared gradient", "precision": "relative error"}
+    y_name = unit.get(result.trial, "loss")
+    return replace(base, y_name=y_name, groups=tuple(groups), levels=levels, log_y=_wide([v for _, v in groups]))
+
+
+def _start(base: Picture, result: Result, signals: Signals) -> Picture:
+    kinds = ("real_inputs", "zero_inputs", "standardised_inputs")
+    values = {k.partition("_")[0] + " inputs": np.array([float(result.answer[k])]) for k in kinds if k in result.answer}
+    return replace(_arms(base, result, signals), x_name="", groups=tuple(values.items()), log_y=False)
+
+
+def _spread(base: Picture, result: Result, signals: Signals) -> Picture:
+    """How many measurements lie below each value, and where the answer lies among them."""
+    key = next((k for k in ("grad_norm", "null") if k in signals), None)
+    if key is None:
+        return _plain(base, result, signals)
+    values = np.sort(signals[key].values[np.isfinite(signals[key].values)])
+    marks: tuple[tuple[float, str], ...] = ()
+    name = "gradient norm"
+    if key == "null":
+        values, name = (values - values.mean()) / (values.std(ddof=1) or 1.0), "agreement, in deviations of shuffled labels"
+        marks = ((float(result.answer["z"]), "true labels"),)
+    elif "threshold" in result.answer:
+        marks = ((float(result.answer["threshold"]), "clip here (p95)"),)
+    share = (np.arange(len(values)) + 1) / max(len(values), 1)
+    lines = (Line("shuffled labels" if key == "null" else "batches", values, share),)
+    return replace(base, x_name=name, y_name="share below", lines=lines, marks=marks)
+
+
+def _over(x: str, y: str, x_name: str, y_name: str, level: tuple[float, str] | None = None) -> Drawn:
+    def draw(base: Picture, result: Result, signals: Signals) -> Picture:
+        if x not in signals or y not in signals:
+            return _plain(base, result, signals)
+        line = Line(y, signals[x].values.astype(float), signals[y].values.astype(float))
+        return replace(base, x_name=x_name, y_name=y_name, lines=(line,), levels=(level,) if level else ())
+
+    return draw
+
+
+def _steps(base: Picture, result: Result, signals: Signals) -> Picture:
+    told = result.answer.get("ratios")
+    if not isinstance(told, Mapping):
+        return replace(base, facts=_facts(result))
+    sizes, ratios = np.array([float(k) for k in told]), np.array([float(v) for v in told.values()])
+    return replace(
+        base, x_name="length of the step", y_name="fall of the loss over the predicted one", log_x=True,
+        lines=(Line("ratio", sizes, ratios),), levels=((1.0, "as predicted"),),
+    )  # fmt: skip
+
+
+def _facts(result: Result) -> tuple[tuple[str, str], ...]:
+    """The answer as rows: what a trial without a curve has to show."""
+    rows = []
+    for key, value in result.answer.items():
+        if isinstance(value, Mapping):
+            rows += [(f"{key} {k}".replace("_", " "), _told(v)) for k, v in value.items()]
+        elif key != "code":
+            rows.append((key.replace("_", " "), _told(value)))
+    return tuple(rows[:10]) or (("result", result.result),)
+
+
+def _told(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    if isinstance(value, int | float):
+        return number(float(value))
+    return ", ".join(_told(v) for v in value[:6]) if isinstance(value, list | tuple) and value else str(value or "none")
+
+
+def _wide(values: Sequence[Floats]) -> bool:
+    every = np.concatenate([v[np.isfinite(v)] for v in values]) if len(values) else np.empty(0)
+    return bool(len(every)) and float(every.min()) > 0 and float(every.max()) > 50 * float(every.min())
+
+
+Drawn = Callable[[Picture, Result, Signals], Picture]
+DRAWN: dict[str, Drawn] = {
+    "lr-range": _sweep, "landscape": _surface, "overfit": _fit, "loss-at-init": _start, "one-step": _steps,
+    "clip-threshold": _spread, "label-info": _spread,
+    "sharpness": _over("radius", "rise", "distance, as a share of every filter's length", "rise of the loss (median)"),
+    "base-eval": _over("alpha", "loss", "from the base (0) to the model (1)", "validation loss"),
+    **dict.fromkeys(
+        ("fix", "lr-tenth", "clip", "regularisers-off", "lr-scaling", "anneal", "input-baseline", "mode-gap",
+         "cached-batch", "noise-scale", "precision"), _arms,
+    ),
+}  # fmt: skip
 
 
 def fragment(result: Result) -> str:
@@ -102,22 +229,91 @@ def svg(p: Picture) -> str:
         f'font-family="system-ui, sans-serif" font-size="12"><title>{escape(safe(p.title))}</title>'
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         f'<text x="{LEFT}" y="20" font-weight="bold" font-size="14">{escape(safe(p.title))}</text>',
-        f'<text x="{LEFT}" y="38" fill="#555">{escape(safe(p.said, 110))}</text>',
+        *(
+            f'<text x="{LEFT}" y="{36 + 15 * i}" fill="#555">{escape(line)}</text>'
+            for i, line in enumerate(textwrap.wrap(safe(p.said, 210), 108)[:2])
+        ),
     ]
-    parts += _heat(p) if p.table is not None else _curves(p)
+    if p.table is not None:
+        parts += _heat(p)
+    elif p.facts:
+        parts += _rows(p)
+    else:
+        parts += _dots(p) if p.groups else _curves(p)
     parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{escape(p.x_name)}</text>')
+    if p.y_name and not p.facts:
+        middle = (TOP + HEIGHT - BOTTOM) / 2
+        parts.append(f'<text transform="translate(16 {middle}) rotate(-90)" text-anchor="middle">{escape(p.y_name)}</text>')
     return "".join(parts) + "</svg>"
 
 
 def _scale(values: Floats, lo: float, hi: float, log: bool) -> tuple[Floats, list[tuple[float, float]]]:
-    """Values as places between lo and hi, and ticks as (place, value)."""
+    """Values as places between lo and hi, and ticks at round numbers as (place, value)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         v = np.log10(np.where(values > 0, values, np.nan)) if log else values.astype(float)
     finite = v[np.isfinite(v)]
     a, b = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    b = b if b > a else a + 1.0
-    marks = np.linspace(a, b, 5)
-    return lo + (v - a) / (b - a) * (hi - lo), [(lo + (m - a) / (b - a) * (hi - lo), float(10**m if log else m)) for m in marks]
+    b = b if b > a else a + (abs(a) or 1.0)
+    ticks = _round_ticks(a, b, log)
+    return lo + (v - a) / (b - a) * (hi - lo), [(lo + (m - a) / (b - a) * (hi - lo), float(10**m if log else m)) for m in ticks]
+
+
+def _round_ticks(a: float, b: float, log: bool) -> list[float]:
+    """Some four to eight round numbers between a and b."""
+    if log:
+        step = max(1, round((b - a) / 6))
+        decades = [float(t) for t in range(math.ceil(a), math.floor(b) + 1, step)]
+        if len(decades) >= 3:
+            return decades
+        powers = range(math.floor(a), math.ceil(b) + 1)
+        return [t for k in powers for f in (1, 2, 5) if a <= (t := k + math.log10(f)) <= b] or decades
+    rough = (b - a) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    unit = next(f * power for f in (1, 2, 5, 10) if f * power >= rough)
+    return [k * unit for k in range(math.ceil(a / unit - 1e-9), math.floor(b / unit + 1e-9) + 1)]
+
+
+def _rows(p: Picture) -> list[str]:
+    return [
+        f'<text x="{LEFT}" y="{TOP + 40 + 26 * i}" fill="#555">{escape(safe(k, 40))}</text>'
+        f'<text x="{LEFT + 260}" y="{TOP + 40 + 26 * i}" font-size="14">{escape(safe(v, 60))}</text>'
+        for i, (k, v) in enumerate(p.facts)
+    ]
+
+
+def _dots(p: Picture) -> list[str]:
+    values = np.concatenate([*(v for _, v in p.groups), np.array([y for y, _ in p.levels])])
+    ys, y_ticks = _scale(values, HEIGHT - BOTTOM - 12, TOP + 12, p.log_y)
+    parts, at = _frame([], y_ticks), 0
+    room = (WIDTH - LEFT - RIGHT) / len(p.groups)
+    for i, (name, group) in enumerate(p.groups):
+        centre, colour = LEFT + (i + 0.5) * room, COLOURS[i % len(COLOURS)]
+        places = ys[at : at + len(group)]
+        at += len(group)
+        for j, y in enumerate(places):
+            if np.isfinite(y):
+                x = centre + (((j * 0.618) % 1.0) - 0.5) * min(0.5 * room, 90) * (len(group) > 1)
+                parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{colour}" fill-opacity="0.7"/>')
+        middle = float(np.nanmedian(places)) if np.isfinite(places).any() else math.nan
+        if middle == middle:
+            wide = min(0.35 * room, 70)
+            parts.append(
+                f'<line x1="{centre - wide:.1f}" x2="{centre + wide:.1f}" y1="{middle:.1f}" y2="{middle:.1f}" stroke="{colour}" stroke-width="2"/>'
+            )
+            parts.append(
+                f'<text x="{centre + wide + 6:.1f}" y="{middle + 4:.1f}" fill="{colour}">{number(float(np.nanmedian(group)))}</text>'
+            )
+        parts.append(f'<text x="{centre:.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{escape(safe(name, 40))}</text>')
+    return parts + _levels(p, ys[at:])
+
+
+def _levels(p: Picture, places: Floats) -> list[str]:
+    return [
+        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#777" stroke-dasharray="6 4"/>'
+        f'<text x="{LEFT + 4}" y="{y - 5:.1f}" fill="#444">{escape(safe(word, 60))}</text>'
+        for y, (_, word) in zip(places, p.levels, strict=True)
+        if np.isfinite(y)
+    ]
 
 
 def _curves(p: Picture) -> list[str]:
@@ -126,8 +322,14 @@ def _curves(p: Picture) -> list[str]:
         return [f'<text x="{LEFT}" y="120" fill="#555">nothing was measured over steps; the answer is in the numbers</text>']
     every_x = np.concatenate([*(line.x for line in lines), np.array([m for m, _ in p.marks])])
     xs, x_ticks = _scale(every_x, LEFT, WIDTH - RIGHT, p.log_x)
-    ys, y_ticks = _scale(np.concatenate([_clipped(line.y) for line in lines]), HEIGHT - BOTTOM, TOP, p.log_y)
+    heights = np.concatenate([*(_clipped(line.y) for line in lines), np.array([y for y, _ in p.levels])])
+    ys, y_ticks = _scale(heights, HEIGHT - BOTTOM, TOP, p.log_y)
     parts, at = _frame(x_ticks, y_ticks), 0
+    if p.band:
+        ends, _ = _scale(np.r_[every_x, p.band], LEFT, WIDTH - RIGHT, p.log_x)
+        parts.append(
+            f'<rect x="{ends[-2]:.1f}" y="{TOP}" width="{ends[-1] - ends[-2]:.1f}" height="{HEIGHT - TOP - BOTTOM}" fill="#3b8f5a" fill-opacity="0.15"/>'
+        )
     for i, line in enumerate(lines):
         points = [
             f"{x:.1f},{y:.1f}"
@@ -136,36 +338,44 @@ def _curves(p: Picture) -> list[str]:
         ]
         at += len(line.x)
         colour = COLOURS[i % len(COLOURS)]
+        if len(points) <= 12:  # few measurements are seen as what they are
+            parts += [f'<circle cx="{q.partition(",")[0]}" cy="{q.partition(",")[2]}" r="4" fill="{colour}"/>' for q in points]
         parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.6" points="{" ".join(points)}"/>')
-        parts.append(
-            f'<text x="{WIDTH - RIGHT - 4}" y="{TOP + 14 + 15 * i}" text-anchor="end" fill="{colour}">{escape(safe(line.name, 40))}</text>'
-        )
+        if len(lines) > 1:
+            parts.append(
+                f'<text x="{WIDTH - RIGHT - 4}" y="{TOP + 14 + 15 * i}" text-anchor="end" fill="{colour}">{escape(safe(line.name, 40))}</text>'
+            )
     for i, (x, (_, word)) in enumerate(zip(xs[at:], p.marks, strict=True)):
         parts.append(
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" stroke="#777" stroke-dasharray="4 3"/>'
-            f'<text x="{x + 3:.1f}" y="{HEIGHT - BOTTOM - 6 - 13 * i}" fill="#444">{escape(word)}</text>'
+            f'<text x="{x + (3 if x < 0.8 * WIDTH else -3):.1f}" y="{TOP + 12 + 14 * i}" fill="#444" '
+            f'text-anchor="{"start" if x < 0.8 * WIDTH else "end"}">{escape(word)}</text>'
         )
-    return parts
+    return parts + _levels(p, ys[at:])
 
 
 def _clipped(y: Floats) -> Floats:
-    """Without the blow-up at the end of a sweep, which would flatten everything else."""
+    """Without the blow-up after the lowest point of a sweep, which would flatten everything else."""
     finite = y[np.isfinite(y)]
     if len(finite) < 8:
         return y
     lo, usual = float(finite.min()), float(np.quantile(finite, 0.8))
-    return np.where(y > usual + 2 * (usual - lo) + 1e-12, np.nan, y) if usual > lo else y
+    after = np.arange(len(y)) > int(np.nanargmin(np.where(np.isfinite(y), y, np.nan)))
+    return np.where(after & (y > usual + 2 * (usual - lo) + 1e-12), np.nan, y) if usual > lo else y
+
+
+def _tick(value: float) -> str:
+    """A round number without the zeros behind its point."""
+    return number(value).replace(".00e", "e")
 
 
 def _frame(x_ticks: Sequence[tuple[float, float]], y_ticks: Sequence[tuple[float, float]]) -> list[str]:
     parts = []
     for place, value in x_ticks:
-        parts.append(
-            f'<text x="{place:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle" fill="#333">{number(value)}</text>'
-        )
+        parts.append(f'<text x="{place:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle" fill="#333">{_tick(value)}</text>')
     for place, value in y_ticks:
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{place:.1f}" y2="{place:.1f}" stroke="#e4e4e4"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{place + 4:.1f}" text-anchor="end" fill="#333">{number(value)}</text>')
+        parts.append(f'<text x="{LEFT - 8}" y="{place + 4:.1f}" text-anchor="end" fill="#333">{_tick(value)}</text>')
     return parts
 
 
@@ -186,6 +396,11 @@ def _heat(p: Picture) -> list[str]:
                 f'fill="{shade}"><title>{number(float(v))}</title></rect>'
             )
     right = LEFT + m * side + 18
+    cx, cy = LEFT + m * side / 2, TOP + n * side / 2
+    parts.append(
+        f'<path d="M{cx - 7:.1f} {cy:.1f}h14M{cx:.1f} {cy - 7:.1f}v14" stroke="#fff" stroke-width="2.5"/>'
+        f'<text x="{right:.0f}" y="{TOP + 54}">+ the weights as they are</text>'
+    )
     parts.append(f'<text x="{right:.0f}" y="{TOP + 14}">loss {number(lo)} (blue)</text>')
     parts.append(f'<text x="{right:.0f}" y="{TOP + 32}">to {number(hi)} (orange)</text>')
     for k in (0, m // 2, m - 1):
@@ -209,20 +424,49 @@ def _png(p: Picture, file: Path) -> None:
     if p.table is not None and p.axis is not None:
         top = float(np.nanquantile(p.table, 0.95))
         shown = axes.contourf(p.axis, p.axis, np.clip(p.table, None, top), 20)
+        axes.plot(0, 0, "+", color="white", markersize=12, markeredgewidth=2)
+        axes.set_aspect("equal")
         figure.colorbar(shown, label="loss")
+    elif p.facts:
+        axes.axis("off")
+        for i, (key, value) in enumerate(p.facts):
+            axes.text(0.02, 0.92 - 0.09 * i, safe(key, 40), color="#555", transform=axes.transAxes)
+            axes.text(0.40, 0.92 - 0.09 * i, safe(value, 60), fontsize=11, transform=axes.transAxes)
+    elif p.groups:
+        for i, (_, values) in enumerate(p.groups):
+            spread = (((np.arange(len(values)) * 0.618) % 1.0) - 0.5) * 0.4 * (len(values) > 1)
+            axes.scatter(i + spread, values, color=COLOURS[i % len(COLOURS)], alpha=0.7)
+            middle = float(np.nanmedian(np.where(np.isfinite(values), values, np.nan)))
+            axes.plot([i - 0.25, i + 0.25], [middle, middle], color=COLOURS[i % len(COLOURS)], linewidth=2)
+            axes.annotate(number(middle), (i + 0.28, middle), va="center", color=COLOURS[i % len(COLOURS)], fontsize=9)
+        axes.set_xticks(range(len(p.groups)), [safe(name, 40) for name, _ in p.groups])
+        axes.set_xlim(-0.6, len(p.groups) - 0.2)
     else:
-        for line in p.lines:
-            axes.plot(line.x, _clipped(line.y), label=safe(line.name, 40))
+        for i, line in enumerate(p.lines):
+            dots = "o" if len(line.x) <= 12 else None
+            axes.plot(line.x, _clipped(line.y), label=safe(line.name, 40), color=COLOURS[i % len(COLOURS)], marker=dots)
+        if p.band:
+            axes.axvspan(*p.band, color="#3b8f5a", alpha=0.15, linewidth=0)
         for i, (x, word) in enumerate(p.marks):  # each word on a line of its own: marks often stand close together
             axes.axvline(x, color="#777", linestyle="--", linewidth=1)
-            axes.text(x, 0.03 + 0.06 * i, f" {word}", transform=axes.get_xaxis_transform(), fontsize=8)
+            late = x > np.quantile(np.concatenate([line.x for line in p.lines]), 0.9)
+            where: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "fontsize": 8, "ha": "right" if late else "left"}
+            axes.text(x, 0.95 - 0.06 * i, f" {word} ", **where)
         if p.log_x:
             axes.set_xscale("log")
-        if p.log_y:
-            axes.set_yscale("log")
         if len(p.lines) > 1:
-            axes.legend(fontsize=8)
-    axes.set_title(f"{p.title}\n{safe(p.said, 90)}", fontsize=9)
+            axes.legend(fontsize=8, frameon=False)
+    for y, word in p.levels:
+        axes.axhline(y, color="#777", linestyle="--", linewidth=1)
+        axes.text(0.01, y, f" {safe(word, 60)}", transform=axes.get_yaxis_transform(), fontsize=8, va="bottom", color="#444")
+    if p.log_y:
+        axes.set_yscale("log")
+    if not p.facts and p.table is None:
+        axes.grid(axis="y", color="#e4e4e4")
+        axes.set_axisbelow(True)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    axes.set_title("\n".join([p.title, *textwrap.wrap(safe(p.said, 260), 110)]), fontsize=9, loc="left")
     axes.set_xlabel(p.x_name)
     axes.set_ylabel(p.y_name)
     figure.savefig(file, bbox_inches="tight")

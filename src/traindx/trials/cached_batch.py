@@ -68,7 +68,7 @@ class CachedBatch:
             "cached-batch",
             "pass",
             answer,
-            f"data is not the bottleneck (a cached batch is {speedup:.2f} times faster)",
+            f"data is not the bottleneck: waiting for it is {max(0.0, 1 - 1 / speedup):.0%} of a step",
             run,
             2 * len(real),
         )

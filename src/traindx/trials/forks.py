@@ -11,6 +11,7 @@ import numpy as np
 from traindx.errors import UsageError
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
+from traindx.trials import paste
 from traindx.trials.fork import Comparison, compare_arms
 from traindx.trials.prescription import (
     applied,
@@ -149,7 +150,7 @@ class ClipThreshold:
         rng = np.random.default_rng(0)
         quantiles = {q: float(np.quantile(values, q / 100)) for q in (50, 90, 95, 99)}
         draws = np.quantile(rng.choice(values, (200, len(values))), 0.95, axis=1)
-        answer = {
+        answer: dict[str, Any] = {
             **{f"p{q}": v for q, v in quantiles.items()},
             "threshold": quantiles[95],
             "interval": np.quantile(draws, [0.05, 0.95]).tolist(),
@@ -165,6 +166,7 @@ class ClipThreshold:
                 run,
                 count,
             )
+        answer["code"] = paste.clip(quantiles[95])
         return Result(
             "clip-threshold", "done", answer, f"clip at {quantiles[95]:.3g} (p95 of {len(values)} batches)", run, count
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from traindx.errors import UsageError
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
+from traindx.trials import paste
 from traindx.trials.task import Task
 
 Floats = NDArray[np.float64]
@@ -20,6 +21,7 @@ LEAST_SNR = 5.0  # fall of the loss over its noise that needs no witness: shuffl
 DOUBTFUL = 2.0  # below this there is nothing; between, batches that were not trained on must have fallen too
 LEAST_FALL, SURE = 0.05, 4.0  # … by this share of their loss, and this many standard errors
 EVERY, PROBES = 8, 4  # steps between looks at those batches, and how many they are
+BOTTOM = 0.05  # share of the fall that counts as the bottom: a task that is learned stays there until the rate is too high
 ONSET = 0.1  # share of the fall at which it has begun
 FIRST = 10  # losses at the smallest rates: where the sweep starts, and how much batches differ
 MOST_SPREAD = 30.0  # rates that the rules suggest may differ by this factor, no more
@@ -53,6 +55,7 @@ class LrRange:
             return Result("lr-range", "refused", reading.answer, reading.refused, run, len(rates))
         a = reading.answer
         low, high = a["interval"]
+        a["code"] = "\n\n".join((paste.warmup_cosine(a["start_lr"]), paste.one_cycle(a["max_lr"]), paste.cyclical(low, high)))
         return Result(
             "lr-range", "done", a, f"start with {a['start_lr']:.2g} (between {low:.2g} and {high:.2g})", run, len(rates)
         )
@@ -112,8 +115,8 @@ def read(rates: Floats, losses: Floats, held: Floats | None = None) -> Reading:
         return Reading({}, f"only {len(losses)} losses before the model broke: start the sweep at smaller rates")
     x, y = np.log10(rates), smooth(losses)
     noise = 1.4826 * float(np.median(np.abs(np.diff(losses[: max(12, len(losses) // 4)])))) / math.sqrt(2) + 1e-12
-    low = int(np.argmin(y))
-    fall = float(np.median(y[: max(3, len(y) // 10)]) - y[low])
+    fall = float(np.median(y[: max(3, len(y) // 10)]) - y.min())
+    low = int(np.flatnonzero(y <= y.min() + BOTTOM * max(fall, 0.0))[-1])  # a flat bottom ends where the loss turns
     snr = fall / noise
     answer: dict[str, Any] = {"snr": snr, "min_lr": float(rates[low])}
     if snr < LEAST_SNR and not (snr > DOUBTFUL and held is not None and _witnessed(held)):

@@ -62,6 +62,7 @@ class NoiseScale:
             "noise_scale": value,
             "interval": [max(0.0, value - 2 * spread), value + 2 * spread],
             "batch": sizes[1],
+            "lr_factors": _factors(value, sizes[1], task),
         }
         advice = (
             "a larger batch would nearly pay for itself"
@@ -74,10 +75,18 @@ class NoiseScale:
             "noise-scale",
             "done",
             answer,
-            f"B_noise ≈ {value:.0f} ± {2 * spread:.0f}; your batch is {sizes[1]}: {advice}",
+            f"B_noise ≈ {value:.3g} ± {2 * spread:.2g}; your batch is {sizes[1]}: {advice}; "
+            f"twice the batch bears {answer['lr_factors']['2']:.2f} times the rate",
             run,
             steps,
         )
+
+
+def _factors(noise: float, batch: int, task: Task) -> dict[str, float]:
+    """By how much the rate may grow with the batch: 1/(1 + B_noise/B) for SGD, its root for adaptive optimizers."""
+    sgd = task.optimizer is None or type(task.optimizer).__name__ == "SGD"
+    gain = {k: (1 + noise / batch) / (1 + noise / (k * batch)) for k in (0.5, 2, 4, 8)}
+    return {f"{k:g}": g if sgd else math.sqrt(g) for k, g in gain.items()}
 
 
 def _square(twin: object, batch: object) -> float:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
+from traindx.trials import paste
 from traindx.trials.state import random_kept
 from traindx.trials.task import Batch, Task
 from traindx.trials.twin import Twin
@@ -72,6 +73,7 @@ class Precision:
                 run,
                 2,
             )
+        answer["code"] = paste.mixed_precision(self.dtype)
         return Result(
             "precision",
             "pass",

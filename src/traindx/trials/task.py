@@ -48,6 +48,7 @@ class Task:
     device: torch.device | str | None = None
     name: str = ""
     output: Callable[[nn.Module, Batch], Any] | None = None  # output(model, batch), where the model is not simply called
+    base: Any = field(default=None, repr=False)  # the model or state_dict that a fine-tuning started from
     held: list[Batch] = field(default_factory=list, repr=False)  # training batches that experiments must not train on
     captured: bool = False  # made from a script's own steps: its data are the batches that were seen
     no_val: str = ""  # why a captured script has no validation data
