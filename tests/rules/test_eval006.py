@@ -81,3 +81,9 @@ def test_a_factor_that_is_there_from_the_start_is_a_divisor_not_a_regulariser() 
     half = a_run({"loss/train": train, "loss/val": Series(AT, learning(1001, sd=0.0)[AT] / 4)})
     assert [f.variant for f in rule.findings(half)] == [""]
     assert [f.variant for f in rule.findings(half, factor=3.0)] == ["scale"]
+
+
+def test_losses_that_the_script_reduces_by_itself_are_not_compared() -> None:
+    run = a_run({"loss/train": np.linspace(30, 24, 200), "loss/val": Series(np.arange(9, 200, 10), np.linspace(0.5, 0.3, 20))})
+    assert list(rule.findings(run))
+    assert rule.outcome(run.with_(facts={"loss.reduction": "none"})).status is Status.MUTED

@@ -10,6 +10,7 @@ import zoo
 from runs import a_run, noise
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.optm002_updates_too_large import updates_too_large
+from traindx.run import Matrix
 
 SHAPES = {"a.weight": [32, 32], "b.weight": [10, 32], "b.bias": [10]}
 
@@ -92,3 +93,12 @@ def test_two_players_are_muted() -> None:
 
 def test_its_limits_are_ratios() -> None:
     assert the(hot(0.41, zoo.falling(600) + noise(600, 0.03)), adam=0.9) == []
+
+
+def test_weights_that_shrink_by_decay_are_another_rule() -> None:
+    n = 400
+    moved = {"update_ratio/param": Matrix(np.arange(n), ("w",), np.full((n, 1), 0.4))}
+    stuck = a_run(loss__train=np.full(n, 2.3) + noise(n, 0.01), facts=zoo.CE10).with_(moved)
+    assert list(updates_too_large.findings(stuck))
+    share = Matrix(np.arange(n), ("w",), np.geomspace(4, 0.05, n)[:, None])
+    assert not list(updates_too_large.findings(stuck.with_({"decay_share/param": share})))

@@ -7,6 +7,7 @@ import numpy as np
 from runs import a_run
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.optm009_weight_decay_misapplied import weight_decay_misapplied
+from traindx.run import Matrix
 
 
 def the(run, **limits):
@@ -50,6 +51,14 @@ def test_norm_gains_pulled_to_zero_are_named() -> None:
 def test_a_horizon_shorter_than_a_tenth_of_the_run_or_far_beyond_it_is_a_remark() -> None:
     assert [f.variant for f in the(decaying(0.5, 1.0, decay=1.0, rate=0.1))] == ["horizon"]
     assert [f.variant for f in the(decaying(0.0, 1.0, decay=0.1, rate=1e-4))] == ["idle"]
+
+
+def test_weights_gone_within_that_horizon_are_a_warning_though_momentum_hides_the_share() -> None:
+    run = decaying(0.2, 0.001, "SGD", decay=0.3, rate=0.5).with_(
+        {"weight_norm/param": Matrix(np.arange(400), ("a", "b"), np.geomspace(1, 1e-4, 400)[:, None] * np.ones(2))}
+    )
+    [found] = the(run)
+    assert found.variant == "horizon" and found.severity is Severity.WARNING
 
 
 def test_no_decay_is_clear_and_nothing_known_is_blind() -> None:

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts, regime, stats
-from traindx.finding import Confidence, Evidence, Severity
+from traindx.finding import Confidence, Evidence, Muted, Severity
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
 
@@ -66,6 +66,8 @@ def val_better_than_train(
     val = regime.curve(run, "loss/val")
     if len(val) < 3 or regime.adversarial(run) or regime.reinforcement(run):
         return
+    if run.fact("loss.reduction") == "none" or len(run.matrix("loss/terms").names) > 1:
+        raise Muted("the training loss is what the script makes of its loss calls, the validation loss those calls alone")
     error = _error(run, val)
     clean = run.series("eval/train_in_eval").finite()
     if len(clean):

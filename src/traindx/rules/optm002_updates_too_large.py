@@ -82,6 +82,8 @@ def updates_too_large(
     first = regime.phase_start(run) or (run.steps[0] if run.steps else 0)
     begins = {first, max(first, regime.start(run))}  # of what the loss is judged by: an earlier phase is another story
     early, where, at = max((params.early_update(run, s) for s in begins), key=_known)
+    if _decays(run, where, at):
+        return  # the weights shrink: OPTM009 and WGHT002 look at that
     harm = _harm(run)
     if math.isnan(early):
         hint = _by_curve(run)
@@ -100,6 +102,13 @@ def updates_too_large(
     elif early > adam and normalised:
         severity = Severity.WARNING if early >= certain and not _learned(run) else Severity.INFO
         yield Evidence(numbers, names, (at, at), "survived", severity)
+
+
+def _decays(run: Run, where: tuple[str, ...], at: int) -> bool:
+    """Whether weight decay moves these weights more than gradients do, in a step before momentum mixes the two."""
+    table = run.matrix("decay_share/param").between(hi=at)
+    rows = params.columns(table, [n for n in where if n in table.names]) if len(table) else np.empty((0, 0))
+    return bool(rows.size) and float(np.max(np.where(np.isfinite(rows), rows, 0.0))) > 1
 
 
 def _known(found: tuple[float, tuple[str, ...], int]) -> float:

@@ -30,6 +30,7 @@ import numpy as np
 
 from traindx import facts
 from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.regime import params
 from traindx.rule import rule
 from traindx.run import Run
 
@@ -59,6 +60,7 @@ def weight_decay_misapplied(
     *,
     ratio: float = 1.0,  # CATALOGUE OPTM009
     shrunk: float = 0.5,
+    gone: float = 0.01,  # what is left of the weights of most layers
 ) -> Iterator[Evidence]:
     yield from _strong(run, ratio, shrunk)
     groups = facts.rows(run, "optimizer.groups")
@@ -70,7 +72,7 @@ def weight_decay_misapplied(
     if name in ("Adam", "RAdam", "NAdam", "Adamax", "RMSprop"):
         yield Evidence({"decay": decay, "optimizer": name}, say="coupled", confidence=Confidence.EXACT)
     yield from _gains(run, decay, shrunk)
-    yield from _horizon(run, groups[decays.index(decay)], decay, name)
+    yield from _horizon(run, decay, name, gone)
 
 
 def _strong(run: Run, ratio: float, shrunk: float) -> Iterator[Evidence]:
@@ -108,7 +110,7 @@ def _gains(run: Run, decay: float, shrunk: float) -> Iterator[Evidence]:
         yield Evidence({"decay": decay, "shrunk": kept[worst[0]]}, tuple(worst), run.steps, "gains")
 
 
-def _horizon(run: Run, group: object, decay: float, name: str) -> Iterator[Evidence]:
+def _horizon(run: Run, decay: float, name: str, gone: float) -> Iterator[Evidence]:
     """1/(lr·wd) updates is how far back decoupled decay remembers."""
     lr = run.series("lr").finite().values
     rate = float(np.median(lr)) if len(lr) else 0.0
@@ -118,6 +120,8 @@ def _horizon(run: Run, group: object, decay: float, name: str) -> Iterator[Evide
     horizon = 1 / (rate * decay)
     numbers = {"decay": decay, "lr": rate, "horizon": round(horizon), "steps": steps}
     if horizon < 0.1 * steps:
-        yield Evidence(numbers, say="horizon")
+        # Momentum hides what of an update is decay; weights that have gone within that horizon tell.
+        left = [v for n, v in _kept(run).items() if n in params.weights(run, [n])]
+        yield Evidence(numbers, say="horizon", severity=Severity.WARNING if left and np.median(left) < gone else None)
     elif decay >= 0.05 and horizon > 100 * steps:
         yield Evidence(numbers, say="idle")
