@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from probes.watched import fit, watched
+from traindx.probes import recorder
 from traindx.probes.reads import Reads
 from traindx.run import Run
 
@@ -54,3 +56,21 @@ def test_weights_that_fit_and_are_left_lying_are_told(checkpoint: Path) -> None:
 @pytest.mark.parametrize("how", ["load", "copy", "teacher", "other"])
 def test_weights_that_are_used_or_do_not_fit_are_not(checkpoint: Path, how: str) -> None:
     assert tuned(checkpoint, how).fact("model.read_unused") is None
+
+
+def test_a_second_training_is_compared_with_what_was_read_for_it(tmp_path: Path) -> None:
+    def loop() -> None:
+        base = net()
+        fit(base, nn.functional.mse_loss, X, Y, steps=30)
+        torch.save({"weights": base.state_dict()}, tmp_path / "base.pt")
+        state = torch.load(tmp_path / "base.pt")
+        fit(net(), nn.functional.mse_loss, X, Y, steps=30)
+        assert state
+
+    assert watched(loop, Reads()).fact("model.read_unused")["share"] == 1.0
+
+
+def test_every_family_of_probes_is_asked() -> None:
+    folder = Path(recorder.__file__).parent
+    made = {p.stem for p in folder.glob("*.py") if re.search(r"^PROBES = ", p.read_text(encoding="utf-8"), re.M)}
+    assert made == set(recorder.FAMILIES)

@@ -73,3 +73,12 @@ def test_a_second_stage_after_a_load_is_judged_by_itself() -> None:
     assert found.steps == (400, 799)
     same_rate = run.with_(signals={"lr": Series(np.arange(800), np.full(800, 1e-3))})
     assert rule.outcome(same_rate).status is Status.MUTED  # a resume
+
+
+def test_one_update_that_ruins_what_was_learned_is_an_early_rise() -> None:
+    rng = np.random.default_rng(0)
+    loss = np.r_[1.39, 14.0, 12.7, 4.7, 9.7, 8.7, 16.3, 16.9, 13.0, np.linspace(9, 1.1, 190) + 0.1 * rng.standard_normal(190)]
+    moves = {n: np.full(len(loss), 0.05) for n in ("a", "b", "c")}
+    run = a_run({"loss/train": loss, "update_ratio/param": moves}, facts={"finetune": True})
+    [found] = rule.findings(run)
+    assert found.variant == "" and "rose from 1.39" in found.message

@@ -17,7 +17,7 @@ overfitting = Cause(
         "LOSS003:val": 0.15,
         "EVAL007": 0.1,
         "EVAL010": 0.1,
-        "TUNE006": 0.1,
+        "TUNE006:stairs": 0.1,
         "DATA004:memorised": 0.05,
     },
     prior=5.0,

@@ -76,6 +76,8 @@ def _stateless(run: Run) -> Iterator[Evidence]:
     step = run.fact("optimizer.fresh_at_step")
     if not isinstance(step, int) or step <= 0:
         return
+    if any(abs(e.step - step) <= 1 and e.data.get("alike") is False for e in run.events_of("retrained")):
+        return  # other parameters: another training, which begins without a state by right
     series = regime.curve(run, whole=True)
     before, after = series.between(hi=step - 1).values[-20:], series.between(lo=step).values[:20]
     if len(before) < 5 or len(after) < 5:

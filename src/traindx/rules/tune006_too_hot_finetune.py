@@ -39,7 +39,7 @@ from traindx.run import Run
 @rule(
     "TUNE006",
     needs={"loss/train": 60},
-    says="{signs}",
+    says={"": "{signs}", "stairs": "{signs}"},
     fix="Full tuning 1e-5 to 5e-5 (LoRA 1e-4 to 2e-4), warm-up 3–10 %, one to three epochs{now}.",
     severity=Severity.WARNING,
     explains=("LOSS012", "LOSS008", "LOSS001", "LOSS006"),
@@ -55,11 +55,12 @@ def too_hot_finetune(
     if tuned is None:
         raise Muted("not a fine-tuning run")
     run = tuned
-    signs = [s for s in (_staircase(run, stairs), _early_rise(run, rise), _large_moves(run, moves)) if s]
+    steps = _staircase(run, stairs)
+    signs = [s for s in (steps, _early_rise(run, rise), _large_moves(run, moves)) if s]
     if len(signs) >= 2:
         peak = regime.peak_lr(run)
         now = f" (the rate went up to {peak:.2g})" if math.isfinite(peak) else ""
-        yield Evidence({"signs": "; ".join(signs), "now": now}, ("loss/train",), run.steps)
+        yield Evidence({"signs": "; ".join(signs), "now": now}, ("loss/train",), run.steps, "stairs" if steps else "")
 
 
 def _stage(run: Run, factor: float = 1.5) -> Run | None:
@@ -90,11 +91,13 @@ def _staircase(run: Run, limit: float) -> str:
 
 
 def _early_rise(run: Run, limit: float) -> str:
-    start = regime.curve(run).values[:50]
+    curve = regime.curve(run).values
+    start = curve[:50]
     if len(start) < 20:
         return ""
-    first = float(np.median(start[:3]))
-    spread = max(stats.mad(np.diff(start)) / math.sqrt(2), 1e-9 * abs(first))
+    first = min(float(start[0]), float(np.median(start[:3])))  # one update may be enough to ruin what was learned
+    noise = min(stats.mad(np.diff(start)) / math.sqrt(2), stats.noise_sigma(curve[len(curve) // 2 :]))
+    spread = max(noise, 1e-9 * abs(first))
     smooth = np.array([np.median(start[i : i + 5]) for i in range(len(start) - 4)])
     top = float(smooth.max())
     if top > first + limit * spread and top > 1.05 * first:
@@ -103,7 +106,7 @@ def _early_rise(run: Run, limit: float) -> str:
 
 
 def _large_moves(run: Run, limit: float) -> str:
-    table = run.matrix("update_ratio/param").between(regime.start(run))
+    table = run.matrix("update_ratio/param").between(max(regime.start(run), regime.phase_start(run) or 0))
     fresh = {*facts.strings(run, "model.adapters"), *facts.strings(run, "model.norm_gains")}
     shapes = facts.table(run, "model.param_shapes")
     usual = [
