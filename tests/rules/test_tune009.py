@@ -23,9 +23,14 @@ def test_says_how_far_off_the_mean_of_means_is() -> None:
 
 
 def test_even_micro_batches_a_small_error_or_no_accumulation_are_clear() -> None:
-    for run in (_run(cv=0.05), _run(off=0.001), _run(k=1)):
+    for run in (_run(cv=0.05), _run(cv=0.4, off=0.001), _run(k=1)):
         assert rule.outcome(run).status is Status.CLEAR
 
 
 def test_the_limit_is_the_users() -> None:
     assert list(rule.findings(_run(cv=0.1), cv=0.05))
+
+
+def test_lengths_alone_are_a_remark() -> None:
+    [found] = rule.findings(_run(cv=1.6, off=0.001))
+    assert found.variant == "unequal" and found.severity is Severity.INFO

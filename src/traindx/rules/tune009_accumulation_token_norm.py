@@ -3,7 +3,8 @@
 ## What it sees
 
 Updates made of several backward calls: the number of valid targets differs between micro-batches by more than a fifth
-(deviation over mean), and the mean of their losses differs from the loss over all tokens by more than 1 %.
+(deviation over mean), and the mean of their losses differs from the loss over all tokens by more than 1 % of late. Where
+only the tokens differ, by more than half, it is a remark.
 
 ## Why it matters
 
@@ -36,8 +37,12 @@ from traindx.run import Run
 @rule(
     "TUNE009",
     needs={"batch/micro_valid_cv": 5, "loss/token_mean": 5, "loss/train": 5, "loop/backwards": 5},
-    says="valid tokens differ by {cv:.0%} between the {k:.0f} micro-batches of an update; the mean of their losses is "
-    "{gap:.1%} off the loss per token",
+    says={
+        "": "valid tokens differ by {cv:.0%} between the {k:.0f} micro-batches of an update; the mean of their losses is "
+        "{gap:.1%} off the loss per token",
+        "unequal": "valid tokens differ by {cv:.0%} between the {k:.0f} micro-batches of an update, and each is averaged by "
+        "itself: tokens of short ones weigh more",
+    },
     fix="Sum token losses and divide by the valid tokens of the whole update, instead of averaging micro-batch means.",
     severity=Severity.WARNING,
 )
@@ -46,6 +51,7 @@ def accumulation_token_norm(
     *,
     cv: float = 0.2,  # CATALOGUE TUNE009
     gap: float = 0.01,
+    unequal: float = 0.5,  # [def] deviation over mean from which tokens weigh so differently that it is worth a remark
 ) -> Iterator[Evidence]:
     calls = run.series("loop/backwards").finite().values
     k = float(np.median(calls)) if len(calls) else 1.0
@@ -57,6 +63,11 @@ def accumulation_token_norm(
     if k < 2 or not len(spread) or keep.sum() < 5:
         return
     usual = float(np.median(spread))
-    off = float(np.median(np.abs(per_batch[keep] - per_token[keep]) / np.abs(per_token[keep])))
+    apart = np.abs(per_batch[keep] - per_token[keep]) / np.abs(per_token[keep])
+    # Before anything is learned every token costs the same, and the two means agree whatever the lengths.
+    off = float(np.median(apart[-max(5, len(apart) // 3) :]))
+    numbers, span = {"cv": usual, "k": k, "gap": off}, (int(at[0]), int(at[-1]))
     if usual > cv and off > gap:
-        yield Evidence({"cv": usual, "k": k, "gap": off}, ("loss/train",), (int(at[0]), int(at[-1])))
+        yield Evidence(numbers, ("loss/train",), span)
+    elif usual > unequal:
+        yield Evidence(numbers, ("loss/train",), span, "unequal", Severity.INFO)
