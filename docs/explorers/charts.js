@@ -97,7 +97,7 @@ export function layout(more = {}) {
   const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true };
   return {
     margin: { l: 52, r: 12, t: 8, b: 32 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
-    font: { color: colour("--ink"), size: 11.5, family: "system-ui, sans-serif" }, uirevision: "kept", modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--ink") }, ...more,
+    font: { color: colour("--ink"), size: 11.5, family: "system-ui, sans-serif" }, uirevision: "kept", modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--ink") }, ...more,
     xaxis: { ...axis, ...(more.xaxis ?? {}) }, yaxis: { ...axis, ...(more.yaxis ?? {}) },
   };
 }
@@ -161,8 +161,8 @@ function shapes(state, log) {
     const [lo, hi] = state.band;
     out.push({ type: "rect", layer: "below", xref: "paper", yref: "y", x0: 0, x1: 1, y0: log && lo <= 0 ? 1e-12 : lo, y1: hi, fillcolor: colour("--good"), opacity: 0.13, line: { width: 0 } });
   }
-  for (const { steps: [a, b], severity } of state.marks) {
-    out.push({ type: "rect", layer: "below", xref: "x", yref: "paper", x0: a, x1: Math.max(b, a + 1e-9), y0: 0, y1: 1, fillcolor: colour(`--${severity}`), opacity: 0.13, line: { width: 1, color: colour(`--${severity}`) } });
+  for (const { steps: [a, b], severity, code = "" } of state.marks) {
+    out.push({ type: "rect", layer: "below", xref: "x", yref: "paper", x0: a, x1: Math.max(b, a + 1e-9), y0: 0, y1: 1, fillcolor: colour(`--${severity}`), opacity: 0.13, line: { width: 1, color: colour(`--${severity}`) }, label: { text: code, textposition: "top left", font: { color: colour(`--${severity}`), size: 11.5 } } });
   }
   return out;
 }
