@@ -91,15 +91,16 @@ def _staircase(run: Run, limit: float) -> str:
 
 
 def _early_rise(run: Run, limit: float) -> str:
-    curve = regime.curve(run).values
-    start = curve[:50]
+    start = regime.curve(run).values[:50]
     if len(start) < 20:
         return ""
-    first = min(float(start[0]), float(np.median(start[:3])))  # one update may be enough to ruin what was learned
-    noise = min(stats.mad(np.diff(start)) / math.sqrt(2), stats.noise_sigma(curve[len(curve) // 2 :]))
-    spread = max(noise, 1e-9 * abs(first))
+    first = float(np.median(start[:3]))
+    spread = max(stats.mad(np.diff(start)) / math.sqrt(2), 1e-9 * abs(first))
     smooth = np.array([np.median(start[i : i + 5]) for i in range(len(start) - 4)])
     top = float(smooth.max())
+    # One update may be enough to ruin what was learned: then the first records are of the ruin already.
+    if top > 3 * start[0] > 0 and float(np.min(start[1:10])) > 1.5 * start[0]:
+        first, spread = float(start[0]), 0.0
     if top > first + limit * spread and top > 1.05 * first:
         return f"the loss rose from {first:.3g} to {top:.3g} within the first {len(start)} records"
     return ""
