@@ -16,6 +16,7 @@ from probes.watched import fit, watched
 from traindx.probes import batches, contents
 from traindx.probes.data import Data
 from traindx.probes.feeds import Feed, describe
+from traindx.probes.governor import Governor
 from traindx.run import Run
 
 G = torch.Generator().manual_seed(1)
@@ -487,3 +488,11 @@ def test_the_lean_path_looks_in_bursts_and_stays_right():
     assert run.fact("data.steps_per_epoch") == 16
     assert run.fact("data.order_repeats") is False
     assert run.fact("data.shared") > 0
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_the_first_evaluation_is_described_whatever_the_budget_allows(loaded: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Governor, "full", lambda governor, step: step < 3)
+    val = loader(100 * X[:96], Y[:96]) if loaded else [(100 * X[:96], Y[:96])]
+    run = fed(loader() if loaded else list(zip(X.split(32), Y.split(32))), val, budget=0.01)
+    assert run.fact("data.val_input_stats")["std"] > 50 * run.fact("data.input_stats")["std"]

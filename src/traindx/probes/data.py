@@ -97,7 +97,7 @@ class Data(Probe):
         if phase != VAL:
             held |= self.extremes.range(parts, scene.step)
             held |= self.extremes.far(parts, scene.step)
-        if scene.full:
+        if scene.full or _new(feed):
             held |= self._numbers(feed, parts)
             held |= _of_targets(parts.target)
             feed.keep_rows(parts.main, parts.target)
@@ -230,7 +230,7 @@ class Data(Probe):
                 held |= _lengths(feed, parts)
             self._held = held | (self._numbers(feed, parts) if scene.full else {})
             self._now = feed
-        elif scene.full:
+        elif free:
             self._numbers(feed, parts)
         if own and (free or self._hashes.granted()):
             begun = clock()

@@ -2,7 +2,7 @@
 
 ## What it sees
 
-Mean, deviation and range of the training inputs over at least 500 samples: a deviation outside .05 … 20, a mean more than
+Mean, deviation and range of the training inputs over at least 200 samples: a deviation outside .05 … 20, a mean more than
 five deviations from zero, features whose deviations differ by more than 100 times, whole numbers up to 255 (pixels never
 divided), or a largest value below .005 (divided twice). It is a warning while the first loss is more than 1 nat above
 chance or the loss has not come down, and a remark when the run learns well all the same.
@@ -92,7 +92,7 @@ def unscaled_inputs(
     most: float = 20.0,
     off_centre: float = 5.0,
     uneven: float = 100.0,
-    least_samples: int = 500,
+    least_samples: int = 200,  # a deviation is known to 5 % then
 ) -> Iterator[Evidence]:
     found = facts.table(run, "data.input_stats")
     scale = _Scale(*(facts.number(found.get(k)) for k in ("mean", "std", "min", "max", "n")))
