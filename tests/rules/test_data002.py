@@ -86,7 +86,7 @@ def test_a_norm_right_after_the_first_layer_absorbs_the_scale() -> None:
 def test_too_few_samples_leave_it_unsure_and_say_how_many_steps() -> None:
     run = a_run(batch__size=np.full(5, 20.0), facts={"data.input_stats": {**PIXELS, "n": 100}})
     outcome = rule.outcome(run)
-    assert outcome.status is Status.UNSURE and outcome.needs_steps == 20
+    assert outcome.status is Status.UNSURE and outcome.needs_steps == 5
 
 
 def test_the_limit_is_the_users() -> None:
