@@ -89,3 +89,10 @@ def test_a_larger_launch_after_a_smaller_one_has_all_its_ranks() -> None:
     assert len(merged.matrix("rank/loss").names) == 4 and not merged.notes
     alone = merge_ranks({0: _launched(500.0, 1), 1: _launched(100.0, 2)})
     assert "rank/loss" not in alone and "took part in an earlier launch" in alone.notes[0]
+
+
+def test_a_rank_that_did_not_come_back_after_a_restart_is_left_out_and_a_slow_starter_is_not() -> None:
+    back = _launched(500.0, 2)
+    again = back.with_(events=[Event(0, "resume", {})])
+    assert "rank/loss" not in merge_ranks({0: again, 1: _launched(100.0, 2)})
+    assert len(merge_ranks({0: back, 1: _launched(100.0, 2)}).matrix("rank/loss").names) == 2

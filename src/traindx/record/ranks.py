@@ -73,7 +73,8 @@ def _of_one_launch(runs: Mapping[int, Run]) -> tuple[dict[int, Run], list[str]]:
     newest = max(begun, key=lambda r: begun[r])
     world = runs[newest].fact("world_size")
     size = world if isinstance(world, int) and world > newest else max(runs) + 1
-    gone = {r for r, run in runs.items() if r >= size or begun.get(r, np.inf) <= _last_heard(run) < begun[newest]}
+    again = bool(runs[newest].events_of("resume"))  # a rank that did not come back after a restart belongs to the launch before
+    gone = {r for r, run in runs.items() if r >= size or (again and begun.get(r, np.inf) <= _last_heard(run) < begun[newest])}
     if not gone:
         return dict(runs), []
     listed = ", ".join(map(str, sorted(gone)[:10])) + ("…" if len(gone) > 10 else "")

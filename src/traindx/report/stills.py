@@ -251,23 +251,20 @@ def _rank(name: str) -> str:
 
 def _rank_table(run: Run) -> str:
     """Mean and spread of each rank, and who was the first to part from the others."""
-    found = [(title.removesuffix(" by rank"), run.matrix(n)) for n, title in RANK_SIGNALS if len(run.matrix(n).names) > 1]
+    short = {"rank/loss": "loss", "rank/grad_norm": "grad norm", "rank/step_time": "own s/step"}
+    found = [(short[n], run.matrix(n)) for n, _ in RANK_SIGNALS if len(run.matrix(n).names) > 1]
     if not found:
         return ""
     names = list(dict.fromkeys(n for _, m in found for n in m.names))
     told = run.fact("ranks")
     ends = {str(r): v.get("ended") for r, v in told.items() if isinstance(v, Mapping)} if isinstance(told, Mapping) else {}
     rows = [
-        {"rank": _rank(n)}
-        | {
-            f"{title}, {what}": _over(m, n, make)
-            for title, m in found
-            for what, make in (("mean", np.mean), ("spread", np.std))
-        }
-        | {"last step": _last(found[0][1], n), "ended": ends.get(n)}
+        {"rank": n}
+        | {title: _mean_and_spread(m, n) for title, m in found}
+        | {"last": _last(found[0][1], n), "ended": ends.get(n)}
         for n in names
     ]
-    return _table(rows, f"ranks side by side: {_parted(run)}", tuple(rows[0]))
+    return _table(rows, f"ranks side by side, mean ± spread: {_parted(run)}", tuple(rows[0]))
 
 
 def _parted(run: Run) -> str:
@@ -288,9 +285,9 @@ def _last(matrix: Matrix, name: str) -> int | None:
     return int(heard[-1]) if len(heard) else None
 
 
-def _over(matrix: Matrix, name: str, make: Callable[[Any], Any]) -> float | None:
+def _mean_and_spread(matrix: Matrix, name: str) -> str:
     values = matrix.column(name).finite().values if name in matrix.names else matrix.values[:0, :0].ravel()
-    return float(make(values)) if len(values) else None
+    return f"{np.mean(values):.3g}\u00a0±\u00a0{np.std(values):.2g}" if len(values) else "–"
 
 
 def landscape(run: Run) -> Pictures:
