@@ -133,6 +133,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("gan/d_fake", "step", "", "mean discriminator output on fakes"),
     ("rl/entropy", "step", "", "policy entropy"),
     ("rl/kl", "step", "", "approximate KL per update"),
+    ("rl/return", "step", "", "mean return of the latest episodes, as the user logged it"),
     ("rl/explained_variance", "step", "", "1 - Var(return - value) / Var(return)"),
     ("gan/d_accuracy", "step", "share", "real and fake samples the discriminator tells right, both counted alike"),
     ("gan/g_grad_norm", "step", "", "gradient norm of the generator at its own update"),

@@ -94,3 +94,8 @@ def test_a_doubt_about_the_digits_does_not_take_back_what_was_seen() -> None:
     run = _run([2.302, 1.9, *[1.871] * 8], eval__weights_differ=Series(AT, np.ones(10)))
     outcome = rule.outcome(run)
     assert outcome.status is Status.FOUND and outcome.findings[0].variant == "other"
+
+
+def test_a_round_number_may_be_a_floor() -> None:
+    for floor in (0.0, 0.003):
+        assert rule.outcome(_run([2.3025851, 0.7114262, *[floor] * 8])).status is Status.UNSURE

@@ -111,3 +111,14 @@ def test_its_limit_is_what_is_plain() -> None:
 def test_suggestive_findings_never_warn() -> None:
     for f in the(epochs([1.0, 0.6, 0.4, 0.3], [0.9, 0.8, 0.82, 0.85])):
         assert f.confidence is not Confidence.SUGGESTIVE or f.severity is Severity.INFO
+
+
+def test_accuracies_tell_it_where_no_loss_was_logged() -> None:
+    at = np.arange(60)
+    train = 0.99 - 0.5 * np.exp(-at / 10) + noise(60, 0.002)
+    falling = 0.78 - 0.4 * np.exp(-at / 5) - np.maximum(0, at - 18) * 0.004 + noise(60, 0.006)
+    [found] = overfitting.findings(a_run(accuracy__train=train, accuracy__val=falling))
+    assert found.variant == "accuracy" and found.severity is Severity.WARNING and 14 <= found.facts["best_step"] <= 24
+    still = 0.78 - 0.4 * np.exp(-at / 5) + noise(60, 0.006)
+    assert not list(overfitting.findings(a_run(accuracy__train=train, accuracy__val=still)))
+    assert overfitting.outcome(a_run(loss__train=2 - at / 60, accuracy__val=falling)).status is Status.BLIND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runs import a_run, steady
+from runs import a_run, noise, steady
 from traindx.finding import Severity, Status
 from traindx.rules.spec004_rl_entropy_collapse import rl_entropy_collapse as rule
 
@@ -31,3 +31,15 @@ def test_updates_that_leap_and_the_limit() -> None:
 def test_a_value_function_that_explains_nothing_is_info() -> None:
     [found] = rule.findings(a_run(rl__explained_variance=steady(60, -0.5)))
     assert found.severity is Severity.INFO
+
+
+def test_a_return_that_was_good_and_is_gone_and_the_limit() -> None:
+    rise = np.linspace(20, 170, 70)
+    gone = np.r_[rise, np.full(80, 12.0)] + noise(150, 6.0)
+    [found] = rule.findings(a_run(rl__return=gone))
+    assert found.variant == "return" and found.severity is Severity.WARNING and 55 < found.facts["best_step"] < 72
+    half = np.r_[rise, np.full(80, 110.0)] + noise(150, 6.0)  # 40 % of the gain
+    dip = np.r_[rise, np.full(30, 12.0), np.full(50, 165.0)] + noise(150, 6.0)
+    never = 20 + noise(150, 6.0)
+    assert not [f for paid in (half, dip, never, rise) for f in rule.findings(a_run(rl__return=paid))]
+    assert list(rule.findings(a_run(rl__return=half), lost=0.3))

@@ -9,7 +9,7 @@ import numpy as np
 
 from traindx import signals, stats
 from traindx.importers import curves
-from traindx.importers.aliases import Meaning, bare_name, direction, is_reward, meaning
+from traindx.importers.aliases import Meaning, bare_name, direction, is_reward, meaning, words
 from traindx.importers.losses import Losses
 from traindx.importers.table import MAX_NAME, Log, Options, Track
 from traindx.run import Event, Floats, Matrix, Series, Signal
@@ -204,6 +204,8 @@ class Columns:
             self.notes.append(
                 f"'{rewards[0]}' is logged: taken for reinforcement learning, where the loss does not show progress"
             )
+            paid = max(rewards, key=lambda n: (not {"std", "min", "max"} & set(words(n)), len(self.tracks[n])))
+            self.out.setdefault("rl/return", self.series(self.tracks[paid]))
             for name in self.of_role("metric"):
                 tail = name.lower().rsplit("/", 1)[-1]
                 if tail in ("kl", "approx_kl", "objective_kl") and "rl/kl" not in self.out:

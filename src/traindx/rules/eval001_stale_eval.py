@@ -72,6 +72,9 @@ def stale_eval(
         passing = first + count < len(val) and count < max(5, brief * len(val))
         if not moved or passing:
             continue
+        if _digits(val.values[first : first + 1]) < 4:
+            doubt = True  # a round number is a floor, a clamp or nothing at all
+            continue
         if _digits(val.values) < digits and not _unlikely(run, val, steps, many):
             doubt = True
             continue
@@ -81,7 +84,7 @@ def stale_eval(
         return
     yield from _other_weights(run, val)
     if doubt:
-        raise Unsure(f"the validation loss repeats, but the log holds fewer than {digits} digits")
+        raise Unsure(f"the validation loss repeats, but in too few digits ({digits} would tell)")
 
 
 def _rows(values: Floats, least: int) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ exceeds four times the noise of an evaluation and 1 % of the minimum, the evalua
 above .5), and the training loss fell meanwhile. With four to seven evaluations it asks for an unbroken rise instead and stays
 a remark unless the rise is plain. It is a warning when the rise is at least 3 % of the minimum and 5 % of all that validation
 had gained. A training loss that has run away from a validation loss that no longer improves is reported as a *gap*, a remark.
-Prechelt's GL, PQ and UP are given as numbers.
+Prechelt's GL, PQ and UP are given as numbers. Where a log holds accuracies and no validation loss, the test looks at errors.
 
 ## Why it matters
 
@@ -35,7 +35,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts, regime, stats
-from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
 from traindx.regime.curves import noise_of
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
@@ -44,7 +44,7 @@ from traindx.stats import Overfit
 
 @rule(
     "LOSS008",
-    needs={"loss/val": 4, "loss/train": 2},
+    needs={"loss/val | accuracy/val": 4, "loss/train | accuracy/train": 2},
     says={
         "": "the validation loss rose from {best:.4g} (step {best_step}) to {now:.4g} (+{rise:.0%}) while training fell to "
         "{train:.4g}",
@@ -53,6 +53,8 @@ from traindx.stats import Overfit
         "gap": "training is at {train:.4g}, validation at {now:.4g} and no longer improving (best {best:.4g} at step "
         "{best_step}): a gap of "
         "{gap:.3g}",
+        "accuracy": "validation accuracy fell from {best:.1%} (step {best_step}) to {now:.1%} while that of training rose to "
+        "{train:.1%}",
         "passed": "the validation loss had risen by {rise:.0%} after step {best_step} and came back",
     },
     fix={
@@ -72,6 +74,9 @@ def overfitting(
     gap: float = 0.15,  # of what training gained
 ) -> Iterator[Evidence]:
     val = regime.curve(run, regime.VAL)
+    if not len(val):
+        yield from _by_accuracy(run)
+        return
     train = regime.losses_at(run, val.steps)
     known = np.isfinite(train)
     val, train = val.where(known), train[known]
@@ -91,6 +96,25 @@ def overfitting(
         yield wide
     elif len(val) < 8 and not passed:
         raise Unsure(f"{len(val)} evaluations do not prove a rise", needs_steps=_more(val, 8))
+
+
+def _by_accuracy(run: Run, least: float = 0.02) -> Iterator[Evidence]:
+    """The same test on errors, for a log that holds accuracies and no validation loss."""
+    ours, theirs = facts.accuracy(run, "val"), facts.accuracy(run, "train")
+    if not len(theirs):
+        raise Blind("needs a validation loss, or accuracies of both splits", "loss/val")
+    errors = 1 - theirs.at(ours.steps)
+    known = np.isfinite(errors)
+    val, train = _blocked(Series(ours.steps[known], 1 - ours.values[known]), errors[known])
+    if len(val) < 8:
+        raise Unsure(f"{len(val)} accuracies of both splits do not prove a fall", needs_steps=_more(val, 8))
+    found = stats.overfit_na(val.values, train)
+    best, now = int(np.argmin(stats.smooth3(val.values))), float(np.median(val.values[-3:]))
+    low = float(stats.smooth3(val.values)[best])
+    if found.fired is None or not _still_up(found) or now - low < least:
+        return
+    numbers = {"best": 1 - low, "best_step": int(val.steps[best]), "now": 1 - now, "train": 1 - float(np.median(train[-3:]))}
+    yield Evidence(numbers, steps=(int(val.steps[best]), int(val.steps[-1])), say="accuracy", severity=Severity.WARNING)
 
 
 def _blocked(val: Series, train: Floats, most: int = 60) -> tuple[Series, Floats]:

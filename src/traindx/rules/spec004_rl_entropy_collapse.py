@@ -3,7 +3,8 @@
 ## What it sees
 
 Policy entropy below `left` of its start within the first quarter of the run; a median approximate KL per update above
-`kl` over the last looks; an explained variance of the value function below zero in the last third.
+`kl` over the last looks; an explained variance of the value function below zero in the last third; a mean return that has lost
+half of what was gained for the last seventh of the run.
 
 ## Why it matters
 
@@ -27,6 +28,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from traindx import stats
 from traindx.finding import Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -35,20 +37,27 @@ from traindx.stats.persistence import finite_median
 
 @rule(
     "SPEC004",
-    needs={"rl/entropy | rl/kl | rl/explained_variance": 20},
+    needs={"rl/entropy | rl/kl | rl/explained_variance | rl/return": 20},
     says={
         "entropy": "the policy's entropy fell to {share:.0%} of its start within the first quarter of the run",
         "kl": "updates move the policy by a KL of {kl:.2g}, more than {limit:g}",
         "value": "the value function explains nothing (explained variance {variance:.2f})",
+        "return": "the mean return fell from {best:.4g} (step {best_step}) to {now:.4g}, {lost:.0%} of what was gained, and "
+        "stays there",
     },
     fix={
         "entropy": "Raise the entropy bonus by three, lower the learning rate by three.",
         "kl": "Lower the learning rate by three, clip at 0.1, or stop updates at a KL target.",
+        "return": "Go back to the policy of step {best_step}; lower the learning rate by three, clip at 0.1, raise the entropy "
+        "bonus.",
         "value": "Normalise returns, train the value function longer or with its own learning rate.",
     },
 )
-def rl_entropy_collapse(run: Run, *, left: float = 0.05, kl: float = 0.1) -> Iterator[Evidence]:
+def rl_entropy_collapse(run: Run, *, left: float = 0.05, kl: float = 0.1, lost: float = 0.5) -> Iterator[Evidence]:
     # CATALOGUE: 5 % of the first entropy early, .1 KL per update.
+    fallen = _fallen(run, lost)
+    if fallen is not None:
+        yield fallen
     entropy = run.series("rl/entropy").finite()
     if len(entropy) >= 20 and np.all(entropy.values > -1e-9):
         first = finite_median(entropy.values[:5])
@@ -68,3 +77,23 @@ def rl_entropy_collapse(run: Run, *, left: float = 0.05, kl: float = 0.1) -> Ite
     if len(explained) >= 30 and finite_median(late) < 0:
         steps = (int(explained.steps[-len(late)]), int(explained.steps[-1]))
         yield Evidence(steps=steps, say="value", severity=Severity.INFO, facts={"variance": finite_median(late)})
+
+
+def _fallen(run: Run, lost: float) -> Evidence | None:
+    """The return had been good and is gone: through the whole last seventh of the run, beyond what it scatters."""
+    paid = run.series("rl/return").finite()
+    if len(paid) < 40:
+        return None
+    width = max(5, len(paid) // 15)
+    levels = np.median(np.lib.stride_tricks.sliding_window_view(paid.values, width), axis=1)
+    end = len(levels) - max(width, len(paid) // 7)
+    best = int(np.argmax(levels[:end])) if end > 0 else 0
+    start, high, late = float(levels[0]), float(levels[best]), levels[end:]
+    gained = high - start
+    # returns wander: what they scatter about their own slow course, not from one record to the next, is the measure
+    scatter = float(np.std(paid.values - stats.running_median(paid.values, len(paid) // 5 | 1)))
+    if end <= 0 or not gained > 3 * scatter or high - float(np.max(late)) <= lost * gained:
+        return None
+    steps = (int(paid.steps[best + width // 2]), int(paid.steps[-1]))
+    now = float(np.median(late))
+    return Evidence({"best": high, "best_step": steps[0], "now": now, "lost": (high - now) / gained}, steps=steps, say="return")
