@@ -61,6 +61,7 @@ def dashboard(browser: Any, folder: Path) -> None:
             save(page, f"dashboard-runs-{mode}", 900)
             page.locator(".runs a", has_text="overfit_small_sample").first.click()
             page.locator(".finding").first.wait_for(timeout=60_000)
+            page.mouse.move(2, 2)  # charts that are pointed at show their buttons
             page.locator(".plot[data-drawn]").first.wait_for(timeout=60_000)
             page.wait_for_timeout(1500)
             save(page, f"dashboard-run-{mode}", 900)
@@ -69,6 +70,12 @@ def dashboard(browser: Any, folder: Path) -> None:
                 page.locator(".plot[data-drawn]").first.wait_for(timeout=60_000)
                 page.wait_for_timeout(800)
                 save(page, f"dashboard-gallery-{mode}", 900)
+            if mode == "light":
+                for name in ("gradients", "units", "weights"):
+                    page.goto(f"{base}#/{name}")
+                    page.locator(".plot[data-drawn]").first.wait_for(timeout=60_000)
+                    page.wait_for_timeout(800)
+                    save(page, f"dashboard-{name}-light", 900)
             place.close()
     finally:
         server.terminate()
