@@ -10,7 +10,7 @@ import zoo
 from runs import a_run, noise
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.optm002_updates_too_large import updates_too_large
-from traindx.run import Matrix
+from traindx.run import Matrix, Series
 
 SHAPES = {"a.weight": [32, 32], "b.weight": [10, 32], "b.bias": [10]}
 
@@ -102,3 +102,12 @@ def test_weights_that_shrink_by_decay_are_another_rule() -> None:
     assert list(updates_too_large.findings(stuck))
     share = Matrix(np.arange(n), ("w",), np.geomspace(4, 0.05, n)[:, None])
     assert not list(updates_too_large.findings(stuck.with_({"decay_share/param": share})))
+
+
+def test_validation_far_above_the_untrained_loss_is_harm() -> None:
+    loss = np.r_[2.3, np.geomspace(1e4, 0.5, 599)] * (1 + noise(600, 0.02))
+    run = hot(11.0, loss)
+    spoiled = run.with_(signals={"loss/val": Series(np.arange(0, 600, 20), np.full(30, 52.0))})
+    sound = run.with_(signals={"loss/val": Series(np.arange(0, 600, 20), np.full(30, 0.7))})
+    assert [f.severity for f in the(spoiled)] == [Severity.CRITICAL] and "validation ends at 52" in the(spoiled)[0].message
+    assert all("validation" not in f.message for f in the(sound))

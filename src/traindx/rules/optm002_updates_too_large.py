@@ -91,6 +91,8 @@ def updates_too_large(
             raise Blind("how far the first steps moved the weights was not recorded", "update_ratio/param")
         yield hint
         return
+    if not harm and early >= certain:
+        harm = _worse_than_untrained(run)
     normalised = regime.adam_like(run) is not False
     numbers = {"early": early, "at": at, "harm": harm or "the loss went on falling"}
     names = where or ("the weights",)
@@ -118,6 +120,15 @@ def _known(found: tuple[float, tuple[str, ...], int]) -> float:
 def _learned(run: Run) -> bool:
     done = progress(regime.curve(run))
     return done is not None and done.trend.direction is Direction.FALLING and done.gain > 4 and done.relative > 0.3
+
+
+def _worse_than_untrained(run: Run, times: float = 3.0) -> str:
+    """The same for validation that ends far above what the untrained weights cost on training data."""
+    train, val = run.series(regime.TRAIN).finite(), run.series("loss/val").finite()
+    if len(train) < 10 or len(val) < 3 or train.values[0] <= 0:
+        return ""
+    start, now = float(train.values[0]), float(np.median(val.values[-max(3, len(val) // 5) :]))
+    return f"validation ends at {now:.4g}, untrained weights cost {start:.4g}" if now > times * start else ""
 
 
 def _harm(run: Run) -> str:
