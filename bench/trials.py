@@ -1,6 +1,6 @@
 """How right the trials are: learning rates against a grid, overfitting against planted faults, noise scale against the truth.
 
-python -m bench.trials            writes bench/results/trials.json
+python -m bench.trials [noise_scale lr_range overfit]     writes bench/results/trials.json and .md; `table` the latter alone
 """
 
 from __future__ import annotations
@@ -98,18 +98,27 @@ def best_rate(make, optimizer: str, seed: int, steps: int = 300) -> tuple[float,
     return min(finite, key=finite.__getitem__), losses
 
 
-def learning_rates() -> dict:
+SETUPS = (
+    ("mlp", "Adam"),
+    ("mlp", "SGD"),
+    ("deep", "Adam"),
+    ("conv", "Adam"),
+    ("conv", "SGD"),
+    ("gru", "Adam"),
+    ("attention", "Adam"),
+)
+FRESH = (("deep", "SGD"), ("gru", "SGD"), ("mlp", "AdamW"), ("conv", "RMSprop"), ("attention", "NAdam"))
+
+
+def fresh_learning_rates() -> dict:
+    """Set-ups and seeds that nothing was chosen by."""
+    return learning_rates(FRESH, (7, 8))
+
+
+def learning_rates(setups: tuple[tuple[str, str], ...] = SETUPS, seeds: tuple[int, ...] = (0, 1, 2)) -> dict:
     cells = []
-    for name, optimizer in (
-        ("mlp", "Adam"),
-        ("mlp", "SGD"),
-        ("deep", "Adam"),
-        ("conv", "Adam"),
-        ("conv", "SGD"),
-        ("gru", "Adam"),
-        ("attention", "Adam"),
-    ):
-        for seed in range(3):
+    for name, optimizer in setups:
+        for seed in seeds:
 
             def make(name: str = name, seed: int = seed) -> nn.Module:
                 torch.manual_seed(seed)
@@ -131,7 +140,7 @@ def learning_rates() -> dict:
                 }
             )
     refused = []
-    for seed in range(5):
+    for seed in range(seeds[0], seeds[0] + 5):
         torch.manual_seed(seed)
         refused.append(catalogue()["lr-range"].run(task(nets()["mlp"], seed=seed, shuffled=True)).result)
     good = [c for c in cells if c["ratio"] is not None and 0.1 <= c["ratio"] <= 2.0]
@@ -241,18 +250,72 @@ def noise_scales() -> dict:
     return {"cells": cells, "worst": max(c["off"] for c in cells if c["off"] is not None)}
 
 
-PARTS = {"noise_scale": noise_scales, "lr_range": learning_rates, "overfit": overfitting}
+def table(found: dict) -> str:
+    """The results as a page."""
+    lines = []
+    for part, title in (("lr_range", "Learning rate"), ("lr_range_fresh", "Learning rate on fresh set-ups")):
+        lines += _rates(title, found[part]) if part in found else []
+    if "overfit" in found:
+        r = found["overfit"]
+        lines += [
+            "",
+            f"**Overfit one batch.** {r['faults_found']} of {r['faults']} planted structural faults fail, "
+            f"{r['healthy_passed']} of {r['healthy']} healthy tasks pass.",
+            "",
+            "| fault | found | what is named |",
+            "|---|---|---|",
+        ]
+        for fault in FAULTS:
+            mine = [x for x in r["rows"] if x["fault"] == fault]
+            named = sorted({_named(x) for x in mine})
+            lines.append(f"| {fault} | {sum(x['result'] == 'fail' for x in mine)} of {len(mine)} | {'; '.join(named)} |")
+    if "noise_scale" in found:
+        r = found["noise_scale"]
+        told = ", ".join(f"{c['answer']:.3g} ({c['truth']:.3g})" for c in r["cells"] if c["answer"])
+        lines += ["", f"**Noise scale.** Off by {r['worst']:.0%} at most; measured (true): {told}."]
+    return "\n".join(lines) + "\n"
+
+
+def _rates(title: str, r: dict) -> list[str]:
+    cells = r["cells"]
+    ratios = [c["ratio"] for c in cells if c["ratio"]]
+    lines = [
+        f"**{title}.** The answer lies between a tenth of the best rate of a grid and twice it on {r['within']} of {r['of']} tasks "
+        f"({min(ratios):.2g} to {max(ratios):.2g} times the best; {r['too_hot']} too hot, {r['of'] - len(ratios)} refused), and is "
+        f"refused on {sum(x == 'refused' for x in r['shuffled_labels'])} of {len(r['shuffled_labels'])} tasks with shuffled labels.",
+        "",
+        "| set-up | best of the grid, each seed | answer | answer over best |",
+        "|---|---|---|---|",
+    ]
+    for name in dict.fromkeys(c["setup"] for c in cells):
+        mine = [c for c in cells if c["setup"] == name]
+        told = [", ".join(f"{c[k]:.2g}" if c[k] else "refused" for c in mine) for k in ("best", "answer", "ratio")]
+        lines.append(f"| {name} | {' | '.join(told)} |")
+    return [*lines, ""]
+
+
+def _named(row: dict) -> str:
+    return row["floor"] if row["floor"] not in (None, "zero") else row["reason"].partition(":")[0]
+
+
+PARTS = {
+    "noise_scale": noise_scales,
+    "lr_range": learning_rates,
+    "lr_range_fresh": fresh_learning_rates,
+    "overfit": overfitting,
+}
 
 
 def main() -> None:
     torch.set_num_threads(1)
     found = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
-    for part in sys.argv[1:] or PARTS:
-        began = time.time()
-        found[part] = {**PARTS[part](), "seconds": round(time.time() - began)}
+    for part in [a for a in sys.argv[1:] if a != "table"] or ([] if "table" in sys.argv else PARTS):
+        began, cpu = time.time(), time.process_time()
+        found[part] = {**PARTS[part](), "seconds": round(time.time() - began), "cpu_seconds": round(time.process_time() - cpu)}
         OUT.parent.mkdir(exist_ok=True)
         OUT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(part, {n: v for n, v in found[part].items() if n not in ("cells", "rows")}, flush=True)
+    OUT.with_suffix(".md").write_text(table(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

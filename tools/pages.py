@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import inspect
 import json
@@ -15,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import traindx
-from traindx import cause, kit, rule, signals, testing
+from traindx import cause, kit, rule, signals, testing, trial
 from traindx.cli import profiles, verbs
+from traindx.trials import check, paste
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -210,6 +212,43 @@ def figures_page() -> str:
     return "\n".join(lines)
 
 
+def trials_page() -> str:
+    """Every trial with its limits and cost, what is to be pasted, and how right they were measured to be."""
+    lines = [
+        "# Trials and pre-flight",
+        "",
+        "An experiment on a twin of your task: weights, buffers, optimizer, schedule, scaler, random numbers, modes,",
+        "gradients and hooks are afterwards as they were, to the bit; that is verified, and a trace is an error.",
+        "`traindx trial NAME TARGET` runs one, `traindx check TARGET` the checklist; TARGET is a script as it is, or",
+        "`file.py:factory`. Before it starts a trial says how many steps it takes at most and how long; Ctrl-C ends it.",
+        "`--format json` and `--picture FILE.png|svg|html` go with every one.",
+        "",
+        "## The checklist",
+        "",
+        "Each line is answered pass, fail or cannot tell, with the reason.",
+        "",
+    ]
+    for name, rows in check.LISTS.items():
+        lines += [f"**{name[:1].upper()}{name[1:]}**", "", "| | line | answered by |", "|---|---|---|"]
+        for i, words in enumerate(rows, 1):
+            by = "; ".join(q.item + (f" (`{q.trial}`)" if q.trial else "") for q in check.QUESTIONS if (name, i) in q.lists)
+            lines.append(f"| {i} | {words} | {by} |")
+        lines.append("")
+    lines += ["## The trials", ""]
+    for kind in trial.catalogue().values():
+        limits = ", ".join(f"`{f.name}`" for f in dataclasses.fields(kind.make))
+        lines += [f"### {kind.name}", "", inspect.cleandoc(kind.page), ""]
+        lines += [f"At most {kind.most()} steps as it comes. Limits (`--set KEY=VALUE`): {limits or 'none'}.", ""]
+    lines += ["## To paste", "", "Trials put their measured numbers in place; these are examples.", ""]
+    for name, code in paste.every().items():
+        lines += [f"{name[:1].upper()}{name[1:]}:", "", "```python", code, "```", ""]
+    for title, file in (("How right they are", "trials.md"), ("Beside other tools", "trials_peers.md")):
+        measured = ROOT / "bench" / "results" / file
+        if measured.exists():
+            lines += [f"## {title}", "", measured.read_text(encoding="utf-8").strip(), ""]
+    return "\n".join(lines)
+
+
 def pages() -> Iterator[tuple[Path, str]]:
     """Every generated page with its text."""
     for r in rule.catalogue().values():
@@ -221,6 +260,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "sagemaker.md", sagemaker_page()
     yield DOCS / "api.md", api_page()
     yield DOCS / "figures.md", figures_page()
+    yield DOCS / "trials.md", trials_page()
 
 
 def main(check: bool) -> None:
