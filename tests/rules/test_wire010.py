@@ -8,7 +8,7 @@ import pytest
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.wire010_scheduler_misuse import scheduler_misuse as rule
-from traindx.run import Event, Run
+from traindx.run import Event, Run, Series
 
 
 def loop(per_update: np.ndarray, name: str = "StepLR", lr: object = None, **facts: object) -> Run:
@@ -85,3 +85,13 @@ def test_a_scheduler_built_in_the_loop() -> None:
     [found] = rule.findings(loop(np.ones(300), **{"schedule.count": 3}))
     assert found.variant == "rebuilt"
     assert not list(rule.findings(loop(np.ones(300), "LambdaLR", **{"schedule.count": 1})))
+
+
+@pytest.mark.parametrize(("length", "found"), [(100, True), (3500, False), (700, False)])
+def test_as_many_steps_as_the_run_has_epochs_stepped_per_batch(length: int, found: bool) -> None:
+    lr = 0.5 + 0.5 * np.cos(np.pi * np.arange(3500) / length)
+    run = loop(np.ones(3500), "CosineAnnealingLR", lr, **{"schedule.params": {"T_max": length}, "data.steps_per_epoch": None})
+    run = run.with_(
+        signals={"loss/val": Series(np.arange(34, 3500, 35), np.ones(100))}
+    )  # no loader: evaluations are the epochs
+    assert [f.variant for f in rule.findings(run)] == (["unit"] if found else [])

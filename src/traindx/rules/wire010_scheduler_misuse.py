@@ -31,6 +31,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from traindx import facts, regime
 from traindx.finding import Confidence, Evidence
 from traindx.rule import rule
@@ -98,20 +100,33 @@ def _rhythm(run: Run, steps: Series, idle_epochs: float) -> Iterator[Evidence]:
     name = str(run.fact("schedule.name") or "")
     shown = {"schedule": name or "the scheduler", "ratio": ratio, "updates": updates}
     at = (int(steps.steps[0]), int(steps.steps[-1]))
-    per_epoch = regime.steps_per_epoch(run)
+    known, rounds = regime.steps_per_epoch(run), _between_evaluations(run)
+    per_epoch = known or rounds
     if ratio >= 1.5:
         yield Evidence(steps=at, say="twice", facts=shown)
     elif ratio == 0 and name:
-        done = per_epoch is not None and updates >= idle_epochs * per_epoch
+        done = known is not None and updates >= idle_epochs * known
         if done or name in PER_BATCH:
             yield Evidence(steps=at, say="never", facts=shown)
     elif per_epoch is not None and per_epoch >= 4:
         length = _length(run, name)
         shown |= {"per_epoch": per_epoch, "length": length, "epochs": length / per_epoch}
-        if ratio >= 0.9 and name not in (*ENDLESS, *PER_BATCH) and length < per_epoch and _over(run, updates, length):
+        in_epochs = (known is not None and length < known) or _as_long_as_the_run(length, updates / per_epoch)
+        if ratio >= 0.9 and name not in (*ENDLESS, *PER_BATCH) and in_epochs and _over(run, updates, length):
             yield Evidence(steps=at, say="unit", facts=shown)
-        elif ratio < 0.5 and _meant_per_batch(name, length, per_epoch):
+        elif known is not None and ratio < 0.5 and _meant_per_batch(name, length, known):
             yield Evidence(steps=at, say="slow", facts=shown)
+
+
+def _between_evaluations(run: Run) -> int | None:
+    """Updates from one evaluation to the next where it is always the same number: what goes for an epoch without a loader."""
+    gaps = np.diff(run.series("loss/val").steps)
+    return int(gaps[0]) if len(gaps) >= 4 and np.all(gaps == gaps[0]) else None
+
+
+def _as_long_as_the_run(length: float, epochs: float) -> bool:
+    """Whether the schedule has as many steps as the run has epochs: then it was laid out in epochs."""
+    return epochs >= 5 and abs(length / epochs - 1) < 0.1
 
 
 def _length(run: Run, name: str) -> float:
