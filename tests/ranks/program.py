@@ -65,7 +65,7 @@ def train(fault: str, steps: int) -> list[Tensor]:
             if fault == "uneven-tokens" and rank:
                 b = torch.where((torch.arange(len(b)) < 3) & (b == 1), b, -100)
                 b[0] = 1
-            if fault == "straggler" and rank:
+            if fault == "straggler" and rank == dist.get_world_size() - 1:
                 time.sleep(0.01)
             if step == half and rank == 1:
                 _break(fault)
