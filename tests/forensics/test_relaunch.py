@@ -15,6 +15,7 @@ import torch
 from click.testing import CliRunner
 
 from traindx.cli import cli
+from traindx.cli.replay import _lines
 from traindx.errors import UsageError
 from traindx.forensics.capsule import Capsule, save
 from traindx.forensics.command import recorded
@@ -55,15 +56,21 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a script, and the record of its run with a capsule of its sixth step."""
     folder = tmp_path_factory.mktemp("broken")
     (folder / "train.py").write_text(SCRIPT)
-    (folder / "traindx.toml").write_text("capture-batch = true\n")
-    made = _shell(["run", "--dir", "record", "-q", "train.py", "0.01"], folder)
+    made = _shell(["run", "--dir", "record", "--capture-batch", "train.py", "0.01"], folder)
     assert made.returncode == 0, made.stderr
+    assert "traindx replay record/capsules/capsule-000000005-000" in made.stderr
     return folder
 
 
 def _capsule(folder: Path) -> str:
     (found,) = folder.glob("record/capsules/capsule-*")
     return str(found)
+
+
+def test_a_capsule_without_its_batch_says_how_to_keep_it() -> None:
+    found = {"step": 5, "precision": "fp32", "batch": "the script's own", "finite": True, "loss": 0.1, "origin": None}
+    assert "--capture-batch" in "\n".join(_lines({**found, "origins": []}))
+    assert "--capture-batch" not in "\n".join(_lines({**found, "origins": [], "batch": "the capsule's"}))
 
 
 def test_the_recorded_script_is_run_again_and_breaks_at_the_same_place(broken: Path) -> None:

@@ -104,6 +104,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
     lines = [f"{head}: {'loss and gradients are finite' if found['finite'] else 'not finite'}"]
     if found["finite"] and "loss" in found:
         lines[0] += f" (loss {found['loss']:.6g})"
+    if found["finite"] and found["batch"] == "the script's own":
+        lines.append("The capsule holds no batch, so this was another one; `traindx run --capture-batch` keeps it next time.")
     origin = found["origin"] or next(iter(found["origins"]), None)
     if origin and not found["finite"]:
         sure = "" if origin["proven"] else "probably "

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
     help="Send word of each new cause there, while it trains: a webhook, or an apprise address.  [env: TRAINDX_ALERT]",
 )
 @click.option(
+    "--capture-batch",
+    is_flag=True,
+    help="When a step goes non-finite, keep its batch in the capsule, too: `traindx replay` then makes that very step again.",
+)
+@click.option(
     "--sync",
     metavar="URL",
     help="Copy the record there while it is written (s3://, gs://, ssh:// …, through fsspec), every 30 s.",
@@ -52,6 +58,7 @@ def command(
     folder: Path | None,
     budget: str | None,
     alert: tuple[str, ...],
+    capture_batch: bool,
     sync: str | None,
     nproc: int | None,
     target: str,
@@ -76,12 +83,15 @@ def command(
     Example:  traindx run --nproc 1 -m torch.distributed.run --nproc-per-node 4 train.py
     """
     chosen = options.settings(config, select, ignore, fail_on, "never")
+    if capture_batch:
+        chosen = replace(chosen, capture_batch=True)
     if sync is not None:
         remote.opened(sync)  # an address that cannot be is refused before anything runs
     if module and target in torchrun.LAUNCHERS and not chosen.disabled:
         page: dict[str, Any] = {"verbose": verbose, "no_color": no_color, "quiet": quiet, "to_stderr": True}
         _budget(budget, None)
         own = [*(["--budget", budget] if budget else []), *(["--sync", sync] if sync else [])]
+        own += ["--capture-batch"] if capture_batch else []
         return launcher.ranks(list(args), folder, own, nproc, chosen, (format_, output), page)
     if nproc is not None:
         raise UsageError("--nproc compares launches of `-m torch.distributed.run`; this program is one process already")
@@ -114,6 +124,8 @@ def _report(
     options.deliver(diagnoses, format_, output, verbose=verbose, no_color=no_color, quiet=quiet, to_stderr=True)
     if not quiet:
         sys.stderr.write(f"traindx: the record is in {watcher.recorder.sink.path}\n")
+        if capsules := sorted(Path(watcher.recorder.sink.path).glob("capsules/capsule-*")):
+            sys.stderr.write(f"traindx: the step that broke is kept: traindx replay {capsules[0]}\n")
     return code or options.exit_code(diagnoses, chosen.fail_on)
 
 
