@@ -159,9 +159,14 @@ def _witnessed(held: Floats) -> bool:
 
 
 def smooth(losses: Floats, keep: float = 0.8) -> Floats:
-    """Median of five, then a running mean from both sides: one from the left alone moves everything to larger rates."""
+    """Median of five, then a running mean from both sides: one from the left alone moves everything to larger rates.
+
+    What lies far above the start is cut off, or a loss that blew up at the end would reach back over the way down.
+    """
     padded = np.pad(losses, 2, mode="edge")
     medians = np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1)
+    start = float(np.median(medians[: max(3, len(medians) // 10)]))
+    medians = np.minimum(medians, start + max(start - float(medians.min()), abs(start)))
     found: Floats = (_running(medians, keep) + _running(medians[::-1], keep)[::-1]) / 2
     return found
 
