@@ -70,7 +70,7 @@ def _short_path(path: str, most: int = 44) -> str:
 
 
 def _title(d: Diagnosis) -> RenderableType:
-    what = safe(d.run.source, 80) or "run"
+    what = _short_path(d.run.source) or "run"
     return Line(
         Text.assemble(
             ("traindx", "bold"), f" · {what} · {safe(d.run.kind, 40)}", f" · {span(d.run.steps)}" if d.run.steps else ""
