@@ -6,7 +6,7 @@ Each round runs blocks in the order A B B A (A bare, B observed) on ONE model in
 same for both; the ratio of a round is median(B steps) / median(A steps); reported are the median over rounds and its
 standard error (1.2533·MAD-σ/√rounds), an A/A null, and the ratio of means, which full steps are part of. traindx is attached
 once, as `traindx.watch` does it (forensics and a record on disk included), and its patches are lifted for the A blocks; it
-is measured once its start (the first 20 steps and half a second of its own) is over, or after half of `--seconds`.
+is measured once its start (the first 20 steps and one second of its own) is over, or after half of `--seconds`.
 `own %` is what it accounts for itself in the B blocks, `start s` what it spent before. An A/B ratio cannot certify less than
 1-2 % on a busy machine; the self-accounted share can. Peers are optional: one that is not installed is left out and named.
 """

@@ -27,7 +27,7 @@ def judge(case: Case, examined: dict[str, Any]) -> dict[str, Any]:
         "cpu_s": examined.get("cpu_s"),
     }
     if report is None:
-        return line | {"error": (examined.get("stderr") or "no report").strip()[-600:]}
+        return line | {"error": _last_error(examined.get("stderr") or "")}
     findings, said = report["findings"], report["diagnosis"]
     causes = [c["cause"] for c in said["causes"]]
     worst = {f["code"]: f["severity"] for f in sorted(findings, key=lambda f: ORDER.index(f["severity"]))}
@@ -72,3 +72,10 @@ def _where(case: Case, hits: list[dict[str, Any]]) -> bool | None:
     line = case.guilty_line
     by_line = line is not None and any(p.endswith(f":{line}") for p in places)
     return by_line or (bool(case.layer) and any(p == case.layer or p.startswith(case.layer) for p in places))
+
+
+def _last_error(said: str) -> str:
+    """The line of a traceback that names the error: paths of the machine do not belong into a result file."""
+    lines = [line.strip() for line in said.splitlines()]
+    named = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception", "Interrupt"))]
+    return (named or lines or ["no report"])[-1][:200]

@@ -62,9 +62,9 @@ def test_dear_full_steps_are_not_forced_upon_the_start():
 
 def test_alarms_without_end_do_not_make_every_step_a_full_one():
     governor = Governor(0.01)
-    drive(governor, 2000, 1e-2, 1e-5, 1e-2)
+    drive(governor, 4000, 1e-2, 1e-5, 1e-2)
     full = 0
-    for step in range(2000, 3000):
+    for step in range(4000, 5000):
         if step % 10 == 0:
             governor.alarm(3)
         is_full = governor.full(step)

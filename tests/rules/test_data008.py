@@ -115,3 +115,12 @@ def test_classes_in_clumps_of_which_a_part_was_read_are_not_missed() -> None:
     assert list(rule.findings(a_run(part, facts=seen)))  # shuffled: what was read stands for all
     assert not list(rule.findings(a_run(part, facts=seen | clumps)))
     assert list(rule.findings(a_run(whole, facts=seen | clumps)))  # every batch was read
+
+
+def test_resampled_training_moves_features_by_intent() -> None:
+    stats = {"data__channel_stats": {"mean": [0.0] * 8, "std": [1.0] * 8}}
+    stats |= {"data__val_channel_stats": {"mean": [0.6, -0.7, *[0.0] * 6], "std": [1.0] * 8}}
+    [found] = rule.findings(_run(**stats))
+    assert found.severity is Severity.WARNING
+    [found] = rule.findings(_run(**stats, data__loader={"sampler": "WeightedRandomSampler"}))
+    assert found.severity is Severity.INFO

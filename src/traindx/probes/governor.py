@@ -7,7 +7,7 @@ reaches), and from then on the budget's share of the elapsed time.
 from __future__ import annotations
 
 FIRST = 20  # steps that are always read in full: what kills a run is mostly visible in its first steps (CATALOGUE 1.3)
-START_S = 0.5  # of our own time that every run has free: a short run is read closely, a long one does not feel it
+START_S = 1.0  # of our own time that every run has free: a short run is read closely, a long one does not feel it
 DEAR_S = 2.0  # of our own time after which the first steps are no longer all read in full
 ALWAYS = 3  # of the first steps that are read in full whatever they cost
 SHORT_STEP_S = 3e-3  # a step shorter than this counts as this long: 1 % of 0.3 ms is not enough to see anything with

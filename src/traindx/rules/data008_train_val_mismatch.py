@@ -156,9 +156,17 @@ def _features(run: Run, shift: float, grave: float, least: int) -> Iterator[Evid
     # One feature of many drifts in honest data; a preprocessing fault moves several, or one beyond everything seen.
     several = len(away) >= max(2, 0.1 * len(moved)) or worst > grave * 2
     staged = bool(run.fact("finetune")) or facts.number(run.fact("optimizer.count"), 1.0) > 1  # other data came before
-    severity = Severity.WARNING if several and not staged else Severity.INFO
+    severity = Severity.WARNING if several and not staged and not _other_mix(run) else Severity.INFO
     where = tuple(f"feature {i}" for i in order)
     yield Evidence({"shift": worst, "count": len(away), "features": len(moved)}, where, None, "feature", severity)
+
+
+def _other_mix(run: Run, apart: float = 0.2) -> bool:
+    """Whether training is resampled: features that go with the class then have another mean by intent."""
+    train, val = facts.counts(run.fact("data.class_counts")), facts.counts(run.fact("data.val_class_counts"))
+    n, m = sum(train.values()), sum(val.values())
+    far = n and m and any(abs(train.get(c, 0.0) / n - val.get(c, 0.0) / m) > apart for c in {*train, *val})
+    return bool(far) or "Weighted" in str(facts.table(run, "data.loader").get("sampler") or "")
 
 
 def _moved(means: Floats, spreads: Floats, others: Floats) -> Floats:
