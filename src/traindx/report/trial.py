@@ -17,6 +17,7 @@ from traindx.report.words import number, safe
 from traindx.run import Floats, Matrix, Series
 from traindx.trial import Result
 
+RAMP = [bytes.fromhex(c) for c in ("f2efe9", "bcd7da", "6fabb9", "2f758d", "123f55")]  # --h0 … --h8 of style.css
 COLOURS = ("#2a6fbb", "#c4572b", "#3b8f5a", "#8a5fb0", "#8a7a20")
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 400, 74, 66, 24, 56
 
@@ -240,7 +241,8 @@ def svg(p: Picture) -> str:
         parts += _rows(p)
     else:
         parts += _dots(p) if p.groups else _curves(p)
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{escape(p.x_name)}</text>')
+    centre = (LEFT + WIDTH - RIGHT) / 2 if p.table is None else LEFT + p.table.shape[1] * _side(p.table) / 2
+    parts.append(f'<text x="{centre:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{escape(p.x_name)}</text>')
     if p.y_name and not p.facts:
         middle = (TOP + HEIGHT - BOTTOM) / 2
         parts.append(f'<text transform="translate(16 {middle}) rotate(-90)" text-anchor="middle">{escape(p.y_name)}</text>')
@@ -379,10 +381,24 @@ def _frame(x_ticks: Sequence[tuple[float, float]], y_ticks: Sequence[tuple[float
     return parts
 
 
+def _side(table: Floats) -> float:
+    """Of a field of the map."""
+    n, m = table.shape
+    return float(min((HEIGHT - TOP - BOTTOM) / n, (WIDTH - LEFT - 160) / m))
+
+
+def _shade(share: float) -> str:
+    """The report's colours for large and small: pale is little, dark is much."""
+    place = share * (len(RAMP) - 1)
+    low = min(int(place), len(RAMP) - 2)
+    pairs = zip(RAMP[low], RAMP[low + 1], strict=True)
+    return "#" + "".join(f"{round(a + (place - low) * (b - a)):02x}" for a, b in pairs)
+
+
 def _heat(p: Picture) -> list[str]:
     assert p.table is not None and p.axis is not None
     n, m = p.table.shape
-    side = min((HEIGHT - TOP - BOTTOM) / n, (WIDTH - LEFT - 160) / m)
+    side = _side(p.table)
     finite = p.table[np.isfinite(p.table)]
     lo, hi = (float(finite.min()), float(np.quantile(finite, 0.95))) if len(finite) else (0.0, 1.0)
     parts = []
@@ -390,7 +406,7 @@ def _heat(p: Picture) -> list[str]:
         for j in range(m):
             v = p.table[i, j]
             share = min(max((v - lo) / max(hi - lo, 1e-30), 0.0), 1.0) if np.isfinite(v) else None
-            shade = "#bbb" if share is None else f"hsl({220 - 190 * share:.0f} 65% {30 + 40 * share:.0f}%)"
+            shade = "#bbb" if share is None else _shade(share)
             parts.append(
                 f'<rect x="{LEFT + j * side:.1f}" y="{TOP + (n - 1 - i) * side:.1f}" width="{side + 0.4:.1f}" height="{side + 0.4:.1f}" '
                 f'fill="{shade}"><title>{number(float(v))}</title></rect>'
@@ -398,11 +414,14 @@ def _heat(p: Picture) -> list[str]:
     right = LEFT + m * side + 18
     cx, cy = LEFT + m * side / 2, TOP + n * side / 2
     parts.append(
-        f'<path d="M{cx - 7:.1f} {cy:.1f}h14M{cx:.1f} {cy - 7:.1f}v14" stroke="#fff" stroke-width="2.5"/>'
-        f'<text x="{right:.0f}" y="{TOP + 54}">+ the weights as they are</text>'
+        f'<path d="M{cx - 7:.1f} {cy:.1f}h14M{cx:.1f} {cy - 7:.1f}v14" stroke="#c2571a" stroke-width="3"/>'
+        f'<text x="{right:.0f}" y="{TOP + 188}">+ the weights as they are</text>'
     )
-    parts.append(f'<text x="{right:.0f}" y="{TOP + 14}">loss {number(lo)} (blue)</text>')
-    parts.append(f'<text x="{right:.0f}" y="{TOP + 32}">to {number(hi)} (orange)</text>')
+    for k in range(60):
+        parts.append(f'<rect x="{right:.0f}" y="{TOP + 20 + 2 * k}" width="14" height="2.4" fill="{_shade(1 - k / 59)}"/>')
+    parts.append(f'<text x="{right:.0f}" y="{TOP + 10}">loss</text>')
+    parts.append(f'<text x="{right + 22:.0f}" y="{TOP + 30}">{number(hi)} and more</text>')
+    parts.append(f'<text x="{right + 22:.0f}" y="{TOP + 140}">{number(lo)}</text>')
     for k in (0, m // 2, m - 1):
         x = LEFT + (k + 0.5) * side
         parts.append(f'<text x="{x:.0f}" y="{TOP + n * side + 16:.0f}" text-anchor="middle">{number(float(p.axis[k]))}</text>')
@@ -415,6 +434,7 @@ def _heat(p: Picture) -> list[str]:
 def _png(p: Picture, file: Path) -> None:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.colors import LinearSegmentedColormap
         from matplotlib.figure import Figure
     except ImportError:
         raise EnvironmentFault("a PNG is drawn with matplotlib, which is not installed; .svg and .html need nothing") from None
@@ -423,8 +443,9 @@ def _png(p: Picture, file: Path) -> None:
     axes = figure.add_subplot()
     if p.table is not None and p.axis is not None:
         top = float(np.nanquantile(p.table, 0.95))
-        shown = axes.contourf(p.axis, p.axis, np.clip(p.table, None, top), 20)
-        axes.plot(0, 0, "+", color="white", markersize=12, markeredgewidth=2)
+        ramp = LinearSegmentedColormap.from_list("traindx", [_shade(k / 8) for k in range(9)])
+        shown = axes.contourf(p.axis, p.axis, np.clip(p.table, None, top), 20, cmap=ramp)
+        axes.plot(0, 0, "+", color="#c2571a", markersize=12, markeredgewidth=2)
         axes.set_aspect("equal")
         figure.colorbar(shown, label="loss")
     elif p.facts:
