@@ -31,7 +31,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from traindx.probes.attach import PATCHES
-from traindx.probes.governor import FIRST
+from traindx.probes.governor import ALWAYS
 
 Step = Callable[[], None]
 MOST_ROUNDS = 40
@@ -309,9 +309,7 @@ def measure(make: Callable[[], Any], steps: int, instrument: Callable[..., Any],
 def _measure_watched(watched: Watched, step: Step, steps: int, seconds: float) -> dict[str, Any]:
     end = time.perf_counter() + seconds
     governor = watched.governor
-    while governor.full_steps < FIRST or (
-        governor.budget is not None and governor.starting and time.perf_counter() < end - seconds / 2
-    ):
+    while governor.steps < ALWAYS or (governor.starting and time.perf_counter() < end - seconds / 2):
         step()
     started, start_s = governor.full_steps, governor.spent_s
     rounds: list[tuple[float, float, float]] = []

@@ -34,15 +34,6 @@ from traindx.trials.twin import fingerprint
 
 HERE = Path(__file__).parent / "results"
 OUT = HERE / "trials_peers.json"
-SETUPS = (
-    ("mlp", "Adam"),
-    ("mlp", "SGD"),
-    ("deep", "Adam"),
-    ("conv", "Adam"),
-    ("conv", "SGD"),
-    ("gru", "Adam"),
-    ("attention", "Adam"),
-)
 
 
 def made(name: str, optimizer: str, seed: int, shuffled: bool = False) -> Task:
@@ -144,7 +135,7 @@ def learning_rates() -> dict:
     rows: dict[str, Any] = {}
     for finder, find in FINDERS.items():
         cells, shuffled, seconds, touched = [], [], 0.0, 0
-        for name, optimizer in SETUPS:
+        for name, optimizer in own.SETUPS:
             for seed in range(3):
                 task = made(name, optimizer, seed)
                 before, began = fingerprint(task), time.process_time()

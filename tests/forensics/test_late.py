@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.forensics.faults import HEAD
 
+from traindx.forensics.arm import arm
+from traindx.forensics.witness import Witness
+from traindx.probes.attach import attach, detach
 from traindx.probes.governor import Governor
 from traindx.probes.lane import Lane
+from traindx.probes.recorder import Recorder
 
 LOOP = """
 opt = torch.optim.SGD(net.parameters(), lr=1e-3)
@@ -81,3 +87,29 @@ def test_the_line_is_named_on_a_glimpsed_step(name: str, observed: Callable[...,
     assert origin["line"] == next(i for i, line in enumerate(text.splitlines(), 1) if "# here" in line)
     assert origin["proven"]
     assert len(run["loss/train"].steps) == 80
+
+
+@pytest.mark.parametrize("moment", ["before_forward", "on_forward", "on_call", "on_backward"])
+def test_an_error_of_the_witness_on_a_glimpsed_step_is_ours_to_keep(
+    moment: str, tmp_path: Path, glimpsing: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = getattr(Witness, moment)
+
+    def breaks(witness: Witness, scene: Any, *args: Any) -> Any:
+        if scene.step == 50:
+            raise ZeroDivisionError
+        return sound(witness, scene, *args)
+
+    monkeypatch.setattr(Witness, moment, breaks)
+    file = tmp_path / "program.py"
+    file.write_text(program("return self.head(h)"))
+    recorder = Recorder(budget=0.01, probes=[])
+    arm(recorder)
+    observer = attach(recorder)
+    try:
+        runpy.run_path(str(file))  # the program itself hears nothing of it
+    finally:
+        detach(observer)
+        recorder.close()
+    assert {f.error for f in recorder.failures} == {"ZeroDivisionError: "}
+    assert len(recorder.sink.run()["loss/train"].steps) == 80

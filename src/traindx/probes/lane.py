@@ -220,14 +220,15 @@ class Lane:
             return False
         if not self._observer.free():
             return False
-        if not self._glimpse and recorder.listeners(
-            "on_loss"
-        ):  # a probe wants this one at length: no sign that the loop has changed
+        if not self._glimpse and recorder.listeners("on_loss"):  # a probe wants it at length: no sign of another loop
             self._misses -= 1
             return False
         self._call, self._at = call, LOSS
-        for _, method in self._always["on_call"] if self._glimpse else self._heard:
-            method(recorder.scene, *call)
+        try:
+            for _, method in self._always["on_call"] if self._glimpse else self._heard:
+                method(recorder.scene, *call)
+        except Exception as error:  # as in Observer.told
+            self._failed(error)
         recorder.spent_s += clock() - begun + recorder.detour_s
         return True
 
@@ -245,7 +246,11 @@ class Lane:
         if self._stage.batch_norm and source is not None and source.dim() and source.shape[0] == 1:
             return False
         if self._glimpse:
-            return self._glimpsed(root, value, alone, source, begun)
+            try:
+                return self._glimpsed(root, value, alone, source, begun)
+            except Exception as error:  # as in Observer.told
+                self._failed(error)
+                return False
         recorder, phases = self._recorder, self._phases
         recorder.busy = True
         try:
