@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import multiprocessing
 import os
 import resource
 import shutil
@@ -154,6 +155,8 @@ def _become(arguments: list[str], cwd: str, out: Path, err: Path) -> None:
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
         sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
         sys.argv = ["traindx", *arguments]
+        # a worker of the score was spawned and would have its program spawn DataLoader workers, too: back to the platform's way
+        multiprocessing.set_start_method(None, force=True)
         code = importlib.import_module("traindx.cli").main(arguments)
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 1

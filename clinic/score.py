@@ -10,6 +10,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,9 +102,10 @@ def _lines(todo: Sequence[Case], ask: Ask) -> Iterable[tuple[str, dict[str, Any]
     if ask.workers <= 1:
         yield from map(_one, jobs)
         return
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(ask.workers) as pool:
-        yield from pool.imap_unordered(_one, jobs)
+    # An executor and not a Pool: the workers of a Pool are daemons, and a program forked from one may not have DataLoader workers.
+    with ProcessPoolExecutor(ask.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(_one, job) for job in jobs]):
+            yield done.result()
 
 
 def _one(job: tuple[Case, bool, bool, bool]) -> tuple[str, dict[str, Any]]:

@@ -244,3 +244,12 @@ def test_the_calibration_of_a_score_is_written_with_it(tmp_path: Path) -> None:
     assert "Brier score 0.040" in path.with_suffix(".md").read_text(encoding="utf-8")
     rules = json.loads((tmp_path / "rules.json").read_text(encoding="utf-8"))
     assert rules == {"LOSS001": {"found": 1, "sick": 1, "false_alarms": 0, "healthy": 0}}
+
+
+@pytest.mark.slow
+def test_a_program_with_loader_workers_is_scored_in_forks_of_worker_processes() -> None:
+    """Workers of a Pool are daemons and may have no children; a spawned one would have its program spawn, too."""
+    case = by_name["workers_share_a_generator"]
+    [line] = [line for _, line in score._lines([case], score.Ask(workers=2, fresh=True, forked=True))]
+    assert "error" not in line and line["exit"] == 0
+    assert line["cpu_s"] < 30
