@@ -204,6 +204,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("time/eval", "step", "s", "evaluation since the previous update"),
     ("time/checkpoint", "step", "s", "torch.save since the previous update"),
     ("time/traindx", "step", "s", "our own cost, as we account it"),
+    ("time/cpu", "step", "s", "processor time of the training thread per update, since the previous record"),
     ("throughput", "step", "1/s", "samples, tokens or steps per second, as logged"),
     ("mem/rss", "step", "bytes", "resident memory of the process"),
     ("mem/allocated", "step", "bytes", "accelerator memory in tensors"),

@@ -13,6 +13,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from probes.conftest import observing
 from traindx import signals
+from traindx.probe import Scene
+from traindx.probes.memory import Effort
 
 
 def data(n: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
@@ -189,3 +191,16 @@ def test_time_adds_up(pair):
     parts = sum(run[f"time/{k}"].values for k in ("data", "forward", "backward", "optimizer", "rest"))
     close(parts, run["time/step"].values, rtol=1e-6, atol=1e-9)
     assert (run["time/traindx"].values > 0).all()
+
+
+def test_processor_time_is_that_of_one_update():
+    used = Effort()
+    scene = Scene()
+    assert used.after_step(scene, None) is None  # nothing to compare with yet
+    scene.step, used._at = 4, 0.0
+    [(name, each)] = used.after_step(scene, None).items()
+    assert name == "time/cpu" and 0 <= each < 1
+    scene.step = 5
+    assert used.after_step(scene, None) is None  # within a fiftieth of a second
+    used._at, used._thread = 0.0, -2
+    assert used.after_step(scene, None) is None  # another thread has another clock

@@ -53,3 +53,17 @@ def test_sixty_records_of_every_tenth_step_are_enough() -> None:
     [found] = rule.findings(a_run({"time/step": Series(np.arange(60) * 10, times)}))
     assert found.severity is Severity.WARNING and found.facts["ratio"] > 2
     assert not list(rule.findings(a_run({"time/step": Series(np.arange(60) * 10, 0.05 * (1 + noise(60, 0.05)))})))
+
+
+def test_processor_time_that_climbs_needs_no_ten_seconds() -> None:
+    used = Series(np.arange(20, 900, 11), 0.001 * (1 + 1.2 * np.arange(80) / 80) * (1 + noise(80, 0.05)))
+    uneven = np.where(np.arange(N) % 200 < 90, 0.002, 0.03)  # the wall clock of a busy machine shows nothing
+    [found] = rule.findings(a_run({"time/step": uneven, "time/cpu": used}))
+    assert found.severity is Severity.WARNING and "processor time" in found.message and found.where == ("time/cpu",)
+    longer = a_run({"time/step": uneven, "time/cpu": used, "batch/length": 100 * (1 + 1.2 * np.arange(N) / N)})
+    assert not any(f.severity is Severity.WARNING for f in rule.findings(longer))
+
+
+def test_a_busy_machine_does_not_raise_processor_time() -> None:
+    flat = Series(np.arange(20, 900, 11), 0.001 * (1 + noise(80, 0.1)))
+    assert all(f.severity is Severity.INFO for f in rule.findings(a_run({"time/step": CREEP / 50, "time/cpu": flat})))

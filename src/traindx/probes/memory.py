@@ -1,10 +1,11 @@
-"""Memory of the process and the accelerator, and a census of live tensors now and then."""
+"""What the process uses: memory of it and of the accelerator, a census of live tensors now and then, processor time."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor
 from traindx.probe import Probe, Reading, Scene
 
 EVERY_S = 1.0
+EFFORT_S = 0.02  # the clock of a thread costs a system call
 CENSUS_STEP = 20  # the first census: what the program holds once it runs
 CENSUS_SHARE = 0.002  # of the time: a census walks all objects of the program
 _STATM = Path("/proc/self/statm")
@@ -68,4 +70,24 @@ def census() -> dict[str, float]:
     return {"mem/tensors": float(len(found)), "mem/graph_tensors": float(graphs)}
 
 
-PROBES = [Memory]
+class Effort(Probe):
+    """`time/cpu`: what an update cost the thread that trains. Another program that is busy does not add to it."""
+
+    light = True
+
+    def __init__(self) -> None:
+        self._at = self._used = 0.0
+        self._step = self._thread = -1
+
+    def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        now = time.perf_counter()
+        if now - self._at < EFFORT_S or scene.step <= self._step:
+            return None
+        used, thread = time.thread_time(), threading.get_ident()
+        begun, same = self._step >= 0, thread == self._thread
+        each = (used - self._used) / (scene.step - self._step)
+        self._at, self._used, self._step, self._thread = now, used, scene.step, thread
+        return {"time/cpu": each} if begun and same else None
+
+
+PROBES = [Memory, Effort]

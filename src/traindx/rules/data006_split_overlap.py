@@ -13,8 +13,8 @@ delivery.
 ## What else looks like this
 
 - EVAL006: validation better than training because of dropout or averaging; no samples are shared.
-- Small discrete inputs (short texts, a few integer features): equal samples turn up by chance. If the training set repeats
-  itself about as often, the finding is only a remark.
+- Small discrete inputs (short texts, counts, a few integer features): equal samples turn up by chance. If the training set
+  or the validation set repeats itself about as often, the finding is only a remark.
 - An extra pass over the training data to report training accuracy: not a validation set, and not counted.
 
 ## What to do
@@ -41,14 +41,14 @@ from traindx.run import Run
     needs={"fact:data.shared | fact:data.same_set": 1},
     says={
         "": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) were also trained on",
-        "chance": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) occur in training too, about as often as "
-        "training repeats itself ({repeats:.1%})",
+        "chance": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) occur in training too, {how}",
         "copies": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) were also trained on: copies, which training "
         "holds too ({repeats:.1%}), were made before the split",
         "same": "validation reads the very data set that is trained on",
     },
     fix={
         "": "Remove duplicates, then split again (by group or time where samples belong together); validate anew.",
+        "chance": "Nothing needs doing, unless equal samples are one and the same thing: then split by what they belong to.",
         "copies": "Split first; then draw or copy samples within the training part only.",
         "same": "Hold out data that training never sees; until then this figure is a training figure.",
     },
@@ -87,7 +87,10 @@ def split_overlap(
     if by_nature and not texts and _continuous(run):
         yield Evidence(values, say="copies", severity=Severity.WARNING)
     elif texts or by_nature:
-        yield Evidence(values, say="chance", severity=Severity.INFO)
+        often = f"about as often as training repeats itself ({repeats:.1%})" if repeats else "as inputs of few values do"
+        yield Evidence({**values, "how": often}, say="chance", severity=Severity.INFO)
+    elif part < grave and not _continuous(run) and shared <= _by_birthdays(run, val):
+        yield Evidence({**values, "how": "no more than such inputs meet by chance"}, say="chance", severity=Severity.INFO)
     else:
         yield Evidence(values, severity=Severity.CRITICAL if part >= grave else Severity.WARNING)
 
@@ -106,6 +109,23 @@ def _names_samples(run: Run, val: float, ambiguous: float) -> None:
     sizes = run.series("eval/samples").finite().values
     if len(sizes) and val > 1.5 * float(np.max(sizes)) and len(np.unique(sizes)) == 1 and not _loaded(run):
         raise Blind("other forwards without gradients were counted among the validation samples", "data.shared")
+
+
+def _by_birthdays(run: Run, val: float) -> float:
+    """How many samples both sets may share by chance, judged by how often samples are equal within one set."""
+    seen, sizes = facts.number(facts.table(run, "data.seen").get("train"), 0.0), run.series("eval/samples").finite().values
+    alike = pairs = 0.0
+    if len(sizes) and len(np.unique(sizes)) == 1 and float(sizes[0]) >= val:
+        alike, pairs = float(sizes[0]) - val, val * val / 2
+    if "data.duplicate_share" in run.facts:
+        alike += facts.number(run.fact("data.duplicate_share"), 0.0) * seen
+        pairs += seen * seen / 2
+    if pairs <= 0:
+        return 0.0
+    from scipy.stats import chi2  # heavy, and only wanted here
+
+    expected = float(chi2.ppf(0.95, 2 * alike + 2)) / 2 / pairs * seen * val  # the most that chance may be expected to make
+    return expected + 2 * math.sqrt(expected)
 
 
 def _few_inputs(run: Run, val: float, times: float = 3.0) -> bool:

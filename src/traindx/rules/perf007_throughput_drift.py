@@ -5,6 +5,8 @@
 The logarithm of the step time (or of the inverse of a logged throughput), per token where lengths are known: a proven
 rising slope, and a last eighth at least 15 % above the first. A warning needs half as much again, a rise in nearly every
 eighth and at least ten seconds of training: a busy machine makes steps uneven, but it does not make them climb evenly.
+The processor time of the training thread needs no such delay: other programs do not add to it, so an even climb of it is
+work that the loop itself took on.
 
 ## Why it matters
 
@@ -28,6 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,7 +42,7 @@ from traindx.run import Floats, Ints, Run
 
 @rule(
     "PERF007",
-    needs={"time/step | throughput": 50},
+    needs={"time/step | time/cpu | throughput": 50},
     says="steps became {ratio:.2f} times as slow ({before:.3g} to {after:.3g} {unit})",
     fix="Compare a profile of early and late steps: growing lists, hooks registered again, torch.cat onto history, "
     "loggers that keep all.",
@@ -54,23 +57,52 @@ def throughput_drift(
     least_s: float = 10.0,  # a few seconds of a shared machine prove nothing
     warm: int = 20,
 ) -> Iterator[Evidence]:
-    steps, times, unit = _times(run, warm)
-    if len(times) < 40:
+    steps, times = _processor(run, warm)
+    climb = _climb(times, ratio)
+    if climb is not None and climb.even and climb.grew >= grave:
+        yield _evidence(climb, steps, "time/cpu", "s of processor time", Severity.WARNING)
         return
+    steps, times, unit = _times(run, warm)
+    climb = _climb(times, ratio)
+    if climb is None:
+        return
+    spent = float(times.sum()) * regime.interval(run, "time/step") if unit == "s" else math.inf
+    severity = Severity.WARNING if climb.grew >= grave and climb.even and spent >= least_s else Severity.INFO
+    yield _evidence(climb, steps, "time/step", unit, severity)
+
+
+class _Climb(NamedTuple):
+    before: float
+    after: float
+    grew: float
+    even: bool  # a rise in nearly every eighth, none of them most of it
+
+
+def _climb(times: Floats, ratio: float) -> _Climb | None:
+    """A proven rise of at least that ratio, or nothing."""
+    if len(times) < 40:
+        return None
     logs = np.log(times)
     slope = stats.block_theil(logs, alpha=0.02)
     _, eighths = stats.block_means(logs, 8)
     typical = np.array([float(np.median(p)) for p in np.array_split(logs, 8)])
-    grew = math.exp(float(typical[-1] - typical[0]))
-    if slope.lo <= 0 or grew < ratio or float(eighths[-1]) <= float(eighths[0]):
-        return
-    even = int(np.count_nonzero(np.diff(typical) > 0)) >= 6 and float(np.diff(typical).max()) < 0.6 * float(
-        typical[-1] - typical[0]
-    )
-    spent = float(times.sum()) * regime.interval(run, "time/step") if unit == "s" else math.inf
-    severity = Severity.WARNING if grew >= grave and even and spent >= least_s else Severity.INFO
-    values = {"ratio": grew, "before": math.exp(float(typical[0])), "after": math.exp(float(typical[-1])), "unit": unit}
-    yield Evidence(values, ("time/step",), (int(steps[0]), int(steps[-1])), "", severity)
+    rises, total = np.diff(typical), float(typical[-1] - typical[0])
+    if slope.lo <= 0 or math.exp(total) < ratio or float(eighths[-1]) <= float(eighths[0]):
+        return None
+    even = int(np.count_nonzero(rises > 0)) >= 6 and float(rises.max()) < 0.6 * total
+    return _Climb(math.exp(float(typical[0])), math.exp(float(typical[-1])), math.exp(total), even)
+
+
+def _evidence(climb: _Climb, steps: Ints, signal: str, unit: str, severity: Severity) -> Evidence:
+    values = {"ratio": climb.grew, "before": climb.before, "after": climb.after, "unit": unit}
+    return Evidence(values, (signal,), (int(steps[0]), int(steps[-1])), "", severity)
+
+
+def _processor(run: Run, warm: int) -> tuple[Ints, Floats]:
+    """Processor time per update, per token where the length of batches is known."""
+    used = run.series("time/cpu").finite()
+    used = used.where((used.values > 0) & (used.steps >= warm))
+    return used.steps, used.values / _work(run, used.steps)
 
 
 def _times(run: Run, warm: int) -> tuple[Ints, Floats, str]:
@@ -78,16 +110,19 @@ def _times(run: Run, warm: int) -> tuple[Ints, Floats, str]:
     times = run.series("time/step").finite()
     times = times.where(times.values > 0)
     if len(times) >= 50:
-        length = run.series("batch/length").finite()
-        size = run.series("batch/size").finite()
-        work = np.ones(len(times))
-        for load in (length, size):
-            if len(load) and float(np.min(load.values)) > 0:
-                known = load.at(times.steps)
-                work = work * np.where(np.isfinite(known), known / np.median(load.values), 1.0)
         skip = int(np.searchsorted(times.steps, times.steps[0] + warm))  # steps, of which a log may hold every tenth
-        return times.steps[skip:], (times.values / work)[skip:], "s"
+        return times.steps[skip:], (times.values / _work(run, times.steps))[skip:], "s"
     speed = run.series("throughput").finite()
     speed = speed.where(speed.values > 0)
     skip = min(warm, len(speed) // 10)
     return speed.steps[skip:], (1.0 / speed.values)[skip:], "s per unit"
+
+
+def _work(run: Run, steps: Ints) -> Floats:
+    """How large the batches of these steps were, against the median."""
+    work = np.ones(len(steps))
+    for load in (run.series("batch/length").finite(), run.series("batch/size").finite()):
+        if len(load) and float(np.min(load.values)) > 0:
+            known = load.at(steps)
+            work = work * np.where(np.isfinite(known), known / np.median(load.values), 1.0)
+    return work
