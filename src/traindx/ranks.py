@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +72,57 @@ def parted(run: Run) -> tuple[str, int, tuple[str, ...]] | None:
             at = int(differ[0])
             first = what, int(seen.steps[at]), apart(seen.names, seen.values[at])
     return first
+
+
+def parting(run: Run) -> str:
+    """One sentence about where ranks that must agree no longer do."""
+    first = parted(run)
+    if first is not None:
+        what, step, names = first
+        who = ", ".join(label(n) for n in names[:4]) + ("…" if len(names) > 4 else "")
+        if len(names) == 1:
+            return f"the {what} of {who} part from the others at step {step}"
+        return f"the {what} differ from step {step} on ({who})"
+    kind = str(run.fact("distributed") or "")
+    if kind in SHARDED:
+        return f"they hold different parts of one model ({kind})"
+    return "their parameters agree" if len(run.matrix("rank/params")) else "their parameters were not compared"
+
+
+FEW = 16  # rows that are read at a glance
+COLUMNS = {"rank/loss": "loss", "rank/grad_norm": "grad norm", "rank/step_time": "own ms"}
+
+
+def table(run: Run) -> list[dict[str, str | int | None]]:
+    """Each rank in a row: mean ± spread of its loss, gradient norm and own time, its last step, how it ended."""
+    found = [(title, run.matrix(n)) for n, title in COLUMNS.items() if len(run.matrix(n).names) > 1]
+    told = run.fact("ranks")
+    about = {str(r): v for r, v in told.items() if isinstance(v, Mapping)} if isinstance(told, Mapping) else {}
+    names = {n for _, m in found for n in m.names} | about.keys()
+    if len(names) < 2 or not found:
+        return []
+    first = parted(run)
+    odd = set(first[2]) if first is not None and len(names) > FEW else set()  # those come first: a page shows not all of many
+    order = sorted(names, key=lambda n: (n not in odd, number(n) is None, number(n) or 0, n))
+    return [
+        {
+            "rank": n,
+            **{title: _mean_and_spread(m, n, 1e3 if title.endswith("ms") else 1.0) for title, m in found},
+            "last": _last(found, n),
+            "ended": str(ended) if (ended := about.get(n, {}).get("ended")) is not None else None,
+        }
+        for n in order
+    ]
+
+
+def _last(found: list[tuple[str, Matrix]], name: str) -> int | None:
+    heard = [m.column(name).finite().steps for _, m in found if name in m.names]
+    return max((int(steps[-1]) for steps in heard if len(steps)), default=None)
+
+
+def _mean_and_spread(matrix: Matrix, name: str, scale: float = 1.0) -> str:
+    values = matrix.column(name).finite().values * scale if name in matrix.names else np.empty(0)
+    return f"{np.mean(values):.3g}\u00a0±\u00a0{np.std(values):.2g}" if len(values) else "–"
 
 
 def label(name: str) -> str:

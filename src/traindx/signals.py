@@ -162,11 +162,18 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("batch/label_mean", "step", "", "mean target (regression)"),
     ("batch/label_std", "step", "", "standard deviation of the target (regression)"),
     ("batch/valid_targets", "step", "share", "targets that are not ignored"),
+    ("batch/targets", "step", "count", "targets that are not ignored, on steps in which ranks are compared"),
     (
         "batch/micro_valid_cv",
         "step",
         "",
         "standard deviation over mean of the valid-target counts of the micro-batches of this update",
+    ),
+    (
+        "loss/target_mean",
+        "step",
+        "loss",
+        "loss of the classification per target of batch/targets, whatever was made of it later",
     ),
     ("loss/token_mean", "step", "loss", "Σ loss·valid targets / Σ valid targets over the micro-batches of this update"),
     ("batch/pad_share", "step", "share", "share of padding in token batches"),
@@ -229,7 +236,8 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("rank/params", "rank", "", "rank/fingerprint of every rank, merged"),
     ("rank/grads", "rank", "", "rank/grad_fingerprint of every rank, merged"),
     ("rank/batch", "rank", "", "batch/fingerprint of every rank, merged"),
-    ("rank/tokens", "rank", "count", "valid targets of every rank, merged"),
+    ("rank/tokens", "rank", "count", "batch/targets of every rank, merged"),
+    ("rank/token_loss", "rank", "loss", "loss/target_mean of every rank, merged"),
     ("rank/grad_norm", "rank", "", "grad_norm of every rank, merged"),
     # -- trials record under their own prefix
     ("trial/*", "step", "", "what a trial measured; each trial's page lists its names"),

@@ -13,6 +13,9 @@ from starlette.testclient import TestClient
 
 from runs import a_run, learning
 from traindx.dashboard.server import create_app
+from traindx.diagnosis import diagnose
+from traindx.record import Writer, read
+from traindx.report import html
 
 TOKEN = "right-key"
 GOOD = {"host": "localhost:7007", "authorization": f"Bearer {TOKEN}"}
@@ -112,6 +115,20 @@ def test_a_run_and_its_signals_are_served(client: TestClient) -> None:
     assert len(data["x"]) <= 60 and data["records"] == 300
     bad = client.get(f"/api/run/{row['id']}/signals", params={"name": "loss/train", "lo": "x"}, headers=GOOD)
     assert bad.status_code == 400
+
+
+def test_the_ranks_of_a_run_are_served_and_reported(tmp_path: Path) -> None:
+    for rank in range(2):
+        writer = Writer(tmp_path / "r", rank=rank, name="two")
+        for step in range(30):
+            writer.write(step, {"loss/train": 1.0 + rank, "rank/fingerprint": float(step + (rank and step > 9))})
+        writer.close()
+    client = TestClient(create_app(tmp_path, TOKEN), base_url="http://localhost:7007")
+    [row] = client.get("/api/runs", headers=GOOD).json()["runs"]
+    shown = client.get(f"/api/run/{row['id']}", headers=GOOD).json()["ranks"]
+    assert shown["all"] == 2 and [r["loss"] for r in shown["rows"]] == ["1\u00a0±\u00a00", "2\u00a0±\u00a00"]
+    assert shown["parting"] == "the parameters differ from step 10 on (rank 0, rank 1)"
+    assert "ranks side by side" in html.render([diagnose(read(tmp_path / "r"))])
 
 
 def test_a_spike_of_one_step_survives_the_thinning(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.dist006_cross_rank_normalisation import cross_rank_normalisation as rule
-from traindx.run import Run
+from traindx.run import Matrix, Run
 
 
 def ranks(slope: float, spread: float, n: int = 200, noise: float = 0.01) -> Run:
@@ -38,6 +38,24 @@ def test_noise_without_bias_is_info() -> None:
 
 def test_the_limit() -> None:
     assert not list(rule.findings(ranks(slope=1.0, spread=0.6), bias=0.5))
+
+
+def test_ranks_that_scale_their_loss_by_their_share_are_clear() -> None:
+    run = ranks(slope=1.0, spread=0.6)
+    tokens, loss = run.matrix("rank/tokens"), run.matrix("rank/loss")
+    shares = 4 * tokens.values / tokens.values.sum(axis=1, keepdims=True)
+    fair = run.with_(
+        signals={"rank/token_loss": loss, "rank/loss": Matrix(loss.steps, loss.names, loss.values * shares)},
+    )
+    assert rule.outcome(fair).status is Status.CLEAR
+
+
+def test_a_loss_divided_for_accumulation_is_as_unfair_as_the_whole() -> None:
+    run = ranks(slope=1.0, spread=0.6)
+    loss = run.matrix("rank/loss")
+    quarter = run.with_(signals={"rank/token_loss": loss, "rank/loss": Matrix(loss.steps, loss.names, loss.values / 4)})
+    [found], [whole] = rule.findings(quarter), rule.findings(run)
+    assert abs(found.facts["off"] - whole.facts["off"]) < 1e-9
 
 
 def test_few_steps_leave_it_unsure() -> None:

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from traindx import signals
+from traindx import ranks, signals
 from traindx.dashboard.doctor import Doctor
 from traindx.dashboard.explorers import gradient_health, units_alive, weight_shapes
 from traindx.dashboard.guard import Guard
@@ -39,6 +39,7 @@ PAGE = Path(__file__).parent / "page"
 STYLE = Path(__file__).parents[1] / "report" / "style.css"
 MOST_POINTS = 4000
 MOST_SIGNALS = 60  # in one request
+MOST_RANKS = 64  # rows of their table
 KEPT_ANSWERS = 256
 STATIC = {
     "app.js": "text/javascript",
@@ -165,11 +166,20 @@ async def _run(request: Request) -> Response:
         ]  # fmt: skip
         whole: dict[str, Any] = json_.plain({
             "id": run_id, "name": safe(entry.name), "state": entry.state, "steps": run.steps, "signals": listed, "bands": BANDS,
-            "about": _about(run), "stories": known.stories if known else [], "report": known.report if known else None, "judged": known is not None,
+            "about": _about(run), "ranks": _ranks(run), "stories": known.stories if known else [], "report": known.report if known else None, "judged": known is not None,
         })  # fmt: skip
         return whole
 
     return _quick(await run_in_threadpool(work))
+
+
+def _ranks(run: Run) -> dict[str, Any] | None:
+    """The ranks of a distributed run in rows, and the first of them that parted from the others; None when there is one."""
+    rows = ranks.table(run)
+    if not rows:
+        return None
+    shown = [{k: safe(v, 80) if isinstance(v, str) else v for k, v in row.items()} for row in rows[:MOST_RANKS]]
+    return {"rows": shown, "all": len(rows), "parting": safe(ranks.parting(run), 240)}
 
 
 def _about(run: Run) -> dict[str, str]:

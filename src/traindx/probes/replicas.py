@@ -1,7 +1,7 @@
 """What ranks must agree on, written by each into its own file and compared offline; and whether this one still moves.
 
-Nothing here talks to another rank: fingerprints are made on the same steps everywhere because the choice depends on the step's
-number alone. In a single process every moment returns at once.
+Nothing here talks to another rank: fingerprints and counts are made on the same steps everywhere because the choice depends on
+the step's number alone. In a single process every moment returns at once.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ import torch
 from torch import Tensor
 
 from traindx.measures import norms, readable
-from traindx.probe import Probe, Reading, Row, Scene
+from traindx.probe import TRAIN, VAL, LossCall, Probe, Reading, Row, Scene
+from traindx.probes import losses
 from traindx.record import flight
 
 DENSE, EARLY, LATE = 4, 1000, 100  # every step below DENSE, 1 in 20 below EARLY, then 1 in LATE
+COUNTED = 80  # steps from the first on in which targets are counted, too: it is cheap, and DIST006 needs 50 of them
+_CALLS = 64  # loss calls that wait for their phase
 _ODD = -7046029254386353131
 CLOCKED = 100
 FLIGHT = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
@@ -54,6 +57,11 @@ def due(step: int) -> bool:
     return step < DENSE or place == ((((block + 1) * 2654435769) & 0xFFFFFFFF) * every) >> 32  # one step of every block
 
 
+def counted(step: int) -> bool:
+    """Whether ranks count their targets at this step: they compare it, or the run is young."""
+    return step < COUNTED or due(step)
+
+
 def fingerprint(tensors: Sequence[Tensor]) -> Tensor:
     """One number of all bits of all tensors, on their device: equal tensors give equal numbers, whatever the thread count."""
     parts = [_bits(t) * (2 * i + 1) for i, t in enumerate(tensors) if t.numel()]
@@ -78,12 +86,16 @@ def _bits(tensor: Tensor) -> Tensor:
 
 class Replicas(Probe):
     """`rank/fingerprint` and `rank/grad_fingerprint` on the ranks' common steps, or the norms of the gradients' shards where
-    the model is sharded; what DDP clocks of itself; `world_size`, `rank`, `distributed`."""
+    the model is sharded; targets and the loss per target; what DDP clocks of itself; `world_size`, `rank`, `distributed`."""
 
-    ordinary: ClassVar[tuple[str, ...] | None] = ("before_step", "after_step")
+    ordinary: ClassVar[tuple[str, ...] | None] = ("on_loss", "on_settled", "before_step", "after_step")
+    wakes: ClassVar[tuple[str, ...]] = ("before_step", "after_step")
 
     def __init__(self) -> None:
         self.rank, self.world = 0, 1
+        self.idle = True  # the step on the way is none in which targets are counted
+        self._calls: dict[int, tuple[str, Tensor]] = {}  # loss call → its site; its targets and the sum of their losses
+        self._targets: dict[str, Tensor] = {}  # of this update, by site
         self._kind: str | None = None
         self._watchdog: Watchdog | None = None
         self._ddp: weakref.ref[torch.nn.Module] | None = None
@@ -105,18 +117,43 @@ class Replicas(Probe):
     def _sharded(self) -> bool:
         return self._kind in ("fsdp", "fsdp2")
 
+    def on_loss(self, scene: Scene, call: LossCall) -> None:
+        if self.world < 2 or call.phase == VAL or not call.grad or not counted(scene.step):
+            return
+        found = _asked(call)
+        if found is None:
+            return
+        if len(self._calls) >= _CALLS:
+            self._calls.pop(next(iter(self._calls)))
+        self._calls[call.serial] = (call.site, found)
+
+    def on_settled(self, scene: Scene, call: LossCall, phase: str) -> None:
+        known = self._calls.pop(call.serial, None) if self._calls else None
+        if known is not None and phase == TRAIN:
+            site, found = known
+            before = self._targets.get(site)
+            self._targets[site] = found if before is None or before.device != found.device else before + found
+
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
-        if self.world < 2 or not due(scene.step):
+        if self.world < 2:
             return None
+        out: dict[str, Any] = {}
+        if self._targets:  # of several losses the first: all ranks have the same program
+            number, total = next(iter(self._targets.values())).unbind()
+            self._targets = {}
+            out |= {"batch/targets": number, "loss/target_mean": total / number}
+        if not due(scene.step):
+            return out or None
         params, names = scene.owned(optimizer)
         if self._sharded:
-            return _shard_norms(params, names, _copies(scene.models))
+            return out | dict(_shard_norms(params, names, _copies(scene.models)) or {})
         grads = [p.grad for p in params if p.grad is not None and readable(p.grad)]
-        return {"rank/grad_fingerprint": fingerprint(grads)} if grads else None
+        return out | {"rank/grad_fingerprint": fingerprint(grads)} if grads else out
 
     def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         if self.world < 2:
             return None
+        self.idle = not counted(scene.step + 1)
         if self._watchdog is not None:
             self._watchdog.moved()
         out: dict[str, Any] = {}
@@ -163,6 +200,16 @@ def collectives() -> list[dict[str, Any]]:
     native = getattr(torch._C, "_distributed_c10d", None)
     dump = getattr(native, "_dump_fr_trace", None) or getattr(native, "_dump_nccl_trace", None)
     return flight.tail(flight.loaded(dump())) if dump is not None else []
+
+
+def _asked(call: LossCall) -> Tensor | None:
+    """How many targets a classification counts and the sum of their losses; None where that cannot be told."""
+    said = losses.read(call)
+    if said is None or not said.indices or said.target is None or not losses.plain(call.output):
+        return None
+    number = torch.ne(said.target, said.ignore_index).sum().float()
+    value = call.output.detach().float().sum()
+    return torch.stack([number, value * number if said.reduction == "mean" else value])
 
 
 def _shard_norms(params: Sequence[Tensor], names: tuple[str, ...], copies: int) -> Reading | None:

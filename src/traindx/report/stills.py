@@ -238,56 +238,22 @@ def _ranks(run: Run) -> Pictures:
         if len(matrix) < 2 or len(matrix.names) < 2:
             continue
         if len(matrix.names) <= MOST_RANKS:
-            traces = [charts.trace(_rank(n), matrix.column(n), k) for n, k in zip(matrix.names, "abcd", strict=False)]
+            traces = [charts.trace(ranks.label(n), matrix.column(n), k) for n, k in zip(matrix.names, "abcd", strict=False)]
             yield charts.line_chart(traces, title=title, height=170)
         else:
             yield maps.heat_map(matrix, title=title, log=False)
     yield _rank_table(run)
 
 
-def _rank(name: str) -> str:
-    return f"rank {name}" if name.isdigit() else name
-
-
 def _rank_table(run: Run) -> str:
     """Mean and spread of each rank, and who was the first to part from the others."""
-    short = {"rank/loss": "loss", "rank/grad_norm": "grad norm", "rank/step_time": "own s/step"}
-    found = [(short[n], run.matrix(n)) for n, _ in RANK_SIGNALS if len(run.matrix(n).names) > 1]
-    if not found:
-        return ""
-    names = list(dict.fromkeys(n for _, m in found for n in m.names))
-    told = run.fact("ranks")
-    ends = {str(r): v.get("ended") for r, v in told.items() if isinstance(v, Mapping)} if isinstance(told, Mapping) else {}
-    rows = [
-        {"rank": n}
-        | {title: _mean_and_spread(m, n) for title, m in found}
-        | {"last": _last(found[0][1], n), "ended": ends.get(n)}
-        for n in names
-    ]
-    return _table(rows, f"ranks side by side, mean ± spread: {_parted(run)}", tuple(rows[0]))
-
-
-def _parted(run: Run) -> str:
-    first = ranks.parted(run)
-    if first is not None:
-        what, step, names = first
-        who = ", ".join(_rank(n) for n in names[:4]) + ("…" if len(names) > 4 else "")
-        return (
-            f"the {what} of {who} part from the others at step {step}"
-            if len(names) == 1
-            else f"the {what} differ from step {step} on ({who})"
-        )
-    return "their parameters agree" if len(run.matrix("rank/params")) else "their parameters were not compared"
-
-
-def _last(matrix: Matrix, name: str) -> int | None:
-    heard = matrix.column(name).finite().steps if name in matrix.names else matrix.steps[:0]
-    return int(heard[-1]) if len(heard) else None
-
-
-def _mean_and_spread(matrix: Matrix, name: str) -> str:
-    values = matrix.column(name).finite().values if name in matrix.names else matrix.values[:0, :0].ravel()
-    return f"{np.mean(values):.3g}\u00a0±\u00a0{np.std(values):.2g}" if len(values) else "–"
+    rows = ranks.table(run)
+    more = f" (20 of {len(rows)})" if len(rows) > 20 else ""
+    return (
+        _table(rows, f"ranks side by side, mean ± spread{more}: {text(ranks.parting(run), 240)}", tuple(rows[0]))
+        if rows
+        else ""
+    )
 
 
 def landscape(run: Run) -> Pictures:

@@ -3,7 +3,8 @@
 ## What it sees
 
 Valid targets per rank that vary by more than `cv` within a step, while the mean of the ranks' losses differs from the
-loss over all targets by more than `bias` on average, beyond what chance would give.
+loss over all targets by more than `bias` on average, beyond what chance would give. What a rank's loss was multiplied
+by before `backward` is taken into account.
 
 ## Why it matters
 
@@ -13,6 +14,7 @@ and the loss depends on how the data were dealt out and on the world size.
 ## What else looks like this
 
 - Unequal counts whose effect averages out: reported as info when single steps differ, quiet when they do not.
+- Losses that every rank scales by its share of all targets: their mean is the loss over all targets; quiet.
 - The same within one process, over micro-batches: `TUNE009`.
 
 ## What to do
@@ -23,13 +25,14 @@ Sum the losses, all-reduce the number of valid targets, and divide by it (times 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 import numpy as np
 
 from traindx import ranks
 from traindx.finding import Evidence, Severity, Unsure
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Floats, Ints, Run
 
 
 @rule(
@@ -49,21 +52,18 @@ def cross_rank_normalisation(
     bias: float = 0.01,  # CATALOGUE
     least: int = 50,  # [def] steps before a mean difference of 1 % can be told from chance
 ) -> Iterator[Evidence]:
-    tokens, losses = ranks.rows(run, "rank/tokens"), ranks.rows(run, "rank/loss")
-    steps, mine, theirs = np.intersect1d(tokens.steps, losses.steps, return_indices=True)
-    columns = [n for n in tokens.names if n in losses.names]
-    count = tokens.values[mine][:, [tokens.names.index(n) for n in columns]]
-    loss = losses.values[theirs][:, [losses.names.index(n) for n in columns]]
-    whole = np.all(np.isfinite(count) & np.isfinite(loss), axis=1) & (np.nan_to_num(count).sum(axis=1) > 0)
-    count, loss, steps = count[whole], loss[whole], steps[whole]
-    if len(columns) < 2:
+    count, loss, asked, steps = _common(run)
+    if count.shape[1] < 2:
         return
     if len(steps) < least:
         raise Unsure(f"only {len(steps)} steps with counts of all ranks", needs_steps=least - len(steps))
     varied = float(np.median(count.std(axis=1) / count.mean(axis=1)))
-    right = (loss * count).sum(axis=1) / count.sum(axis=1)
-    level = np.abs(right) > 0
-    off = (loss.mean(axis=1) - right)[level] / np.abs(right[level])
+    right = (asked * count).sum(axis=1) / count.sum(axis=1)
+    level = (np.abs(right) > 0) & np.all(asked != 0, axis=1)
+    right, asked, loss = right[level], asked[level], loss[level]
+    times = loss / asked  # what each rank made of its mean before backward; DDP gives all of that the same weight
+    taken = (times * asked).sum(axis=1) / times.sum(axis=1)
+    off = (taken - right) / np.abs(right)
     if varied <= cv or not len(off):
         return
     mean, error = float(off.mean()), float(off.std() / np.sqrt(len(off)))
@@ -76,3 +76,16 @@ def cross_rank_normalisation(
             severity=Severity.WARNING if biased else Severity.INFO,
             facts={"cv": varied, "off": mean, "typical": typical},
         )
+
+
+def _common(run: Run) -> tuple[Floats, Floats, Floats, Ints]:
+    """Targets, losses and losses per target of every rank (all (T, ranks)), and the steps in which all of them were heard."""
+    tokens, losses = ranks.rows(run, "rank/tokens"), ranks.rows(run, "rank/loss")
+    asked = ranks.rows(run, "rank/token_loss") if "rank/token_loss" in run else losses  # as if nothing was made of it
+    names = [n for n in tokens.names if n in losses.names and n in asked.names]
+    steps = reduce(np.intersect1d, (tokens.steps, losses.steps, asked.steps))
+    count, loss, each = (
+        t.values[np.searchsorted(t.steps, steps)][:, [t.names.index(n) for n in names]] for t in (tokens, losses, asked)
+    )
+    whole = np.all(np.isfinite(count) & np.isfinite(loss) & np.isfinite(each), axis=1) & (np.nan_to_num(count).sum(axis=1) > 0)
+    return count[whole], loss[whole], each[whole], steps[whole]

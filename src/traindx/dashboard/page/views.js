@@ -43,6 +43,14 @@ function findings(run) {
     el("p", { class: "soft small" }, `${o.clear.length} clear, ${o.unsure.length} unsure, ${o.blind.length} blind, ${o.muted.length} muted`)];
 }
 
+function ranks(run) {
+  if (!run.ranks) return [];
+  const { rows, all, parting } = run.ranks, columns = Object.keys(rows[0]);
+  const cells = (row) => columns.map((c) => el("td", { class: c === "rank" || c === "ended" ? "" : "num" }, row[c] === null ? "" : String(row[c])));
+  return [el("h2", {}, "Ranks"), el("p", { class: "small" }, `Mean ± spread of each; ${parting}.${all > rows.length ? ` ${rows.length} of ${all} are shown.` : ""}`),
+    el("div", { class: "scroll ranks", tabindex: rows.length > 8 ? 0 : null, role: "region", "aria-label": "Ranks side by side" }, el("table", {}, el("thead", {}, el("tr", {}, columns.map((c) => el("th", { scope: "col", class: c === "rank" || c === "ended" ? "" : "num" }, c)))), el("tbody", {}, rows.map((row) => el("tr", {}, cells(row))))))];
+}
+
 const FIRST = ["loss/train", "loss/val", "accuracy/val", "lr", "grad_norm", "update_ratio", "grad_norm/param", "update_ratio/param", "act_rms/module", "dead_fraction/module", "time/step", "mem/rss"];
 const OPEN = ["Loss and metrics", "Learning rate and clipping", "Gradients", "Updates"];
 
@@ -63,15 +71,15 @@ function groups(signals, card) {
 
 export async function runView(main, id) {
   let run = await get(`/api/run/${id}`);
-  const head = el("header", { class: "verdict" }), side = el("aside", { "aria-label": "Findings", "aria-live": "polite" }), place = el("div");
+  const head = el("header", { class: "verdict" }), side = el("aside", { "aria-label": "Findings", "aria-live": "polite" }), place = el("div"), beside = el("section");
   const filter = el("input", { type: "search", placeholder: "Find a signal  ( / )", "aria-label": "Find a signal" });
   let told = "";
   const fill = () => { // what is shown already stays, and so does the focus of whoever walks through it by keyboard
-    const text = JSON.stringify([run.report, run.judged, run.state, run.steps]);
+    const text = JSON.stringify([run.report, run.judged, run.state, run.steps, run.ranks]);
     if (text === told) return;
     told = text;
     const at = [...side.querySelectorAll("button")].indexOf(document.activeElement);
-    head.className = `verdict ${run.report?.diagnosis.verdict ?? ""}`; head.replaceChildren(...story(run)); side.replaceChildren(...findings(run));
+    head.className = `verdict ${run.report?.diagnosis.verdict ?? ""}`; head.replaceChildren(...story(run)); side.replaceChildren(...findings(run)); beside.replaceChildren(...ranks(run));
     if (at >= 0) side.querySelectorAll("button")[at]?.focus();
   };
   fill();
@@ -92,7 +100,7 @@ export async function runView(main, id) {
   const losses = ["loss/train", "loss/val"].filter((n) => run.signals.some((s) => s.name === n && s.records > 1));
   const both = async (lo, hi) => { const got = await Promise.all(losses.map((n) => signal(id, n, lo, hi))); return { kind: "line", traces: got.map((d, i) => line(d.x, d.y, d.name, i)) }; };
   const curve = losses.length ? [chart("Loss", both, { marks: marksOf("loss/train"), hint: "training and validation loss" })] : [];
-  main.replaceChildren(el("div", { class: "two" }, el("div", {}, head, ...curve), side), el("h2", {}, "Signals"), el("div", { class: "toolbar" }, filter, el("span", { class: "soft small" }, "Drag to zoom, double-click to go back.")), place);
+  main.replaceChildren(el("div", { class: "two" }, el("div", {}, head, ...curve, beside), side), el("h2", {}, "Signals"), el("div", { class: "toolbar" }, filter, el("span", { class: "soft small" }, "Drag to zoom, double-click to go back.")), place);
   const source = new EventSource(`/api/run/${id}/live`);
   let version = null, judged = null;
   source.onmessage = async (message) => {
