@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import doctest
 import itertools
+import os
+import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from traindx.errors import UsageError
-from traindx.probes import elastic, replicas, torchrun
+from traindx.probes import replicas, siblings, torchrun
 from traindx.record import endings
 
 
@@ -61,8 +62,33 @@ def test_ranks_compare_at_one_step_of_every_block_and_at_no_fixed_stride() -> No
 
 
 def test_a_launchers_word_about_failed_ranks_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    failure = SimpleNamespace(exitcode=-9, timestamp=70)
-    elastic.note(tmp_path / "new", {1: failure})
+    failure = {"rank": 1, "exitcode": -9, "time": 70}
+    endings.note(tmp_path / "new", [failure])
     assert endings.launches(tmp_path / "new") == {"failed": {"1": {"exitcode": -9, "time": 70.0}}, "first": 1}
-    elastic.note(Path("/proc/no-such-place"), {1: failure})
+    endings.note(Path("/proc/no-such-place"), [failure])
     assert "was not kept" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux lets a sibling look")
+def test_a_rank_sees_with_which_signal_another_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "one")
+    with subprocess.Popen(["sleep", "60"]) as killed, subprocess.Popen(["true"]) as fine:
+        watcher = siblings.Siblings(tmp_path, {killed.pid: 1, fine.pid: 2})
+        watcher.start()
+        killed.kill()
+        watcher.join(20)  # nobody has reaped them yet
+    assert endings.launches(tmp_path)["failed"].keys() == {"1"}
+    assert endings.launches(tmp_path)["failed"]["1"]["exitcode"] == -9
+    assert siblings.status(os.getpid()) is None
+    assert siblings.ranks_beside() == {}
+
+
+def test_nobody_is_watched_without_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(siblings, "ranks_beside", lambda: pytest.fail("looked"))
+    run, place = "TORCHELASTIC_RUN_ID", "LOCAL_RANK"
+    for told in ({place: "0"}, {run: "one", place: "7"}, {run: "one", place: "0", torchrun.TOLD_ABOVE: "1"}):
+        for name in (run, place, torchrun.TOLD_ABOVE):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in told.items():
+            monkeypatch.setenv(name, value)
+        assert siblings.follow(tmp_path) is None

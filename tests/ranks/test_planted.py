@@ -109,6 +109,8 @@ def test_a_rank_that_is_killed_is_reported_and_the_others_end_as_without_us(
     monkeypatch.setattr("traindx.record.process.ALIVE_S", 0.0)  # as if we looked a minute later
     run = record.read(tmp_path / "r")
     assert run.fact("ranks")["1"]["ended"] == "killed"
+    if hasattr(os, "pidfd_open"):  # rank 0 has looked, since nobody above tells
+        assert [e.data["why"] for e in run.events_of("rank_lost")] == ["was ended by SIGKILL"]
 
 
 @pytest.mark.slow

@@ -168,6 +168,7 @@ class Watcher:
 
     def _attach(self) -> None:
         from traindx.integrations import zero_code
+        from traindx.probes import siblings
         from traindx.probes.attach import attach
         from traindx.probes.recorder import Recorder
         from traindx.probes.sink import DiskSink
@@ -182,6 +183,7 @@ class Watcher:
 
             arm(self.recorder, capture_batch=self.chosen.capture_batch)
         self._observer = attach(self.recorder)
+        siblings.follow(sink.path)
         if session.rank() == 0:
             alerts.follow(sink.path, self.addresses)
         self._disarm = zero_code.arm()

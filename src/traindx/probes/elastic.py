@@ -5,13 +5,10 @@ Only the launcher sees with which code or signal its processes end, and which of
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from pathlib import Path
-from typing import Any
 
-from traindx.record.endings import LAUNCH
+from traindx.record.endings import note
 
 
 def main(folder: Path, args: list[str]) -> None:
@@ -23,18 +20,9 @@ def main(folder: Path, args: list[str]) -> None:
     try:
         run.main(args)
     except ChildFailedError as error:
-        note(folder, error.failures)
+        told = error.failures.items()
+        note(folder, [{"rank": int(r), "exitcode": int(f.exitcode), "time": int(f.timestamp)} for r, f in told])
         raise
-
-
-def note(folder: Path, failures: Any) -> None:
-    """Write rank, exit code and time of each failure; a folder that cannot be written to costs the note."""
-    told = [{"rank": int(rank), "exitcode": int(f.exitcode), "time": int(f.timestamp)} for rank, f in failures.items()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / LAUNCH.format(os.getpid())).write_text(json.dumps({"failures": told}), encoding="utf-8")
-    except OSError as why:
-        sys.stderr.write(f"traindx: what the launcher knows of its ranks' ends was not kept: {why}\n")
 
 
 if __name__ == "__main__":

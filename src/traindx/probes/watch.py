@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from traindx import diagnosis as diagnosis_
 from traindx import settings as settings_
 from traindx.errors import UsageError
-from traindx.probes import session
+from traindx.probes import session, siblings
 from traindx.probes.attach import Observer, attach, detach
 from traindx.probes.recorder import Recorder, say
 from traindx.probes.sink import DiskSink
@@ -92,6 +92,7 @@ class Watch:
         if log_every:
             self._recorder.on_step.append(_Lines(log_every))
         self._observer = attach(self._recorder, models=models, optimizers=optimizers)
+        siblings.follow(sink.path)
         _open.append(self)
 
     @property

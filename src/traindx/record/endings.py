@@ -6,19 +6,31 @@ A rank that goes takes the others with it: they end in a broken connection, or a
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from traindx.run import Event, Run
 
-LAUNCH = "launch-{}.json"  # written by the launcher's end of `traindx run -m torch.distributed.run`
+LAUNCH = "launch-{}.json"  # of a launcher under `traindx run -m torch.distributed.run`, or of a rank that saw another end
 BEHIND = 20  # steps that a silent rank must lie behind the others to be called lost when nothing else is known
 _MOST_BYTES = 1 << 20
 _BROKEN = re.compile(r"gloo|nccl|connection (closed|reset|refused)|broken pipe|socket|timed? ?out|store", re.IGNORECASE)
 _BROKEN_TYPES = ("DistBackendError", "DistNetworkError", "DistStoreError", "DistError", "BrokenPipeError", "ConnectionError")
+
+
+def note(folder: Path, failures: Sequence[Mapping[str, int]]) -> None:
+    """Write rank, exit code and time of each failure; a folder that cannot be written to costs the note."""
+    path = folder / LAUNCH.format(os.getpid())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"failures": list(failures)}), encoding="utf-8")
+    except OSError as why:
+        sys.stderr.write(f"traindx: how ranks ended was not kept: {why}\n")
 
 
 def launches(run: Path, since: float = 0.0) -> dict[str, Any]:
