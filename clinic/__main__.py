@@ -1,4 +1,4 @@
-"""`python -m clinic`: check | generate | score | store | page."""
+"""`python -m clinic`: check | generate | score | store | page | rates."""
 
 from __future__ import annotations
 
@@ -32,10 +32,14 @@ def main(argv: list[str] | None = None) -> int:
     scoring.add_argument(
         "--peer", help="score another tool instead: torchmortem, torch-audit, runmedic, training-doctor, trainpulse"
     )
+    verbs.add_parser(
+        "peers", help="compare all tools on the cases that every one of them was run on; writes clinic/results/peers.*"
+    )
     paging = verbs.add_parser("page", help="the figures of everything judged so far, by whatever version")
     paging.add_argument("--misses", type=Path, help="write what went wrong, case by case, to this file")
     storing = verbs.add_parser("store", help="keep small recorded runs of cases under tests/data/runs/")
     storing.add_argument("only", nargs="*")
+    verbs.add_parser("rates", help="count what rules say on the kept records of healthy runs, for the ranking of causes")
     args = parser.parse_args(argv)
     return globals()[f"_{args.verb}"](args)
 
@@ -78,6 +82,13 @@ def _score(args: argparse.Namespace) -> int:
     return 0
 
 
+def _peers(args: argparse.Namespace) -> int:
+    from clinic import peers
+
+    print(peers.page(peers.compare()))
+    return 0
+
+
 def _page(args: argparse.Namespace) -> int:
     lines = score.latest()
     print(figures.page(figures.summary(lines)))
@@ -90,6 +101,14 @@ def _store(args: argparse.Namespace) -> int:
     from clinic import store
 
     return store.main(args.only)
+
+
+def _rates(args: argparse.Namespace) -> int:
+    from clinic import rates
+
+    counted = rates.measured(score.all_cases())
+    print(f"written: {rates.write(counted)}, over {counted['runs']} healthy runs", file=sys.stderr)
+    return 0
 
 
 if __name__ == "__main__":

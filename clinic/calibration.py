@@ -1,7 +1,7 @@
 """How far the probabilities of causes can be believed: Brier score, reliability table, error, leaving one base out at a time.
 
-The yard-stick is the first cause of every sick run: it is right (1) or not (0), and it was given a probability. One number is
-fitted, a temperature of the log-odds, on all runs but those of one base program (a written case is a base of its own), and
+The yard-stick is the first cause named in any run: it is right (1) or not (0), and it was given a probability. Of a healthy run
+no cause is right: "nothing is wrong" is among the rivals, so a cause named there counts against us. One number is fitted, a temperature of the log-odds, on all runs but those of one base program (a written case is a base of its own), and
 judged on the ones left out.
 """
 
@@ -19,13 +19,12 @@ BINS = ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.00
 
 
 def pairs(lines: Sequence[Line]) -> list[Pair]:
-    """What was said and whether it was right, of the sick runs in which a cause was named."""
+    """What was said and whether it was right, of the runs in which a cause was named; twins may be sick with something else."""
     out = []
     for x in lines:
         said = x.get("probabilities") or ()
-        if "top1" in x and said and said[0] is not None:
-            base = x["name"] if x["group"] in ("sick", "eleven_pm") else x["base"]
-            out.append((base, float(said[0]), int(x["top1"])))
+        if said and said[0] is not None and x["group"] not in ("below", "healed"):
+            out.append((x["base"] or x["name"], float(said[0]), int(x.get("top1", False))))
     return out
 
 
@@ -85,6 +84,7 @@ def summary(lines: Sequence[Line]) -> dict[str, Any]:
     out = left_out(said)
     return {
         "runs": len(said),
+        "healthy": sum("top1" not in x and bool(x.get("probabilities")) for x in lines),
         "bases": len({b for b, _, _ in said}),
         "temperature": fitted(said),
         "brier": brier(said),
@@ -100,15 +100,20 @@ def page(told: dict[str, Any]) -> str:
         return ""
     rows = [
         "",
-        f"First causes with a probability: {told['runs']} runs of {told['bases']} bases. Brier score {told['brier']:.3f}, "
+        f"First causes with a probability: {told['runs']} runs of {told['bases']} bases, {told['healthy']} of them healthy, where "
+        f"no cause is right. Brier score {told['brier']:.3f}, "
         f"expected calibration error {told['ece']:.3f}; with one base left out at a time and a temperature fitted on the "
         f"others {told['left_out']['brier']:.3f} and {told['left_out']['ece']:.3f}.",
         "",
         "| said | runs | said on average | right (95 % interval) |",
         "|---|---|---|---|",
     ]
-    rows += [
-        f"| {r['low']:.2f}–{r['high']:.2f} | {r['n']} | {r['said']:.2f} | {r['right']:.2f} ({r['from']:.2f}–{r['to']:.2f}) |"
-        for r in told["table"]
-    ]
+    rows += [_row(r) for r in told["table"]]
+    rows += ["", "The same with one base left out at a time:", "", *rows[3:5]]
+    rows += [_row(r) for r in told["left_out"]["table"]]
     return "\n".join(rows) + "\n"
+
+
+def _row(r: dict[str, Any]) -> str:
+    band, interval = f"{r['low']:.2f}–{r['high']:.2f}", f"{r['from']:.2f}–{r['to']:.2f}"
+    return f"| {band} | {r['n']} | {r['said']:.2f} | {r['right']:.2f} ({interval}) |"

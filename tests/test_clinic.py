@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from clinic import calibration, figures, score, store
+from clinic import calibration, figures, rates, score, store
 from clinic.case import HEALTHY, SICK, VERDICTS, Case, heal, written
 from clinic.generate import BASES, SEEDS, generated
 from clinic.judge import judge
@@ -17,7 +17,7 @@ from clinic.operators import OPERATORS
 from clinic.surgery import Inapplicable, after, constant
 
 from traindx import cause as causes_
-from traindx.finding import Status
+from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import catalogue
 
 ALL = list(written())
@@ -253,3 +253,30 @@ def test_a_program_with_loader_workers_is_scored_in_forks_of_worker_processes() 
     [line] = [line for _, line in score._lines([case], score.Ask(workers=2, fresh=True, forked=True))]
     assert "error" not in line and line["exit"] == 0
     assert line["cpu_s"] < 30
+
+
+def test_rates_are_counted_over_runs_in_which_a_rule_could_look() -> None:
+    def outcome(code: str, status: Status, *said: tuple[str, Severity]) -> Outcome:
+        found = tuple(Finding(code, "x", s, Confidence.STRONG, "m", (), None, {}, (), "", variant=v) for v, s in said)
+        return Outcome(code, status, found)
+
+    counted = rates.count(
+        [
+            [outcome("EVAL002", Status.FOUND, ("", Severity.INFO), ("", Severity.INFO)), outcome("LOSS001", Status.CLEAR)],
+            [outcome("EVAL002", Status.BLIND), outcome("LOSS001", Status.FOUND, ("risen", Severity.WARNING))],
+        ]
+    )
+    assert counted["runs"] == 2
+    assert counted["rules"] == {
+        "EVAL002": {"looked": 1, "remarks": {"": 1}},
+        "LOSS001": {"looked": 2, "alarms": {"risen": 1}},
+    }
+
+
+def test_a_cause_named_in_a_healthy_run_counts_against_the_calibration() -> None:
+    sick = {"name": "a", "group": "sick", "base": "", "probabilities": [0.9], "top1": True}
+    sound = {"name": "b", "group": "healthy", "base": "", "probabilities": [0.2]}
+    twin = {"name": "c", "group": "healed", "base": "", "probabilities": [0.9]}
+    silent = {"name": "d", "group": "control", "base": "x", "probabilities": []}
+    assert calibration.pairs([sick, sound, twin, silent]) == [("a", 0.9, 1), ("b", 0.2, 0)]
+    assert calibration.summary([sick, sound])["healthy"] == 1

@@ -139,3 +139,59 @@ def test_the_summary_puts_behind_a_cause_what_speaks_for_it() -> None:
         said = judge(a_run(), outcomes, stories, others).summary
         spoken = next(o.code for o in outcomes if o.code in said)
         assert not first.supports or spoken in first.supports or first.probability < 0.33, (said, first.supports)
+
+
+def test_a_remark_is_weighed_against_how_often_sound_runs_show_it() -> None:
+    from traindx.diagnosis.posterior import _rates, _remark_rate
+
+    assert _remark_rate("EVAL002", "") > 0.2  # a third of all healthy runs has an evaluation that is too coarse
+    assert _remark_rate("TUNE004", "none") < 0.1 and _remark_rate("NEWS001", "") == 0.1
+    assert set(_rates()) <= set(catalogue())
+
+
+def test_without_an_alarm_a_remark_names_hypotheses_and_accuses_nobody() -> None:
+    steps = np.arange(0, 800, 40)
+    run = a_run(loss__train=learning(800))
+    from traindx.run import Series
+
+    d = diagnose(run.with_({"loss/val": Series(steps, 0.7 + noise(20, 0.15, 1))}))
+    assert {f.code for f in d.findings} >= {"EVAL002"} and not d.alarmed
+    assert "validation-too-small" in [c.cause.name for c in d.causes] and not d.likely
+    assert d.verdict in ("healthy", "wait")
+    assert "Should something about it bother you" in str(d) and "Likely cause" not in str(d)
+
+
+def test_batches_that_come_back_extreme_are_the_data_and_not_the_rate() -> None:
+    outcomes = [
+        said("LOSS007", "repeating"),
+        finding("GRAD002"),
+        said("LOSS001", "excursion"),
+        finding("LOSS005"),
+    ]
+    assert rank(a_run(), outcomes, catalogue())[0].cause.name == "outlier-batches"
+
+
+def said(code: str, variant: str, severity: Severity = Severity.WARNING) -> Outcome:
+    f = Finding(code, "x", severity, Confidence.STRONG, "m", (), (5, 9), {}, (), "", variant=variant)
+    return Outcome(code, Status.FOUND, (f,))
+
+
+def test_every_course_says_from_where_what_waiting_costs_and_what_would_change_our_mind() -> None:
+    from traindx.run import Event, Series
+
+    pace = {"time/step": Series(np.arange(400), np.full(400, 2.0))}
+    falling = a_run(loss__train=learning(1500))
+    broken = learning(400)
+    broken[300:] = np.nan
+    nan = a_run(loss__train=broken).with_(pace)
+    saved = nan.with_(events=[Event(250, "checkpoint"), Event(350, "checkpoint")])
+    risen = a_run(loss__train=np.r_[learning(300), np.geomspace(0.4, 80, 200)])
+    for run in (falling, nan, saved, risen):
+        v = diagnose(run).verdict_
+        assert v.name in ("wait", "fix-and-resume", "restart"), v
+        assert v.start and v.waiting and v.would_change, v
+        assert "Waiting: " in str(diagnose(run)) and "change our mind" in str(diagnose(run))
+    assert "or the last checkpoint before it" in diagnose(nan).verdict_.start
+    assert "the checkpoint of step 250" in diagnose(saved).verdict_.start
+    assert "100 steps (about 3 min)" in diagnose(saved).verdict_.waiting
+    assert "for a loss of" in diagnose(falling).verdict_.waiting

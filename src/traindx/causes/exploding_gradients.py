@@ -31,7 +31,7 @@ exploding_gradients = Cause(
     verdict="restart",
     cure="Clip gradients[[ at {clip}]], the 95 % quantile of healthy norms; orthogonal or identity initialisation and "
     "shorter windows for recurrent nets.",
-    refutes=("WIRE004", "WIRE011", "DATA001:nonfinite", "WIRE007:sum", "DATA002"),
+    refutes=("WIRE004", "WIRE011", "DATA001:nonfinite", "WIRE007:sum", "DATA002", "LOSS007:repeating"),
     witness=(
         "GRAD002",
         "ACTV004:explodes",

@@ -11,6 +11,7 @@ label_encoding = Cause(
         "LOSS011:negative": 0.2,
         "LOSS001": 0.2,
         "EVAL004": 0.2,
+        "EVAL004:class": 0.2,
         "EVAL007": 0.2,
         "EVAL003": 0.15,
         "LOSS009": 0.15,
@@ -20,7 +21,7 @@ label_encoding = Cause(
     verdict="restart",
     cure="Map labels to 0 … C−1 with one table for training and validation, set ignore_index for 'no label', use a "
     "loss made for them.",
-    witness=("DATA003",),
+    witness=("DATA003", "EVAL004:class"),
     settle="overfit",
     cost_steps=300,
 )

@@ -51,6 +51,7 @@ lr_too_high = Cause(
         "WGHT004",
         "OPTM003:zero",
         "DATA005:sorted",
+        "LOSS007:repeating",
         "NUMR001:origin",
         "NUMR001:batch",
         "NUMR001:empty",

@@ -13,6 +13,8 @@ outlier_batches = Cause(
         "DATA001": 0.4,
         "DATA001:extreme": 0.3,
         "LOSS006": 0.3,
+        "GRAD002": 0.2,
+        "LOSS001:excursion": 0.2,
         "LOSS005": 0.15,
         "GRAD007": 0.1,
     },
@@ -20,7 +22,7 @@ outlier_batches = Cause(
     verdict="fix-and-resume",
     cure="Look at the samples of those steps[[ (step {worst})]]; drop them, clip the loss per sample or use a Huber "
     "loss; clip gradients[[ at {p95}]].",
-    refutes=("LOSS001", "WIRE004", "OPTM002", "DATA005:sorted"),
+    refutes=("LOSS001:risen", "LOSS001:worse", "LOSS001:nonfinite", "WIRE004", "OPTM002", "DATA005:sorted"),
     witness=(
         "LOSS007",
         "DATA001:harmful",

@@ -9,6 +9,7 @@ representation_collapse = Cause(
         "ACTV009": 0.9,
         "SPEC006": 0.4,
         "ACTV005": 0.3,
+        "ACTV001:growth": 0.3,
         "LOSS011": 0.25,
         "LOSS003": 0.25,
         "EVAL004": 0.2,

@@ -10,7 +10,7 @@ underfitting = Cause(
         "LOSS003": 0.35,
         "LOSS011": 0.3,
         "LOSS009:metric": 0.3,
-        "LOSS002": 0.25,
+        "LOSS002": 0.1,
         "EVAL004:chance": 0.25,
         "EVAL004:common": 0.25,
         "WIRE014:linear": 0.2,

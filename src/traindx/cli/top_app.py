@@ -144,7 +144,7 @@ def page(library: Library, entry: Entry) -> RenderableType:
         f"  {safe(said['summary'])}",
     )
     parts: list[RenderableType] = [head, Text(), curves, Text()]
-    for cause in [c for c in said["causes"] if c["probability"] >= 0.2][:2]:
+    for cause in [c for c in said["causes"] if c["probability"] >= 0.33][:2]:
         parts.append(Text.assemble(("do  ", "green"), safe(cause["prescription"])))
     for f in known.report["findings"][:12]:
         severity = Severity(f["severity"])

@@ -46,7 +46,7 @@ def told(d: Diagnosis) -> dict[str, Any]:
         "summary": d.summary,
         "severity": d.worst.value if d.worst else None,
         "finding": {"code": first.code, "message": first.message} if first else None,
-        "cause": d.causes[0].cause.name if d.causes else None,
+        "cause": d.likely[0].cause.name if d.likely else None,
         "alarms": sum(f.severity.value != "info" for f in d.findings),
     }
     found: dict[str, Any] = json_.plain({"report": json_.report(d), "stories": stories, "health": health})

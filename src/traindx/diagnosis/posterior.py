@@ -3,32 +3,44 @@
 Every cause is a rival explanation of the whole run, "nothing is wrong" among them. An outcome *found* multiplies a cause's odds
 by how often that rule is found under the cause, *clear* by how often it is not; blind, unsure, muted and broken say nothing.
 Findings that one cause produces together are correlated, so within a family only the first counts in full.
+
+A run without any alarm is most likely sound. Its remarks still answer questions ("why does validation not move?"), so the
+causes they point to are ranked as well, as hypotheses: how common a remark is among sound runs was measured (`rates.json`), and
+a common one makes nothing probable.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from traindx import cause as causes_
 from traindx.cause import Cause
+from traindx.diagnosis.trees import TREES
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import Rule
 from traindx.run import Run
 
 FALSE_ALARM = 0.02  # a statistic found without its cause: what the clinic's healthy runs show at most, per rule
-FALSE_REMARK = 0.1  # a remark (info) found without its cause: many sound runs have one
+FALSE_REMARK = 0.1  # a remark (info) found without its cause, before anything was measured
+MEASURED_AGAINST = 10  # how many sound runs that guess is worth beside the measured ones
 FALSE_FACT = 0.002  # an exact fact found without its cause
 # Prior weight of "no cause at all" against a cause of prior 1. Set on the clinic, one base left out at a time: 1.5 gives a
 # calibration error of .09 on the written cases (6: .15, 0.7: .07); the cautious side, since programs never seen go less well.
 NOTHING_WRONG = 1.5
+QUIET = 3.0  # how much likelier a sound run is when no alarm was raised: on the clinic five of six quiet runs are sound
 CLEAR_TRUST = 0.5  # a clear outcome speaks half as loudly as a found one: rules miss more than they invent
 SUGGESTIVE_TRUST = 0.4
 FAMILY_DISCOUNT = 0.35  # weight of the second, third … finding of one family for the same cause
-# Remarks that are a complaint of their own: without any alarm they are what the hypotheses have to explain.
-COMPLAINTS = frozenset({"LOSS001", "LOSS002", "LOSS003", "LOSS008", "LOSS009", "OPTM005"})
-NO_COMPLAINT = ("passed", "end")  # it is over, or it is how runs end
+# Remarks that are a complaint of their own, or the answer to one: without any alarm they are what hypotheses have to explain.
+COMPLAINTS = frozenset({c for tree in TREES for c in tree.presents} | {"LOSS001", "OPTM005", "EVAL002"})
+NO_COMPLAINT = ("passed", "end", "other", "chance", "harmless")  # it is over, how runs end, meant so, or no more than chance
+POSSIBLE = 0.33  # from here on a cause is called possible, below only not excluded
 SHARPNESS = 0.75  # log-odds are flattened by this factor; set on the clinic together with NOTHING_WRONG
 
 
@@ -46,7 +58,7 @@ class Suspect:
     @property
     def words(self) -> str:
         """The probability in words."""
-        for limit, word in ((0.9, "very likely"), (0.66, "likely"), (0.33, "possible")):
+        for limit, word in ((0.9, "very likely"), (0.66, "likely"), (POSSIBLE, "possible")):
             if self.probability >= limit:
                 return word
         return "not excluded"
@@ -55,7 +67,7 @@ class Suspect:
 def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most: int = 5) -> tuple[Suspect, ...]:
     """The causes that explain at least one finding worth acting on, most probable first.
 
-    Where nothing is worth acting on but the curve itself complains (a plateau, a gap), they are hypotheses for that.
+    Where nothing is worth acting on but a remark is a complaint or answers one (a plateau, a gap), they are hypotheses for it.
     """
     by_code = {o.code: o for o in outcomes}
     loud = any(f.severity > Severity.INFO for o in outcomes for f in o.findings)
@@ -63,7 +75,7 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
     if not candidates:
         return ()
     scores = {c.name: _score(c, by_code, rules) for c in candidates}
-    nothing = math.log(NOTHING_WRONG) + _nothing_wrong(by_code)
+    nothing = math.log(NOTHING_WRONG if loud else NOTHING_WRONG * QUIET) + _nothing_wrong(by_code)
     top = max(nothing, *scores.values())
     weights = {name: math.exp(s - top) for name, s in scores.items()}
     total = sum(weights.values()) + math.exp(nothing - top)
@@ -116,8 +128,23 @@ def _score(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[str, Rul
 
 def _alarm_rate(findings: Sequence[Finding]) -> float:
     if all(f.severity is Severity.INFO for f in findings):
-        return FALSE_REMARK
+        return min(_remark_rate(f.code, f.variant) for f in findings)
     return FALSE_FACT if any(f.confidence is Confidence.EXACT and f.severity > Severity.INFO for f in findings) else FALSE_ALARM
+
+
+@cache
+def _rates() -> dict[str, dict[str, Any]]:
+    """Per rule in how many sound runs it looked, and in how many it made which remark (`python -m clinic rates` counts)."""
+    text = resources.files("traindx.diagnosis").joinpath("rates.json").read_text(encoding="utf-8")
+    found: dict[str, dict[str, Any]] = json.loads(text)["rules"]
+    return found
+
+
+def _remark_rate(code: str, variant: str) -> float:
+    """How often a sound run shows this remark."""
+    measured = _rates().get(code, {})
+    seen = measured.get("remarks", {}).get(variant, 0)
+    return float((seen + FALSE_REMARK * MEASURED_AGAINST) / (measured.get("looked", 0) + MEASURED_AGAINST))
 
 
 def _trust(findings: Sequence[Finding]) -> float:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from traindx.diagnosis import course
 from traindx.diagnosis.posterior import Suspect
 from traindx.diagnosis.story import Story
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
@@ -26,7 +27,7 @@ LEAST_POINTS = 30  # a loss curve shorter than this decides nothing (CATALOGUE p
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to do now, in a word and a sentence, and what would change our mind."""
+    """What to do now, in a word and a sentence; from where, what waiting costs, and what would change our mind."""
 
     name: str
     summary: str
@@ -34,10 +35,21 @@ class Verdict:
     forecast: Mapping[str, Any] | None = None
     needs: tuple[str, ...] = field(default=())
     would_change: str = ""
+    start: str = ""  # from which step or checkpoint to go on
+    waiting: str = ""  # what letting it run as it is would cost or bring
 
 
 def judge(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], causes: Sequence[Suspect]) -> Verdict:
     """The verdict that follows from the worst story and the most probable cause."""
+    v = _judged(run, outcomes, stories, causes)
+    return replace(
+        v,
+        start=course.start(run, v.name, v.resume_from),
+        waiting=course.waiting(run, v.name, v.resume_from, v.forecast),
+    )
+
+
+def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], causes: Sequence[Suspect]) -> Verdict:
     alarming = [s for s in stories if s.severity > Severity.INFO]
     forecast = _forecast(outcomes)
     if not alarming:

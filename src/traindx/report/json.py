@@ -56,6 +56,8 @@ def report(diagnosis: Diagnosis) -> dict[str, Any]:
             "forecast": plain(verdict.forecast),
             "needs": list(verdict.needs),
             "would_change": verdict.would_change,
+            "start": verdict.start,
+            "waiting": verdict.waiting,
         },
         "findings": [_finding(f) for f in diagnosis.findings],
         "outcomes": {

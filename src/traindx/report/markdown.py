@@ -24,7 +24,13 @@ def render(diagnoses: Sequence[Diagnosis]) -> str:
 
 def _one(d: Diagnosis) -> str:
     lines = [f"## traindx: {d.verdict} · {escaped(d.run.source or 'run')}", "", f"**{escaped(d.summary)}**", ""]
-    for c in d.causes[:3]:
+    told = [
+        d.verdict_.start,
+        f"Waiting: {d.verdict_.waiting}." if d.verdict_.waiting else "",
+    ]
+    if any(told):
+        lines += [escaped(" ".join(filter(None, told))), ""]
+    for c in d.likely[:3]:
         lines.append(f"- {escaped(c.cause.title)} ({c.words}, {c.probability:.0%}): {escaped(c.prescription)}")
     shown = [f for f in d.findings if f.severity > Severity.INFO] or list(d.findings[:3])
     if shown:

@@ -10,7 +10,7 @@ from traindx.diagnosis.story import Story
 from traindx.diagnosis.trees import State, Walked, presenting, walk
 from traindx.finding import Finding, Severity, Status
 from traindx.report import charts, maps, vitals
-from traindx.report.words import ICON, number, safe, span
+from traindx.report.words import ICON, causes_title, number, safe, span
 from traindx.run import Matrix, Run, Series
 
 MOST_EVIDENCE = 2  # pictures per finding
@@ -53,8 +53,10 @@ def head(d: Diagnosis) -> str:
         f"{len(d.run.signals)} signals",
     ]
     more = []
-    if v.resume_from is not None:
-        more.append(f"<p>Resume from step <b>{v.resume_from}</b> or the last checkpoint before it.</p>")
+    if v.start:
+        more.append(f"<p>{code(v.start)}</p>")
+    if v.waiting:
+        more.append(f"<p>Waiting: {code(v.waiting)}.</p>")
     if v.needs:
         more.append(f"<p>Needs {code('; '.join(v.needs))}.</p>")
     if v.would_change:
@@ -138,8 +140,7 @@ def causes(d: Diagnosis) -> str:
     shown = [c for c in d.causes if c.probability >= 0.1][:4]
     if not shown:
         return ""
-    title = "Likely cause" if len(shown) == 1 else "Likely causes"
-    return f"<h2>{title}</h2>" + "".join(_cause(c, d) for c in shown)
+    return f"<h2>{causes_title(len(shown), alarmed=d.alarmed)}</h2>" + "".join(_cause(c, d) for c in shown)
 
 
 def _cause(c: Suspect, d: Diagnosis) -> str:

@@ -36,7 +36,7 @@ def fragment(d: Diagnosis) -> str:
     causes = "".join(
         f"<p><b>{text(c.cause.title[:1].upper() + c.cause.title[1:])}</b> <span class=soft>{c.words}, {c.probability:.0%}</span></p>"
         f"{narrative.do(c.prescription)}"
-        for c in d.causes[:2]
+        for c in d.likely[:2]
         if c.probability >= 0.2
     )
     rows = "".join(

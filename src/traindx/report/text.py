@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -13,10 +15,24 @@ from rich.table import Table
 from rich.text import Text
 
 from traindx.diagnosis import Diagnosis, Suspect
+from traindx.diagnosis.posterior import POSSIBLE
 from traindx.diagnosis.story import Story
 from traindx.finding import Finding, Severity, Status
 from traindx.record import diary
-from traindx.report.words import ASCII_ICON, COLOUR, ICON, VERDICT_COLOUR, number, read_as, safe, span, sparkline, vital_curves
+from traindx.report.github import place
+from traindx.report.words import (
+    ASCII_ICON,
+    COLOUR,
+    ICON,
+    VERDICT_COLOUR,
+    causes_title,
+    number,
+    read_as,
+    safe,
+    span,
+    sparkline,
+    vital_curves,
+)
 from traindx.signals import LOGGABLE
 
 MOST_STORIES = 6
@@ -31,7 +47,7 @@ def page(diagnosis: Diagnosis, *, unicode: bool = True, verbose: bool = False) -
     if taken := read_as(diagnosis.run, 1000 if verbose else 6):
         told = f"Read as  {taken}   (--map COLUMN=SIGNAL corrects)"
         parts.append(Padding(Text(told if unicode else told.replace("←", "=").replace("·", "|"), style="dim"), (0, 0, 1, 2)))
-    parts.extend(_causes(diagnosis.causes))
+    parts.extend(_causes(diagnosis.causes, alarmed=diagnosis.alarmed))
     parts.extend(_stories(diagnosis.stories, unicode, verbose))
     parts.append(_rest(diagnosis, verbose))
     return Group(*parts)
@@ -86,15 +102,19 @@ def _verdict(d: Diagnosis) -> RenderableType:
     )
     lines = [head]
     v = d.verdict_
-    if v.resume_from is not None:
-        lines.append(Text(f"Resume from step {v.resume_from} or the last checkpoint before it.", style="dim"))
+    if v.start:
+        lines.append(Text(v.start, style="dim"))
     if v.forecast and "forecast" in v.forecast:
         f = v.forecast
         at = f.get("at_step")
         text = f"Forecast: {number(f['forecast'])} ({number(f.get('lo', float('nan')))}–{number(f.get('hi', float('nan')))})"
         lines.append(Text(text + (f" at step {at}" if at is not None else "") + ", at the present learning rate.", style="dim"))
+    if v.waiting:
+        lines.append(Text(f"Waiting: {v.waiting}.", style="dim"))
     if v.needs:
         lines.append(Text("Needs: " + "; ".join(v.needs), style="dim"))
+    if v.would_change:
+        lines.append(Text(f"What would change our mind: {safe(v.would_change)}.", style="dim"))
     return Padding(Group(*lines), (1, 0, 1, 0))
 
 
@@ -112,17 +132,17 @@ def _curves(d: Diagnosis, unicode: bool) -> RenderableType | None:
     return Padding(table, (0, 0, 1, 2))
 
 
-def _causes(causes: Sequence[Suspect]) -> list[RenderableType]:
+def _causes(causes: Sequence[Suspect], *, alarmed: bool) -> list[RenderableType]:
     shown = [c for c in causes if c.probability >= 0.1][:3]
     if not shown:
         return []
-    parts: list[RenderableType] = [Text("Likely cause" if len(shown) == 1 else "Likely causes", style="bold")]
+    parts: list[RenderableType] = [Text(causes_title(len(shown), alarmed=alarmed), style="bold")]
     for i, c in enumerate(shown):
         head = Text.assemble((f"{safe(c.cause.title)}", "bold"), (f"  {c.words} ({c.probability:.0%})", "dim"))
         rows = [("for", ", ".join(c.supports))]
         if c.against:
             rows.append(("against", ", ".join(c.against)))
-        if i == 0:
+        if i == 0 and (alarmed or c.probability >= POSSIBLE):
             rows.append(("do", safe(c.prescription)))
             rows += [("not yet", safe(warning)) for warning in c.cause.not_yet]
         if c.cause.settle and c.probability < 0.95:
@@ -171,9 +191,20 @@ def _finding(f: Finding, unicode: bool) -> list[Text]:
         (f"  {f.severity.value}{sure}" + (f" · {span(f.steps)}" if f.steps else ""), "dim"),
     )
     lines = [head, Text(safe(f.message))]
+    if (line := _line(f)) and line not in f.message:
+        lines.append(Text(f"at {_short_path(line, 96)}", style="dim"))
     if f.fix:
         lines.append(Text.assemble(("→ " if unicode else "> ", COLOUR[f.severity]), safe(f.fix)))
     return lines
+
+
+def _line(f: Finding) -> str:
+    """The line of the user's code a finding points at, as seen from here; empty without one."""
+    at = place(f)
+    if at is None:
+        return ""
+    file, here = at[0], f"{Path.cwd()}{os.sep}"
+    return f"{file.removeprefix(here)}:{at[1]}"
 
 
 def _rest(d: Diagnosis, verbose: bool) -> RenderableType:

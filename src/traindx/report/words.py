@@ -81,6 +81,13 @@ def vital_curves(run: Run) -> list[tuple[str, Series]]:
     return [(name, run.series(name)) for name in wanted if len(run.series(name)) > 1]
 
 
+def causes_title(count: int, *, alarmed: bool) -> str:
+    """What stands above the causes: without an alarm they are answers for someone who is not content, no accusation."""
+    if not alarmed:
+        return "Should something about it bother you"
+    return "Likely cause" if count == 1 else "Likely causes"
+
+
 def span(steps: tuple[int, int] | None) -> str:
     """Steps as people write them."""
     if steps is None:

@@ -193,7 +193,7 @@ def _reading(branch: Branch, done: Tried, answer: Mapping[str, Any], task: Task)
 
 def _proof(task: Task, diagnosis: Diagnosis, hypotheses: Sequence[Walked], ends: float, progress: Progress) -> Tried | None:
     """The cure of the most probable cause, tried on a fork, when something is confirmed and there is time."""
-    cause = diagnosis.causes[0].cause if diagnosis.causes else None
+    cause = diagnosis.likely[0].cause if diagnosis.likely else None
     if cause is None or not cause.change or _settled(hypotheses) is None or time.monotonic() > ends - 10:
         return None
     progress(0, 1, f"the cure of {cause.name}")

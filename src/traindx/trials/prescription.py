@@ -42,7 +42,7 @@ def change_of(prescription: Any) -> dict[str, Any]:
             raise UsageError(f"there is no cause '{prescription}'; `traindx rules` and docs/causes.md list them")
         prescription = every[prescription]
     if hasattr(prescription, "causes"):  # a Diagnosis
-        prescription = next((s.cause for s in prescription.causes if s.cause.change), None)
+        prescription = next((s.cause for s in prescription.likely if s.cause.change), None)
         if prescription is None:
             raise UsageError("no cause of this diagnosis has a cure that can be tried on a fork")
     prescription = getattr(prescription, "cause", prescription)  # a Suspect

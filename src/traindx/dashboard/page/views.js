@@ -24,9 +24,11 @@ function story(run) {
   if (!run.report) return [el("span", { class: "badge info" }, run.judged ? "? cannot be judged" : "… being judged"), el("h1", {}, run.name), meta];
   const d = run.report.diagnosis;
   const parts = [badge(d.verdict), el("h1", {}, d.summary), meta];
-  const [first, ...rest] = d.causes.filter((c) => c.probability >= 0.1).slice(0, 3);
+  const alarmed = run.report.findings.some((f) => f.severity !== "info");
+  const [first, ...rest] = d.causes.filter((c) => c.probability >= (alarmed ? 0.1 : 0.33)).slice(0, 3);
   if (first) parts.push(el("div", { class: "do" }, el("b", {}, "Do"), copyable(first.prescription)));
-  if (d.resume_from !== null) parts.push(el("p", {}, `Resume from step ${d.resume_from} or the last checkpoint before it.`));
+  if (d.start) parts.push(el("p", {}, d.start));
+  if (d.waiting) parts.push(el("p", { class: "soft" }, `Waiting: ${d.waiting}.`));
   if (d.needs.length) parts.push(el("p", { class: "soft" }, `Needs ${d.needs.join("; ")}.`));
   for (const c of [first, ...rest].filter(Boolean)) {
     parts.push(el("p", { class: "cause" }, el("b", {}, `${c.title ?? c.cause.replaceAll("-", " ")}`), el("span", { class: "soft" }, `, ${Math.round(100 * c.probability)} %, because of ${c.for.join(", ")}${c.against.length ? `; against it: ${c.against.join(", ")}` : ""}`),
