@@ -13,9 +13,10 @@ import importlib
 import inspect
 import math
 import pkgutil
+import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,7 @@ from traindx.finding import Blind, Confidence, Evidence, Finding, Muted, Outcome
 from traindx.run import Run
 
 Look = Callable[..., Iterator[Evidence]]
+_LINE = re.compile(r"\.py:\d+$")
 
 FAMILIES: dict[str, str] = {
     "WIRE": "model wiring and loop",
@@ -61,6 +63,7 @@ class Rule:
     unless: tuple[str, ...]  # regime facts that mute it
     stable: bool
     page: str  # the module's docstring
+    at: Mapping[str, str] = field(default_factory=dict)  # variant → the line it is mended at: "loss", or a key of `code.sites`
 
     @property
     def family(self) -> str:
@@ -83,7 +86,7 @@ class Rule:
         """What the rule says about this run."""
         self._check_limits(limits)
         for evidence in self.look(run, **limits):
-            yield self._in_words(evidence)
+            yield self._in_words(evidence, self._line(run, evidence))
 
     def outcome(self, run: Run, **limits: Any) -> Outcome:
         """How the rule fares on this run; exactly one outcome, whatever happens."""
@@ -120,7 +123,16 @@ class Rule:
         for name, value in limits.items():
             _check_limit(f"{self.code}: '{name}'", self.settings[name], value)
 
-    def _in_words(self, e: Evidence) -> Finding:
+    def _line(self, run: Run, e: Evidence) -> tuple[str, ...]:
+        """The line of the user's code that the evidence is about, unless it names one itself."""
+        what = self.at.get(e.say, self.at.get("", ""))
+        told = run.fact("code.sites")
+        sites = told if isinstance(told, dict) else {}
+        line = run.fact("loss.site") or sites.get("backward") if what == "loss" else sites.get(what)
+        named = any(_LINE.search(w) for w in e.where)
+        return (line,) if isinstance(line, str) and line and not named else ()
+
+    def _in_words(self, e: Evidence, line: tuple[str, ...] = ()) -> Finding:
         severity = e.severity or self.severity
         confidence = e.confidence or self.confidence
         if confidence is Confidence.SUGGESTIVE:
@@ -133,7 +145,7 @@ class Rule:
             severity,
             confidence,
             self.says[e.say].format(**words),
-            e.where,
+            e.where + line,
             e.steps,
             dict(e.facts),
             tuple(_signals_of(self.needs)),
@@ -155,6 +167,7 @@ def rule(
     unless: tuple[str, ...] = (),
     stable: bool = False,
     name: str = "",
+    at: str | Mapping[str, str] = "",
 ) -> Callable[[Look], Rule]:
     """Make a rule of a generator function; its name in kebab-case is the function's unless given."""
 
@@ -173,6 +186,7 @@ def rule(
             unless,
             stable,
             inspect.cleandoc(module.__doc__ or "") if module else "",
+            {"": at} if isinstance(at, str) else dict(at),
         )
 
     return make

@@ -297,6 +297,8 @@ FACTS: dict[str, str] = {
     "schedule.before_optimizer": "scheduler.step was called before the first optimizer.step",
     "schedule.count": "scheduler objects that were built after the first update",
     "schedule.objects": "distinct outermost scheduler objects that stepped",
+    "code.sites": "lines of the user's code (file:line): {optimizer, scheduler: where they are made; backward, clip, step, "
+    "schedule (scheduler.step), save, load: where they are called first}",
     "loss.kind": "ce, bce, bce_logits, nll, mse, l1, huber, kl, ctc, contrastive, margin or unknown",
     "loss.classes": "number of classes C of a classification loss",
     "loss.smoothing": "label smoothing",

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from traindx.measures import peek
+from traindx.probes import sites
 from traindx.probes.governor import FIRST
 from traindx.probes.stage import Stage
 from traindx.probes.step import Micro, Step
@@ -60,6 +61,8 @@ class Loop:
         self._autocast: str | None = None
         self._asleep: set[str] | None = None
         self._totals = dict.fromkeys(("wall", "data", "eval", "checkpoint", "traindx"), 0.0)
+        self._sites: dict[str, str] = {}  # what is called where, by the first call
+        self._made: dict[int, str] = {}  # optimizer → the line that made it
         self._scene.fact("watched", list(WATCHED))
         self._scene.fact("amp.scaler", False)
         self._recorder.sources.append(self._facts)
@@ -79,6 +82,8 @@ class Loop:
     def _backward_begins(self) -> None:
         self._backwards += 1
         self._expected_touch = False
+        if "backward" not in self._sites:
+            self._sites["backward"] = sites.line()
         if _autocasting():
             self._recorder.event("backward_in_autocast", {})
         for owner in self._owners.values():
@@ -99,6 +104,8 @@ class Loop:
             owner.grad = now
 
     def _step_begins(self, optimizer: Any, closure: bool) -> None:
+        if "step" not in self._sites:
+            self._sites |= {"step": sites.line(), "optimizer": self._made.get(id(optimizer), "")}
         owner = self._owners.setdefault(id(optimizer), _Owner())
         if owner.cleared and not self._stage.step.zero_grads and optimizer is self._stage.primary:
             self._stage.step.zero_grads = 1  # cleared by hand
@@ -160,6 +167,8 @@ class Loop:
         """clip_grad_norm_ was called."""
         step = self._stage.step
         step.clips += 1
+        if "clip" not in self._sites:
+            self._sites["clip"] = sites.line()
         self._clip_order()
         bound = float(limit) if isinstance(limit, float | int) else None
         if isinstance(norm, Tensor) and norm.numel() == 1:
@@ -176,6 +185,8 @@ class Loop:
     def clipped_value(self, value: Any) -> None:
         """clip_grad_value_ was called."""
         self._stage.step.clips += 1
+        if "clip" not in self._sites:
+            self._sites["clip"] = sites.line()
         self._clip_order()
         self._recorder.event("clip_value", {"value": float(value) if isinstance(value, float | int) else None})
 
@@ -240,6 +251,8 @@ class Loop:
         """An outermost scheduler stepped."""
         self._stage.step.scheduler_steps += 1
         self._objects.add(id(scheduler))
+        if "schedule" not in self._sites:
+            self._sites["schedule"] = sites.line()
         if not self._steps:
             self._early_schedule = True
             self._recorder.event("scheduler_order", {})
@@ -248,6 +261,10 @@ class Loop:
         """A scheduler, scaler or optimizer was constructed."""
         if kind == "optimizer":
             self._stage.optimizers_built += 1
+            if len(self._made) < 64:
+                self._made[id(thing)] = sites.line(thing)
+        elif kind == "scheduler":
+            self._sites.setdefault("scheduler", sites.line(thing))
         self._recorder.tell("on_built", kind, thing)
 
     def _forward_begins(self) -> None:
@@ -275,6 +292,7 @@ class Loop:
         from traindx.probes.updates import clock
 
         self._stage.step.checkpoint_s += clock() - begun
+        self._sites.setdefault("save", sites.line())
         self._recorder.tell("on_save", thing, path)
 
     def read(self, thing: Any) -> None:
@@ -287,6 +305,8 @@ class Loop:
         missing = list(getattr(result, "missing_keys", ()))
         unexpected = list(getattr(result, "unexpected_keys", ()))
         what = "optimizer" if isinstance(thing, Optimizer) else "model"
+        if what == "model":
+            self._sites.setdefault("load", sites.line())
         self._recorder.event("load", {"what": what, "missing": missing[:20], "unexpected": unexpected[:20]})
         self._recorder.tell("on_load", thing, keys, missing, unexpected)
 
@@ -363,6 +383,8 @@ class Loop:
             "schedule.objects": len(self._objects),
             "perf.shares": {"train": max(1.0 - sum(shares.values()), 0.0), **shares},
         }
+        if found := {what: where for what, where in self._sites.items() if where}:
+            out["code.sites"] = found
         if self._asleep is not None:
             out["model.eval_in_training"] = sorted(self._asleep)[:50]
         return out

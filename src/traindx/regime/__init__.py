@@ -328,7 +328,8 @@ def floors(run: Run) -> dict[str, float]:
     if kind in ("bce", "bce_logits"):
         return stats.known_floors(prior=_pair(class_counts(run)), binary=True)
     if kind == "mse":
-        return stats.known_floors(target_var=_target_var(run))
+        known = target_variance(run)
+        return stats.known_floors(target_var=None if known is None else known[0])
     if kind == "contrastive":
         size = run.series("batch/size").finite().values
         return stats.known_floors(batch=int(np.median(size)) if len(size) else None)
@@ -350,12 +351,12 @@ def _pair(counts: Floats | None) -> list[float] | None:
     return list(counts) if counts is not None and len(counts) == 2 else None
 
 
-def _target_var(run: Run) -> float | None:
-    """Variance of the regression target over the run: within batches plus between their means."""
+def target_variance(run: Run) -> tuple[float, float] | None:
+    """Variance of the regression target over the run, within batches plus between their means, and its standard error."""
     spread, centre = run.series("batch/label_std").finite().values, run.series("batch/label_mean").finite().values
     if len(spread) < 20 or len(centre) < 20:
         return None
-    return float(np.mean(spread**2) + np.var(centre))
+    return float(np.mean(spread**2) + np.var(centre)), float(np.std(spread**2, ddof=1) / math.sqrt(len(spread)))
 
 
 BATCH_FEATURES = ("batch/input_mean", "batch/input_std", "batch/length", "batch/size", "batch/label_mean", "batch/pad_share")

@@ -62,6 +62,7 @@ from traindx.run import Run, Series
         "low": "Check for leaked targets, ignored targets counted as correct, and the number of classes.",
     },
     severity=Severity.INFO,
+    at="loss",
 )
 def initial_loss_off(
     run: Run,

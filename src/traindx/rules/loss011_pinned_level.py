@@ -72,6 +72,7 @@ HARMLESS = ("smoothing",)
         "below": "Check that the loss and its logged value use the same smoothing.",
     },
     unless=("rl", "adversarial"),
+    at="loss",
 )
 def pinned_level(
     run: Run,
@@ -111,7 +112,9 @@ def _stands(run: Run, series: Series) -> Plateau | None:
 
 
 def _named(run: Run, stands: Plateau, what: str, span: tuple[int, int], accident: float) -> Evidence | None:
-    matches = stats.floor_match(stands.level, stands.se, regime.floors(run))
+    known = regime.target_variance(run)  # a level that was measured has an error of its own
+    error = float(np.hypot(stands.se, known[1] if known is not None else 0.0))
+    matches = stats.floor_match(stands.level, error, regime.floors(run))
     if not matches:
         return None
     best = matches[0]

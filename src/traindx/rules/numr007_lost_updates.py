@@ -41,6 +41,7 @@ from traindx.stats.persistence import finite_median
     says="{share:.0%} of the requested weight changes are lost to rounding: {where}",
     fix="Keep float32 weights (autocast instead of casting the model), or use stochastic rounding.",
     explains=("OPTM001", "LOSS003", "LOSS009"),
+    at="optimizer",
 )
 def lost_updates(run: Run, *, share: float = 0.5) -> Iterator[Evidence]:
     # [x] pure bfloat16 AdamW loses .22 at lr 1e-3 (and learns), .69 at 1e-4, .91 at 1e-5; float32 loses nothing.

@@ -51,6 +51,7 @@ from traindx.stats import Direction
     },
     fix="Try ten times the learning rate, or `traindx trial lr-range`.",
     explains=("LOSS002", "LOSS009"),
+    at="optimizer",
 )
 def updates_too_small(
     run: Run,

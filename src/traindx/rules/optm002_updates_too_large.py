@@ -71,6 +71,7 @@ from traindx.stats import Direction
         "NUMR003",
     ),
     unless=("adversarial",),
+    at="optimizer",
 )
 def updates_too_large(
     run: Run,

@@ -60,6 +60,7 @@ from traindx.run import Event, Run, Series
         "never": "Lower the threshold to {p95:.3g} or drop the clipping.",
     },
     severity=Severity.INFO,
+    at="clip",
 )
 def clipping_misset(
     run: Run,

@@ -39,6 +39,7 @@ from traindx.run import Floats, Run
     "moments expect",
     fix="Lower β₂ to .95 (or .99), or clip updates; {where} first.",
     explains=("LOSS006", "GRAD003"),
+    at="optimizer",
 )
 def adam_stale_v(
     run: Run,

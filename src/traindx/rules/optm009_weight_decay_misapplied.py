@@ -54,6 +54,7 @@ from traindx.run import Run
         "idle": "Raise it if it is meant to regularise.",
     },
     severity=Severity.INFO,
+    at="optimizer",
 )
 def weight_decay_misapplied(
     run: Run,

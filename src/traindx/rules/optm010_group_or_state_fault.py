@@ -56,6 +56,7 @@ from traindx.run import Run
     },
     confidence=Confidence.EXACT,
     explains=("LOSS006",),
+    at="optimizer",
 )
 def group_or_state_fault(
     run: Run,

@@ -40,6 +40,7 @@ from traindx.run import Run, Series
     "(expected {expected:.2g}×)",
     fix="Multiply the learning rate by {needed:.2g} and warm up again.",
     severity=Severity.INFO,
+    at="optimizer",
 )
 def batch_lr_mismatch(
     run: Run,

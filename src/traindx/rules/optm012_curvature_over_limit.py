@@ -37,6 +37,7 @@ from traindx.run import Run
     fix="Lower the learning rate to {lr:.2g}.",
     severity=Severity.INFO,
     explains=("LOSS005", "LOSS006", "GRAD007"),
+    at="optimizer",
 )
 def curvature_over_limit(
     run: Run,

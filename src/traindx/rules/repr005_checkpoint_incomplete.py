@@ -44,6 +44,7 @@ STATES = ("optimizer", "scheduler", "scaler")
     fix="Save {where} too, with the step and the random states; `traindx trial resume` shows that it works.",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
+    at="save",
 )
 def checkpoint_incomplete(
     run: Run,

@@ -41,6 +41,7 @@ from traindx.run import Run
     },
     fix="Warm up the KL weight, use free bits of 0.1 to 0.5, or a weaker decoder.",
     explains=("LOSS003", "LOSS009"),
+    at="loss",
 )
 def vae_posterior_collapse(run: Run, *, dead: float = 0.02, few: float = 0.2, steps: int = 200) -> Iterator[Evidence]:
     # CATALOGUE: 80 % of the dimensions below .01; [def] that is common and harmless in generous codes, all of them is not.

@@ -43,6 +43,7 @@ from traindx.stats.persistence import finite_median
         "order": "losses are not ordered along the noise levels (rank agreement {agreement:.2f})",
     },
     fix="Check the target (ε, v or x), the schedule's direction and the loss weights of these levels.",
+    at="loss",
 )
 def diffusion_schedule_fault(run: Run, *, stuck: float = 0.95, learned: float = 0.7) -> Iterator[Evidence]:
     # [def] a level that lost less than a twentieth while the usual one lost a third.

@@ -49,6 +49,7 @@ from traindx.run import Run
     fix="Load with strict=True and read its message; strip prefixes such as module. or _orig_mod.; then start again.",
     severity=Severity.CRITICAL,
     explains=("LOSS010", "WIRE015", "LOSS002"),
+    at="load",
 )
 def pretrained_not_loaded(
     run: Run,

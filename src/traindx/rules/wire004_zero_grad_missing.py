@@ -63,6 +63,7 @@ from traindx.stats.persistence import finite_median
         "ACTV007",
         "WGHT001",
     ),
+    at="backward",
 )
 def zero_grad_missing(
     run: Run,

@@ -51,7 +51,7 @@ ENDLESS = ("CosineAnnealingWarmRestarts", "CyclicLR", "LambdaLR", "LinearLR", "C
         "unit": "{schedule} is laid out for {length:g} steps but stepped on every batch: with {per_epoch} batches per "
         "epoch it ran "
         "through in {epochs:.1f} epochs",
-        "slow": "{schedule} is laid out for {length:g} batches but stepped once per epoch: it hardly moves",
+        "slow": "{schedule} is laid out for {length:g} batches but stepped once in {every:.0f} updates: it hardly moves",
         "never": "{schedule} was built but never stepped in {updates} updates",
         "rebuilt": "a new scheduler was built {count} times while training: each starts from the beginning",
     },
@@ -65,6 +65,7 @@ ENDLESS = ("CosineAnnealingWarmRestarts", "CyclicLR", "LambdaLR", "LinearLR", "C
     },
     confidence=Confidence.EXACT,
     explains=("OPTM001", "OPTM003", "LOSS003", "LOSS002"),
+    at="schedule",
 )
 def scheduler_misuse(
     run: Run,
@@ -114,14 +115,17 @@ def _rhythm(run: Run, steps: Series, idle_epochs: float) -> Iterator[Evidence]:
         in_epochs = (known is not None and length < known) or _as_long_as_the_run(length, updates / per_epoch)
         if ratio >= 0.9 and name not in (*ENDLESS, *PER_BATCH) and in_epochs and _over(run, updates, length):
             yield Evidence(steps=at, say="unit", facts=shown)
-        elif known is not None and ratio < 0.5 and _meant_per_batch(name, length, known):
-            yield Evidence(steps=at, say="slow", facts=shown)
+        elif known is not None and ratio < 0.5 and ratio * updates < 0.5 * length and _meant_per_batch(name, length, known):
+            yield Evidence(steps=at, say="slow", facts={**shown, "every": 1 / ratio})
 
 
 def _between_evaluations(run: Run) -> int | None:
     """Updates from one evaluation to the next where it is always the same number: what goes for an epoch without a loader."""
-    gaps = np.diff(run.series("loss/val").steps)
-    return int(gaps[0]) if len(gaps) >= 4 and np.all(gaps == gaps[0]) else None
+    at = run.series("loss/val").steps
+    if not len(at):  # an evaluation may have an accuracy only
+        at = np.array([e.step for e in run.events_of("evaluation")], dtype=np.int64)
+    gaps = np.diff(at)
+    return int(gaps[0]) if len(gaps) >= 4 and gaps[0] > 0 and np.all(gaps == gaps[0]) else None
 
 
 def _as_long_as_the_run(length: float, epochs: float) -> bool:

@@ -53,6 +53,7 @@ TWICE_BY_DESIGN = ("lbfgs", "sam")
     },
     confidence=Confidence.EXACT,
     explains=("OPTM002", "ACTV005", "GRAD002", "LOSS005", "LOSS001", "OPTM011"),
+    at={"undivided": "backward", "double": "step"},
 )
 def accumulation_or_double_step(run: Run, *, least: int = 3) -> Iterator[Evidence]:
     # [def] a lone extra step (a warm-up call, a test of the loop) is no habit.

@@ -50,6 +50,7 @@ from traindx.run import Run
     },
     confidence=Confidence.EXACT,
     explains=("TUNE008", "LOSS010"),
+    at="load",
 )
 def partial_checkpoint(run: Run, *, worth: float = 0.01, critical_share: float = 0.2) -> Iterator[Evidence]:
     # CATALOGUE: more than 1 % unloaded. [def] a fifth of the model at random values is no longer the checkpoint's model.
