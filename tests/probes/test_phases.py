@@ -416,3 +416,30 @@ def test_weights_that_an_earlier_training_left_are_fine_tuned():
     [event] = run.events_of("retrained")
     assert event.data["alike"] and event.data["carried"] > 0.5
     assert run.fact("finetune") is True
+
+
+def test_an_accuracy_by_nearest_neighbours_is_no_validation_loss():
+    x, y = samples()
+
+    def loop(score):
+        torch.manual_seed(0)
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(4):
+            for at in torch.randperm(64).split(16):
+                update(optimizer, F.cross_entropy(model(x[at]), y[at]))
+            model.eval()
+            with torch.no_grad():
+                nearest = torch.cdist(model(x[64:]), model(x[:64])).argmin(1)
+                score(nearest, model)
+            model.train()
+
+    def accuracy(nearest, model):
+        print(f"{(y[:64][nearest] == y[64:]).float().mean():.3f}")
+
+    def by_hand(nearest, model):
+        print((-F.log_softmax(model(x[64:]), 1)[range(32), y[64:]]).mean().item())
+
+    run = watched(lambda: loop(accuracy))
+    assert evaluations(run) == 4 and not len(run.series("loss/val"))
+    assert len(watched(lambda: loop(by_hand)).series("loss/val")) == 4

@@ -98,3 +98,5 @@ def test_a_few_equal_samples_of_coarse_inputs_are_met_by_chance() -> None:
     # Training that never repeats itself in 5,000 samples leaves chance nothing to explain.
     assert [f.severity for f in rule.findings(_run(9, data__duplicate_share=0.0, **counts).with_(sizes))] == [Severity.WARNING]
     assert [f.severity for f in rule.findings(_run(80, **counts).with_(sizes))] == [Severity.CRITICAL]
+    repeating = {"eval/samples": Series(np.arange(10), np.full(10, 1100.0))}  # a tenth of them is there twice
+    assert [f.variant for f in rule.findings(_run(800, **counts).with_(repeating))] == ["chance"]

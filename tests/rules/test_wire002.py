@@ -5,7 +5,7 @@ from __future__ import annotations
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.wire002_frozen_unexpected import frozen_unexpected as rule
-from traindx.run import Event, Run
+from traindx.run import Event, Run, Series
 
 SHAPES = {f"body.{i}.{part}": size for i in range(4) for part, size in (("weight", [8, 8]), ("bias", [8]))}
 OWNERS = dict.fromkeys(SHAPES, "Linear")
@@ -114,3 +114,23 @@ def test_a_freeze_noticed_some_looks_after_a_new_phase_is_intent_too() -> None:
     stale, learning = looked([7.0] * 30), looked([7.0 + i for i in range(30)])
     assert [f.severity for f in rule.findings(stale)] == [Severity.INFO]
     assert [f.severity for f in rule.findings(learning)] == [Severity.WARNING]
+
+
+def test_random_values_that_the_optimizer_holds_and_that_keep_the_loss_high_were_meant_to_learn() -> None:
+    frozen = [n for n in SHAPES if not n.startswith("body.3")]
+    table = {
+        "model.loaded": False,
+        "finetune": False,
+        "optimizer.groups": [{"params": len(SHAPES)}],
+        "loss.kind": "ce",
+        "loss.classes": 10,
+    }
+    modules = ["body.0", "body.1", "body.2"]
+    stuck = seen(frozen, modules, **table).with_({"loss/train": Series(range(200), [1.9] * 200)})
+    [found] = rule.findings(stuck)
+    assert found.variant == "forgotten" and found.severity is Severity.WARNING and "83%" in found.message
+    fits = stuck.with_({"loss/train": Series(range(200), [0.3] * 200)})  # random features that do
+    left_out = stuck.with_(facts={"optimizer.groups": [{"params": 2}]})  # the optimizer was given the head only
+    trained = stuck.with_(facts={"finetune": True})
+    for run in (fits, left_out, trained):
+        assert [f.severity for f in rule.findings(run)] == [Severity.INFO]

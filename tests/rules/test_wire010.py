@@ -95,3 +95,16 @@ def test_as_many_steps_as_the_run_has_epochs_stepped_per_batch(length: int, foun
         signals={"loss/val": Series(np.arange(34, 3500, 35), np.ones(100))}
     )  # no loader: evaluations are the epochs
     assert [f.variant for f in rule.findings(run)] == (["unit"] if found else [])
+
+
+def test_a_schedule_that_keeps_its_plan_is_not_slow_because_updates_are_counted_twice() -> None:
+    doubled = loop(np.tile([0.0, 1.0], 750), "CosineAnnealingLR", **{"schedule.params": {"T_max": 800}})
+    assert not list(rule.findings(doubled))
+
+
+def test_evaluations_without_a_loss_tell_epochs_too() -> None:
+    lr = 0.05 * (1 + np.cos(np.pi * np.arange(528) / 12))
+    rounds = [Event(s, "evaluation", {"samples": 397}) for s in range(44, 529, 44)]
+    table = {"schedule.name": "CosineAnnealingLR", "schedule.params": {"T_max": 12}, "schedule.objects": 1}
+    [found] = rule.findings(a_run({"loop/scheduler_steps": np.ones(528), "lr": lr}, facts=table, events=rounds))
+    assert found.variant == "unit" and "44 batches per epoch" in found.message

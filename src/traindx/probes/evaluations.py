@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,7 @@ class _Open:
     judged: set[int] = field(default_factory=set)  # models whose outputs met a loss or labels
     hits: list[tuple[float, int]] = field(default_factory=list)  # right, of how many: as the script compared them
     metric: bool = False  # a number that was read is their count or share
+    sizes: set[int] = field(default_factory=set)  # samples of its passes
     rehearsal: bool = False  # Lightning tries the validation loop on a few batches before it trains
     loader: Any = None  # passes.Loader its batches came from
     calls: list[tuple[Any, int]] = field(default_factory=list)  # loss of a batch as its loss call gave it, samples
@@ -92,6 +94,7 @@ class Evaluations:
         counts = open_.passes.setdefault(this.model, [0, 0, 0, 0])
         for i, n in enumerate((1, this.samples, this.training, this.grad)):
             counts[i] += n
+        open_.sizes.add(this.samples)
         open_.own = open_.own or (not this.training and self._stage.trains(this.model))
         if this.loader is not None:
             this.loader.val += 1
@@ -244,7 +247,8 @@ class Evaluations:
         if open_.calls:
             self._seen_loss = True
             return open_.calls
-        site = self._loss_among(open_.reads)
+        sizes = {*open_.sizes, open_.evaluation.samples}
+        site = self._loss_among({s: seen for s, seen in open_.reads.items() if not all(_share(v, sizes) for v, _, _ in seen)})
         if site is not None:
             self._site = site
             return [(v, n) for v, n, _ in open_.reads[site]]
@@ -303,6 +307,15 @@ def _rehearses() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _share(value: float, sizes: Iterable[int]) -> bool:
+    """Whether a number is a whole count over one of these sizes, to the last digit: an accuracy, by whatever way it was taken.
+
+    >>> _share(526 / 540, {1257, 540}), _share(0.9741, {1257, 540})
+    (True, False)
+    """
+    return 0 <= value <= 1 and any(n > 1 and abs(value * n - round(value * n)) < min(2e-7 * n, 1e-3) for n in sizes)
 
 
 def _counts_hits(open_: _Open, value: float) -> bool:

@@ -89,7 +89,7 @@ def split_overlap(
     elif texts or by_nature:
         often = f"about as often as training repeats itself ({repeats:.1%})" if repeats else "as inputs of few values do"
         yield Evidence({**values, "how": often}, say="chance", severity=Severity.INFO)
-    elif part < grave and not _continuous(run) and shared <= _by_birthdays(run, val):
+    elif not _continuous(run) and shared <= _by_birthdays(run, val, sure=part >= grave):
         yield Evidence({**values, "how": "no more than such inputs meet by chance"}, say="chance", severity=Severity.INFO)
     else:
         yield Evidence(values, severity=Severity.CRITICAL if part >= grave else Severity.WARNING)
@@ -111,8 +111,11 @@ def _names_samples(run: Run, val: float, ambiguous: float) -> None:
         raise Blind("other forwards without gradients were counted among the validation samples", "data.shared")
 
 
-def _by_birthdays(run: Run, val: float) -> float:
-    """How many samples both sets may share by chance, judged by how often samples are equal within one set."""
+def _by_birthdays(run: Run, val: float, *, sure: bool) -> float:
+    """How many samples both sets may share by chance, judged by how often samples are equal within one set.
+
+    `sure`: what those equal samples make likely; else the most that they allow.
+    """
     seen, sizes = facts.number(facts.table(run, "data.seen").get("train"), 0.0), run.series("eval/samples").finite().values
     alike = pairs = 0.0
     if len(sizes) and len(np.unique(sizes)) == 1 and float(sizes[0]) >= val:
@@ -124,7 +127,8 @@ def _by_birthdays(run: Run, val: float) -> float:
         return 0.0
     from scipy.stats import chi2  # heavy, and only wanted here
 
-    expected = float(chi2.ppf(0.95, 2 * alike + 2)) / 2 / pairs * seen * val  # the most that chance may be expected to make
+    rate = (alike if alike >= 3 else 0.0) if sure else float(chi2.ppf(0.95, 2 * alike + 2)) / 2
+    expected = rate / pairs * seen * val
     return expected + 2 * math.sqrt(expected)
 
 

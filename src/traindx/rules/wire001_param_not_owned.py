@@ -41,7 +41,7 @@ from traindx.run import Run
     needs={"fact:model.unowned": 1},
     says={
         "": "{count} trainable parameters ({share}) get gradients but belong to no optimizer: {where}",
-        "stale": "the optimizer holds {foreign} tensors that the model no longer has, while {count} of the model's own "
+        "stale": "the optimizer holds {foreign} that the model no longer has, while {count} of the model's own "
         "({share}) belong to no optimizer: {where}",
         "intent": "the optimizer was given the later layers only; {count} earlier parameters ({share}) get gradients for "
         "nothing: {where}",
@@ -79,7 +79,7 @@ def param_not_owned(run: Run, *, critical_share: float = 0.05) -> Iterator[Evide
             "count": len(names),
             "share": f"{share:.1%} of them" if math.isfinite(share) else "share unknown",
             "unowned_share": share,
-            "foreign": foreign,
+            "foreign": "1 tensor" if foreign == 1 else f"{foreign} tensors",
         },
     )
 

@@ -7,7 +7,9 @@ stayed so. Nothing trainable at all is critical. Parameters that learned at firs
 A layer whose weight is frozen while its bias learns (or the reverse) is a warning, unless most layers of the model
 are frozen in that way. Whole modules frozen before the first step are taken for intent and reported as info, with a
 remark where they were frozen although no weights were loaded (they keep random values), and where BatchNorm layers
-among them still update their statistics.
+among them still update their statistics. Random values become a warning when they make up at least `large` of the model,
+the optimizer was given them too, and the loss stays above half of what a model loses that ignores its input: then they
+were meant to learn.
 
 ## Why it matters
 
@@ -52,18 +54,21 @@ WHOLE = ("Linear", "Conv", "LSTM", "GRU", "RNN", "MultiheadAttention", "Bilinear
         "intent": "{count} parameters in whole modules are frozen ({share:.0%} of the model): {where}",
         "scratch": "{count} parameters in whole modules are frozen ({share:.0%} of the model) though no weights were loaded: "
         "they keep their random values: {where}",
+        "forgotten": "{count} parameters ({share:.0%} of the model) are frozen at random values, though the optimizer holds "
+        "them and the loss stays at {left:.0%} of that of a model that ignores its input: {where}",
         "later": "{count} parameters ({share:.0%} of the model) were frozen at step {first}, after training had begun: {where}",
         "statistics": "frozen modules still update their BatchNorm statistics: {where}",
     },
     fix={
         "": "If this was not meant, set requires_grad_(True) on {where} before the optimizer is built.",
         "nothing": "Set requires_grad_(True) on the parameters that are to learn, before the optimizer is built.",
+        "forgotten": "Unfreeze them: for p in module.parameters(): p.requires_grad = True (spelt like that), or load weights.",
         "statistics": "Call .eval() on the frozen part after every model.train(), or its statistics drift.",
     },
     confidence=Confidence.EXACT,
     explains=("GRAD004", "LOSS002", "ACTV002", "OPTM001"),
 )
-def frozen_unexpected(run: Run, *, common: float = 0.5) -> Iterator[Evidence]:
+def frozen_unexpected(run: Run, *, common: float = 0.5, large: float = 0.2, most: float = 0.5) -> Iterator[Evidence]:
     # [def] `common`: when more than half of the layers are frozen in part, it is a way of training (biases only), not a slip.
     later = {str(n): int(facts.number(s, 0)) for n, s in facts.table(run, "model.frozen_later").items()}
     if later:
@@ -85,8 +90,15 @@ def frozen_unexpected(run: Run, *, common: float = 0.5) -> Iterator[Evidence]:
     if rest:
         modules = facts.strings(run, "model.frozen_modules")
         say = "scratch" if modules and _random(run, rest) else "intent" if modules and np.isfinite(share) else ""
+        left = _left(run)
+        if say == "scratch" and share >= large and left > most and _held(run):
+            say = "forgotten"
         yield Evidence(
-            where=modules or rest, steps=run.steps, say=say, severity=Severity.INFO, facts={"count": len(rest), "share": share}
+            where=modules or rest,
+            steps=run.steps,
+            say=say,
+            severity=Severity.WARNING if say == "forgotten" else Severity.INFO,
+            facts={"count": len(rest), "share": share, "left": left},
         )
         moving = _live_statistics(run, modules)
         if moving:
@@ -142,6 +154,20 @@ def _random(run: Run, names: tuple[str, ...]) -> bool:
     if not known or regime.finetune(run) or set(names) <= embeddings:
         return False
     return not outline.is_copy(run, names)
+
+
+def _held(run: Run) -> bool:
+    """Whether the optimizers hold the frozen parameters too."""
+    given = sum(int(facts.number(g.get("params"), 0)) for g in facts.rows(run, "optimizer.groups"))
+    return given >= len(outline.shapes(run)) > 0
+
+
+def _left(run: Run, least: int = 100) -> float:
+    """The loss of the last quarter, as a share of what a model loses that ignores its input; 0 where that is not known."""
+    chance, loss = regime.chance_level(run), regime.curve(run).finite().values
+    if chance is None or chance <= 0 or len(loss) < least:
+        return 0.0
+    return float(np.median(loss[-len(loss) // 4 :])) / chance
 
 
 def _live_statistics(run: Run, modules: tuple[str, ...]) -> tuple[str, ...]:
