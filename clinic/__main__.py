@@ -1,4 +1,4 @@
-"""`python -m clinic`: check | generate | score | store | page | rates."""
+"""`python -m clinic`: check | generate | score | store | page | rates | seeds."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ def main(argv: list[str] | None = None) -> int:
     storing = verbs.add_parser("store", help="keep small recorded runs of cases under tests/data/runs/")
     storing.add_argument("only", nargs="*")
     verbs.add_parser("rates", help="count what rules say on the kept records of healthy runs, for the ranking of causes")
+    seeding = verbs.add_parser("seeds", help="run sick cases with five seeds each and see whether the diagnoses agree")
+    seeding.add_argument("only", nargs="*", help="names of written cases; without, the usual ten")
+    seeding.add_argument("--count", type=int, default=5)
+    seeding.add_argument("--write", action="store_true", help="keep the table as clinic/results/seeds.md")
     args = parser.parse_args(argv)
     return globals()[f"_{args.verb}"](args)
 
@@ -109,6 +113,17 @@ def _rates(args: argparse.Namespace) -> int:
     counted = rates.measured(score.all_cases())
     print(f"written: {rates.write(counted)}, over {counted['runs']} healthy runs", file=sys.stderr)
     return 0
+
+
+def _seeds(args: argparse.Namespace) -> int:
+    from clinic import seeds
+
+    wanted = args.only or seeds.USUAL
+    table = seeds.measure([c for c in cases.written() if c.name in wanted], args.count)
+    print(seeds.page(table))
+    if args.write:
+        (score.RESULTS / "seeds.md").write_text(seeds.page(table), encoding="utf-8")
+    return int(not all(row["agrees"] for row in table))
 
 
 if __name__ == "__main__":

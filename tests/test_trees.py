@@ -1,11 +1,31 @@
 """The differential trees speak of rules that exist, and walk as they say."""
 
+import numpy as np
 import pytest
 
 from runs import a_run, learning
-from traindx.diagnosis import examine
-from traindx.diagnosis.trees import TREES, State, Tree, by_code, next_test, presenting, walk
+from traindx.cli.investigate import conversation
+from traindx.diagnosis import Diagnosis, examine
+from traindx.diagnosis.posterior import rank
+from traindx.diagnosis.story import tell
+from traindx.diagnosis.trees import (
+    TREES,
+    State,
+    Tree,
+    by_code,
+    information,
+    named,
+    next_test,
+    presenting,
+    settled,
+    shares,
+    walk,
+)
+from traindx.diagnosis.verdict import judge
+from traindx.errors import UsageError
+from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import catalogue
+from traindx.run import Run, Series
 
 every_tree = pytest.mark.parametrize("tree", TREES, ids=[t.code for t in TREES])
 
@@ -27,8 +47,6 @@ def test_a_healthy_run_presents_nothing() -> None:
 
 
 def test_a_frozen_schedule_confirms_its_branch_and_asks_for_no_trial() -> None:
-    import numpy as np
-
     loss = np.r_[learning(200), np.full(1800, 0.9) + 0.01 * np.random.default_rng(0).normal(size=1800)]
     lr = np.r_[np.full(150, 0.1), np.full(1850, 1e-7)]
     run = a_run(loss__train=loss, lr=lr, facts={"budget.planned_steps": 10000})
@@ -43,3 +61,109 @@ def test_what_is_open_names_its_cheapest_trial() -> None:
     walked = walk(by_code("C"), run, examine(run))
     test = next_test(walked)
     assert test is not None and test.trial
+
+
+# -- a path through every tree
+
+BRANCHES = [pytest.param(t, i, id=f"{t.code}-{i}") for t in TREES for i in range(len(t.branches))]
+
+
+def spoken(code: str, status: Status, confidence: Confidence = Confidence.STRONG) -> Outcome:
+    f = Finding(code, catalogue()[code].name, Severity.WARNING, confidence, f"{code} speaks", (), (5, 9), {}, (), "")
+    return Outcome(code, status, (f,) if status is Status.FOUND else (), reason="" if status is Status.FOUND else "not seen")
+
+
+def outcomes_with(**status: Status) -> tuple[Outcome, ...]:
+    return tuple(spoken(code, status.get(code, Status.CLEAR)) for code in catalogue())
+
+
+def told(outcomes: tuple[Outcome, ...], run: Run) -> Diagnosis:
+    stories, causes = tell(outcomes, catalogue()), rank(run, outcomes, catalogue())
+    return Diagnosis(run, outcomes, stories, causes, judge(run, outcomes, stories, causes))
+
+
+def talked(outcomes: tuple[Outcome, ...], tree: Tree, *answers: str) -> dict[str, str]:
+    left = [str(TREES.index(tree) + 1), *answers]
+    run = a_run(loss__train=learning(400))
+    return conversation(told(outcomes, run), lambda _: None, lambda _: left.pop(0) if left else "")
+
+
+@pytest.mark.parametrize(("tree", "i"), BRANCHES)
+def test_what_a_rule_finds_settles_its_hypothesis_and_the_walk_says_so(tree: Tree, i: int) -> None:
+    branch = tree.branches[i]
+    walked = walk(tree, a_run(), outcomes_with(**{branch.codes[0]: Status.FOUND}))
+    assert walked[i].state is State.CONFIRMED and branch.codes[0] in walked[i].why
+    others = [w for w in walked if not set(w.branch.codes) & {branch.codes[0]}]
+    assert all(w.state is State.REFUTED and w.why for w in others), "what is clear is refuted, with a reason"
+    assert next_test(walked) is None or branch.verdict == "cannot-tell"
+
+
+@pytest.mark.parametrize(("tree", "i"), BRANCHES)
+def test_a_person_who_knows_the_answer_is_led_to_its_verdict(tree: Tree, i: int) -> None:
+    blind = {c: Status.BLIND for b in tree.branches for c in b.codes}
+    said = talked(outcomes_with(**blind), tree, *["n"] * i, "y")
+    assert said["tree"] == tree.code
+    if tree.branches[i].verdict != "cannot-tell":
+        assert said["verdict"] == tree.branches[i].verdict and tree.branches[i].hypothesis in said["summary"]
+
+
+@every_tree
+def test_what_is_left_when_all_else_is_denied_is_the_answer(tree: Tree) -> None:
+    blind = {c: Status.BLIND for b in tree.branches for c in b.codes}
+    said = talked(outcomes_with(**blind), tree, *["n"] * (len(tree.branches) - 1), "")
+    assert said["summary"].startswith("By exclusion") and said["verdict"] == tree.branches[-1].verdict
+
+
+@every_tree
+def test_when_nobody_knows_the_next_test_tells_most_for_its_steps(tree: Tree) -> None:
+    walked = walk(tree, a_run(), outcomes_with(**{c: Status.BLIND for b in tree.branches for c in b.codes}))
+    assert all(w.state is State.OPEN for w in walked)
+    test = next_test(walked)
+    trials = [b for b in tree.branches if b.trial]
+    assert (test in trials) if trials else test is None
+    share = shares(walked)
+    rate = {b.trial: information(share[b.trial]) / max(b.cost, 1) for b in trials}
+    assert test is None or rate[test.trial] >= max(rate.values()) - 1e-12 or test.cost == min(b.cost for b in trials)
+
+
+@every_tree
+def test_a_finding_presents_its_complaint(tree: Tree) -> None:
+    first = learning(300)
+    if tree.code == "DX-A":
+        first[:] = np.nan
+    code = (tree.presents or ("NUMR001",))[0]
+    shown = presenting(a_run(loss__train=first), outcomes_with(**{code: Status.FOUND}))
+    assert shown is not None and (shown is tree or code in shown.presents)
+
+
+def test_the_resolution_of_an_evaluation_is_a_caution_and_no_answer() -> None:
+    tree = by_code("D")
+    blind = {c: Status.BLIND for b in tree.branches for c in b.codes} | {"EVAL002": Status.FOUND}
+    assert settled(walk(tree, a_run(), outcomes_with(**blind))) is None
+    said = talked(outcomes_with(**blind), tree)
+    assert said["verdict"] == "cannot-tell" and "resolution" in said["summary"] and "traindx trial" in said["summary"]
+
+
+def test_an_unknown_complaint_lists_those_there_are() -> None:
+    with pytest.raises(UsageError, match="DX-L training is slow"):
+        named("slow")
+
+
+def test_a_training_loss_that_falls_alone_is_no_slow_convergence() -> None:
+    steps = np.arange(0, 800, 20)
+    falls, flat = 0.5 + np.exp(-steps / 400), 0.5 + np.exp(-steps / 60)
+    jitter = 0.002 * np.random.default_rng(0).normal(size=40)
+
+    def slow(val: np.ndarray) -> State:
+        run = a_run(loss__train=learning(800)).with_({"loss/val": Series(steps, val + jitter)})
+        found = walk(by_code("D"), run, outcomes_with(LOSS004=Status.FOUND))
+        return next(w.state for w in found if "slow convergence" in w.branch.hypothesis)
+
+    assert slow(falls) is State.CONFIRMED and slow(flat) is State.LIKELY
+
+
+def test_of_several_confirmed_hypotheses_the_one_of_the_most_probable_cause_is_told() -> None:
+    walked = walk(by_code("D"), a_run(), outcomes_with(OPTM003=Status.FOUND, ACTV001=Status.FOUND))
+    first, second = settled(walked), settled(walked, ("ACTV001", "OPTM003"))
+    assert first is not None and "schedule" in first.branch.hypothesis
+    assert second is not None and "dead units" in second.branch.hypothesis

@@ -30,6 +30,11 @@ from traindx.settings import Settings
 @click.option(
     "--investigate", metavar="TARGET", help="Run the experiments that settle it, on train.py or file.py:factory, and conclude."
 )
+@click.option(
+    "--complaint",
+    metavar="DX-A…DX-P",
+    help="What you see, where the record does not show it: DX-D is flat after a good start (docs: When something is wrong).",
+)
 @click.option("--minutes", type=float, default=20.0, show_default=True, help="The budget of --investigate.")
 @click.option(
     "--on",
@@ -46,6 +51,7 @@ def command(
     follow: bool,
     ask: bool,
     investigate: str | None,
+    complaint: str | None,
     minutes: float,
     on: str,
     format_: str,
@@ -68,8 +74,12 @@ def command(
         from traindx.cli.investigate import asked, investigated
 
         if investigate:
-            return investigated(paths, investigate, minutes, format_, output, quiet=quiet, no_color=no_color)
-        return asked(paths, no_color)
+            return investigated(
+                paths, investigate, minutes, format_, output, complaint=complaint or "", quiet=quiet, no_color=no_color
+            )
+        return asked(paths, no_color, complaint or "")
+    if complaint:
+        raise UsageError("--complaint goes with --ask or --investigate TARGET; a plain diagnosis looks at everything")
     if not paths:
         raise click.UsageError("Missing argument 'PATH…'.")
     show = functools.partial(options.deliver, verbose=verbose, no_color=no_color, quiet=quiet)

@@ -17,7 +17,7 @@ from traindx import diagnosis as diagnosis_
 from traindx.cli import options
 from traindx.cli.bar import bar
 from traindx.diagnosis import Diagnosis
-from traindx.diagnosis.trees import TREES, State, Tree, Walked, presenting, walk
+from traindx.diagnosis.trees import TREES, State, Tree, Walked, named, next_test, presenting, settled, walk
 from traindx.diagnosis.verdict import VERDICTS
 from traindx.errors import UsageError
 from traindx.record import diary
@@ -28,7 +28,15 @@ MARK = {"confirmed": "✔", "hinted at": "≈", "open": "?", "refuted": "✗"}
 
 
 def investigated(
-    paths: tuple[str, ...], target: str, minutes: float, format_: str, output: Path | None, *, quiet: bool, no_color: bool
+    paths: tuple[str, ...],
+    target: str,
+    minutes: float,
+    format_: str,
+    output: Path | None,
+    *,
+    complaint: str = "",
+    quiet: bool,
+    no_color: bool,
 ) -> int:
     """Run the experiments that settle the complaint of a run, and print how every hypothesis stands."""
     from traindx.capture.start import investigate_on
@@ -37,11 +45,13 @@ def investigated(
         raise UsageError(f"--investigate looks into one run; got {len(paths)}")
     if minutes <= 0:
         raise UsageError(f"--minutes must be above zero, not {minutes:g}")
+    if complaint:
+        named(complaint)
     path = paths[0] if paths else ""
     if not quiet:
         sys.stderr.write(f"traindx: experiments on copies of {target}, for at most {minutes:g} minutes; Ctrl-C ends them\n")
     with bar(quiet=quiet) as told:
-        done = investigate_on(target, (), path, minutes=minutes, progress=told)
+        done = investigate_on(target, (), path, minutes=minutes, complaint=complaint, progress=told)
     if path:
         diary.write(path, "investigation", target=target, verdict=done["verdict"], summary=done["summary"])
     text = json.dumps(done, indent=2)
@@ -80,7 +90,7 @@ def _rows(rows: Any) -> Table:
 # -- with a person
 
 
-def asked(paths: tuple[str, ...], no_color: bool) -> int:
+def asked(paths: tuple[str, ...], no_color: bool, complaint: str = "") -> int:
     """Walk the tree of the complaint with whoever sits at the terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
@@ -92,20 +102,23 @@ def asked(paths: tuple[str, ...], no_color: bool) -> int:
     screen = options.console(no_color=no_color)
     found = api.load(Path(paths[0]))
     diagnosis = diagnosis_.diagnose(found[0])
-    said = conversation(diagnosis, lambda text: screen.print(text, highlight=False), lambda text: input(text))
+    tree = named(complaint) if complaint else None
+    said = conversation(diagnosis, lambda text: screen.print(text, highlight=False), lambda text: input(text), tree)
     diary.write(paths[0], "conversation", **said)
     return 0
 
 
-def conversation(diagnosis: Diagnosis, say: Callable[[Any], None], ask: Callable[[str], str]) -> dict[str, Any]:
+def conversation(
+    diagnosis: Diagnosis, say: Callable[[Any], None], ask: Callable[[str], str], tree: Tree | None = None
+) -> dict[str, Any]:
     """The talk: the complaint, the hypotheses with what refuted them, the open ones asked about, the verdict."""
     run, outcomes = diagnosis.run, diagnosis.outcomes
-    tree = _complaint(presenting(run, outcomes), say, ask)
+    tree = tree or _complaint(presenting(run, outcomes), say, ask)
     hypotheses = list(walk(tree, run, outcomes))
     say(f"\n[bold]{tree.code} {escape(tree.complaint)}[/]")
     say(_rows((w.branch.hypothesis, w.state.value, w.why) for w in hypotheses))
     for i, w in enumerate(hypotheses):
-        if any(h.state is State.CONFIRMED for h in hypotheses):
+        if settled(hypotheses) is not None:
             break
         if w.state in (State.OPEN, State.LIKELY):
             hypotheses[i] = _asked_about(w, say, ask)
@@ -149,14 +162,29 @@ def _asked_about(w: Walked, say: Callable[[Any], None], ask: Callable[[str], str
 
 
 def _conclusion(hypotheses: list[Walked], diagnosis: Diagnosis) -> tuple[str, str]:
-    sure = next((w for w in hypotheses if w.state is State.CONFIRMED), None)
+    sure = settled(hypotheses, diagnosis.likely[0].supports if diagnosis.likely else ())
     if sure is not None:
         verdict = sure.branch.verdict
-        return verdict, f"{sure.branch.hypothesis}. {VERDICTS.get(verdict, '')}"
+        said = [f"{sure.branch.hypothesis}. {VERDICTS.get(verdict, '')}", _cure(sure, diagnosis)]
+        return verdict, " ".join([*filter(None, said), *([diagnosis.verdict_.start] if verdict == diagnosis.verdict else [])])
+    caution = next((f"{w.branch.hypothesis}; " for w in hypotheses if w.state is State.CONFIRMED), "")
     left = [w.branch for w in hypotheses if w.state in (State.OPEN, State.LIKELY)]
     if len(left) == 1:
         return left[0].verdict, f"By exclusion: {left[0].hypothesis}. {VERDICTS.get(left[0].verdict, '')}"
-    test = min((b for b in left if b.trial), key=lambda b: b.cost, default=None)
+    test = next_test(hypotheses)
     if test is not None:
-        return "cannot-tell", f"{len(left)} hypotheses are left; next: `traindx trial {test.trial} train.py`"
+        hinted = next((w.branch for w in hypotheses if w.state is State.LIKELY), None)
+        lead = f" (most is hinted at: {hinted.hypothesis})" if hinted is not None else ""
+        return "cannot-tell", f"{caution}{len(left)} hypotheses are left{lead}; next: `traindx trial {test.trial} train.py`"
+    if caution:
+        return "cannot-tell", caution.removesuffix("; ")
     return diagnosis.verdict, diagnosis.summary
+
+
+def _cure(sure: Walked, diagnosis: Diagnosis) -> str:
+    """What to do about a hypothesis: the cure of the cause that rests on the same findings, else the fix of its finding."""
+    codes = {f.code for f in diagnosis.findings if f.code in sure.branch.codes}
+    cause = next((c for c in diagnosis.likely if codes & set(c.supports)), None)
+    if cause is not None:
+        return cause.prescription
+    return next((f.fix for f in diagnosis.findings if f.code in codes and f.fix), "")

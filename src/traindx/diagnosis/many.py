@@ -74,8 +74,8 @@ def _with(diagnosis: Diagnosis, run: Run) -> Diagnosis:
     return Diagnosis(run, diagnosis.outcomes, diagnosis.stories, diagnosis.causes, diagnosis.verdict_, diagnosis.facts)
 
 
-def _on_ray(runs: Sequence[Run], settings: Settings | None) -> list[Diagnosis]:
-    """Diagnose on the Ray cluster that is running; it must have the same traindx installed."""
+def cluster() -> Any:
+    """Ray, connected to the cluster that is running; we start none."""
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:
@@ -87,6 +87,12 @@ def _on_ray(runs: Sequence[Run], settings: Settings | None) -> list[Diagnosis]:
             raise EnvironmentFault(
                 "no Ray cluster is running here: `ray start --head` starts one, or set RAY_ADDRESS"
             ) from None
+    return ray
+
+
+def _on_ray(runs: Sequence[Run], settings: Settings | None) -> list[Diagnosis]:
+    """Diagnose on the Ray cluster that is running; it must have the same traindx installed."""
+    ray = cluster()
 
     def part(chunk: list[Run], chosen: Settings | None) -> list[Diagnosis]:
         return [_with(diagnose(run, chosen), _NONE) for run in chunk]

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from traindx import stats
 from traindx.run import Run
 
+WORTH = 0.05  # share of the gain in the second half below which a fall is not worth waiting for (CATALOGUE LOSS004)
 Reading = Callable[[Run], str]
 
 
@@ -52,6 +54,24 @@ def val_spread(run: Run) -> str:
         return f"{len(val)} evaluation(s)"
     tail = val.values[-min(len(val), 10) :]
     return f"last {len(tail)} validation losses {tail.min():.4g}…{tail.max():.4g}, {len(np.unique(tail))} distinct"
+
+
+def validation_falls(run: Run) -> bool:
+    """Whether validation takes part in a fall of the training loss; true where there is no validation to say otherwise."""
+    val = run.series("loss/val").finite()
+    if len(val) < 8:
+        return True
+    trend = stats.trend_verdict(val.values, len(val) // 2, grow=False)
+    return trend.direction is stats.Direction.FALLING and trend.change < -WORTH
+
+
+def val_trend(run: Run) -> str:
+    val = run.series("loss/val").finite()
+    if len(val) < 8:
+        return ""
+    trend = stats.trend_verdict(val.values, len(val) // 2, grow=False)
+    told = f" ({trend.change:+.1%} of its gain)" if abs(trend.change) <= 1 else ""
+    return f"validation {trend.direction.value} over its second half{told}"
 
 
 def gap(run: Run) -> str:
@@ -118,3 +138,7 @@ def memory(run: Run) -> str:
 
 def nothing(run: Run) -> str:
     return ""
+
+
+def always(run: Run) -> bool:
+    return True

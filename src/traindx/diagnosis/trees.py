@@ -8,10 +8,12 @@ settle them.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from traindx.diagnosis import readings as r
+from traindx.errors import UsageError
 from traindx.finding import Confidence, Finding, Outcome, Status
 from traindx.run import Run
 
@@ -25,6 +27,11 @@ class State(enum.Enum):
     REFUTED = "refuted"
 
 
+BELIEF = {State.LIKELY: 3.0, State.OPEN: 1.0}  # how much more a hint weighs than nothing
+DOUBT = 0.3  # … and how much is left of a hypothesis that the record alone refutes
+FADING = 0.85  # a tree names its hypotheses in order: each is this much less likely than the one before
+
+
 @dataclass(frozen=True)
 class Branch:
     """One hypothesis of a tree."""
@@ -35,6 +42,7 @@ class Branch:
     trial: str = ""
     cost: int = 0  # steps
     reading: r.Reading = r.nothing
+    sure: Callable[[Run], bool] = r.always  # whether a finding settles it on this run, or only hints at it
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,7 @@ TREES: tuple[Tree, ...] = (
             ),
             B("the noise floor of this learning rate", ("OPTM005", "OPTM013"), "wait", "anneal", 200, r.lr_over_peak),
             B("generalisation is the limit", ("LOSS008", "EVAL005"), "stop-keep-best", "anneal", 200, r.gap),
-            B("normal slow convergence", ("LOSS004",), "wait"),
+            B("normal slow convergence", ("LOSS004",), "wait", reading=r.val_trend, sure=r.validation_falls),
             B("the model or the data allow no better", ("LOSS009", "LOSS011"), "stop-keep-best", "overfit", 300),
             B("dead units or a saddle", ("ACTV001", "ACTV002", "WGHT003"), "fix-and-resume", "sharpness", 20, r.dead_units),
         ),
@@ -332,6 +340,15 @@ def by_code(code: str) -> Tree:
     return next(t for t in TREES if t.code == f"DX-{wanted}")
 
 
+def named(code: str) -> Tree:
+    """The tree the user asks for."""
+    try:
+        return by_code(code)
+    except StopIteration:
+        told = "; ".join(f"{t.code} {t.complaint}" for t in TREES)
+        raise UsageError(f"there is no complaint '{code}'; there are {told}") from None
+
+
 def walk(tree: Tree, run: Run, outcomes: Sequence[Outcome]) -> tuple[Walked, ...]:
     """Every branch of the tree with how it stands on this run."""
     table = {o.code: o for o in outcomes}
@@ -342,10 +359,10 @@ def _stand(branch: Branch, run: Run, outcomes: Sequence[Outcome]) -> Walked:
     number = branch.reading(run)
     found: list[Finding] = [f for o in outcomes for f in o.findings]
     firm = [f for f in found if f.confidence is not Confidence.SUGGESTIVE]
-    if firm:
+    if firm and branch.sure(run):
         return Walked(branch, State.CONFIRMED, f"{firm[0].code}: {firm[0].message}")
     if found:
-        return Walked(branch, State.LIKELY, f"{found[0].code}: {found[0].message}")
+        return Walked(branch, State.LIKELY, "; ".join(filter(None, (f"{found[0].code}: {found[0].message}", number))))
     looked = [o for o in outcomes if o.status is Status.CLEAR]
     if looked and len(looked) == len([o for o in outcomes if o.status is not Status.MUTED]):
         return Walked(branch, State.REFUTED, number or f"{', '.join(o.code for o in looked)} clear")
@@ -355,12 +372,54 @@ def _stand(branch: Branch, run: Run, outcomes: Sequence[Outcome]) -> Walked:
     return Walked(branch, State.OPEN, "; ".join(filter(None, (number, reason))))
 
 
+def shares(walked: Sequence[Walked], done: Collection[str] = ()) -> dict[str, float]:
+    """Per experiment not made yet the share of belief that lies on the hypotheses it settles.
+
+    A tree names its hypotheses in order, so each counts a little less than the one before; a hint counts more than nothing, and
+    what the record alone refutes is not beyond doubt.
+    """
+    weights = [_belief(w, done) * FADING**i for i, w in enumerate(walked)]
+    total = sum(weights)
+    out: dict[str, float] = {}
+    for weight, w in zip(weights, walked, strict=True):
+        if w.branch.trial and w.branch.trial not in done and weight > 0:
+            out[w.branch.trial] = out.get(w.branch.trial, 0.0) + weight / total
+    return out
+
+
+def _belief(w: Walked, done: Collection[str]) -> float:
+    if w.state is State.REFUTED:
+        return DOUBT if w.branch.trial and w.branch.trial not in done else 0.0
+    return BELIEF.get(w.state, 0.0)
+
+
+def information(p: float) -> float:
+    """Bits that a yes-or-no answer of probability `p` is expected to bring.
+
+    >>> information(0.5)
+    1.0
+    """
+    p = min(max(p, 1e-3), 1 - 1e-3)
+    return -(p * math.log2(p) + (1 - p) * math.log2(1 - p))
+
+
 def next_test(walked: Sequence[Walked]) -> Branch | None:
-    """The cheapest trial that settles a branch still in question; None when a fact has settled it or nothing is left to try."""
-    if any(w.state is State.CONFIRMED for w in walked):
+    """The experiment with the most expected information per step; None when a fact has settled it or nothing is left to try."""
+    if settled(walked) is not None:
         return None
     left = [w.branch for w in walked if w.state in (State.OPEN, State.LIKELY) and w.branch.trial]
-    return min(left, key=lambda b: b.cost, default=None)
+    share = shares(walked)
+    return max(left, key=lambda b: information(share[b.trial]) / max(b.cost, 1), default=None)
+
+
+def settled(walked: Sequence[Walked], speaking: Sequence[str] = ()) -> Walked | None:
+    """The confirmed hypothesis that says what to do; "below the resolution" is a caution, not an answer.
+
+    Of several, the one that holds the first of the codes `speaking` for the most probable cause; else the first of the tree.
+    """
+    sure = [w for w in walked if w.state is State.CONFIRMED and w.branch.verdict != "cannot-tell"]
+    order = {code: i for i, code in reversed(list(enumerate(speaking)))}
+    return min(sure, key=lambda w: min((order.get(c, len(order)) for c in w.branch.codes), default=0), default=None)
 
 
 def _finite(x: float) -> bool:

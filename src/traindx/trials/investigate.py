@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from traindx.diagnosis import Diagnosis, examine
-from traindx.diagnosis.trees import TREES, Branch, State, Tree, Walked, presenting, walk
+from traindx.diagnosis.trees import Branch, State, Tree, Walked, information, named, presenting, settled, shares, walk
 from traindx.diagnosis.verdict import VERDICTS
 from traindx.errors import TwinLeak, UsageError
 from traindx.run import Run
@@ -22,9 +22,6 @@ from traindx.trials.task import Task
 
 FROM_START = ("DX-A", "DX-C", "DX-H", "DX-I")  # complaints that begin with the first step: tried on the initial weights
 STEP_S = 0.05  # seconds a step is thought to take until one was timed
-BELIEF = {State.LIKELY: 3.0, State.OPEN: 1.0}  # how much more a hint weighs than nothing
-DOUBT = 0.3  # … and how much is left of a hypothesis that the record alone refutes
-FADING = 0.85  # a tree names its hypotheses in order: each is this much less likely than the one before
 # Experiments in which "pass" means that the suspected thing is there; in all others "fail" does.
 CURES = ("lr-tenth", "clip", "regularisers-off", "fix", "anneal")
 
@@ -66,7 +63,7 @@ def investigate(
     """Investigate a run's complaint; `task_at(now)` gives the task with its weights of now, or as they were at the start."""
     began = time.monotonic()
     run, outcomes = diagnosis.run, diagnosis.outcomes
-    tree = _tree(complaint) if complaint else presenting(run, outcomes)
+    tree = named(complaint) if complaint else presenting(run, outcomes)
     if tree is None:
         return Investigation("nothing complains", "", (), (), diagnosis.verdict, diagnosis.summary, time.monotonic() - began)
     hypotheses = list(walk(tree, run, outcomes))
@@ -86,53 +83,18 @@ def investigate(
     return _closed(tree, hypotheses, tried, diagnosis, time.monotonic() - began, proof)
 
 
-def _tree(code: str) -> Tree:
-    wanted = code.upper().removeprefix("DX-")
-    found = next((t for t in TREES if t.code == f"DX-{wanted}"), None)
-    if found is None:
-        raise UsageError(f"there is no complaint '{code}'; there are {', '.join(t.code for t in TREES)}")
-    return found
-
-
 # -- choosing
 
 
 def _next(hypotheses: Sequence[Walked], tried: Sequence[Tried], pace: float, left_s: float) -> str | None:
     """The experiment with the most expected information per second that fits the time left; None when all is settled."""
-    if _settled(hypotheses) is not None:
+    if settled(hypotheses) is not None:
         return None
-    done = {t.trial for t in tried}
-    weights = [_belief(w, done) * FADING**i for i, w in enumerate(hypotheses)]
-    total = sum(weights)
-    if total == 0:
-        return None
-    gain: dict[str, float] = {}
     kinds = catalogue()
-    for weight, w in zip(weights, hypotheses, strict=True):
-        name = w.branch.trial
-        if name in kinds and name not in done and weight > 0:
-            gain[name] = gain.get(name, 0.0) + weight / total
+    gain = {name: share for name, share in shares(hypotheses, {t.trial for t in tried}).items() if name in kinds}
     costs = {name: max(kinds[name].steps * pace, 0.05) for name in gain}
     fitting = [name for name in gain if costs[name] <= left_s]
-    return max(fitting, key=lambda n: _information(gain[n]) / costs[n], default=None)
-
-
-def _settled(hypotheses: Sequence[Walked]) -> Walked | None:
-    """The confirmed hypothesis that says what to do; "below the resolution" is a caution, not an answer."""
-    return next((w for w in hypotheses if w.state is State.CONFIRMED and w.branch.verdict != "cannot-tell"), None)
-
-
-def _belief(w: Walked, done: set[str]) -> float:
-    """How much a hypothesis is still worth an experiment; what only the record refutes is not beyond doubt."""
-    if w.state is State.REFUTED:
-        return DOUBT if w.branch.trial and w.branch.trial not in done else 0.0
-    return BELIEF.get(w.state, 0.0)
-
-
-def _information(p: float) -> float:
-    """Bits that a yes-or-no answer of probability `p` is expected to bring."""
-    p = min(max(p, 1e-3), 1 - 1e-3)
-    return -(p * math.log2(p) + (1 - p) * math.log2(1 - p))
+    return max(fitting, key=lambda n: information(gain[n]) / costs[n], default=None)
 
 
 def _try(task: Task, trial: str) -> tuple[Tried, Result]:
@@ -194,7 +156,7 @@ def _reading(branch: Branch, done: Tried, answer: Mapping[str, Any], task: Task)
 def _proof(task: Task, diagnosis: Diagnosis, hypotheses: Sequence[Walked], ends: float, progress: Progress) -> Tried | None:
     """The cure of the most probable cause, tried on a fork, when something is confirmed and there is time."""
     cause = diagnosis.likely[0].cause if diagnosis.likely else None
-    if cause is None or not cause.change or _settled(hypotheses) is None or time.monotonic() > ends - 10:
+    if cause is None or not cause.change or settled(hypotheses) is None or time.monotonic() > ends - 10:
         return None
     progress(0, 1, f"the cure of {cause.name}")
     began = time.monotonic()
@@ -208,7 +170,7 @@ def _proof(task: Task, diagnosis: Diagnosis, hypotheses: Sequence[Walked], ends:
 def _closed(
     tree: Tree, hypotheses: Sequence[Walked], tried: Sequence[Tried], diagnosis: Diagnosis, seconds: float, proof: Tried | None
 ) -> Investigation:
-    sure = _settled(hypotheses)
+    sure = settled(hypotheses, diagnosis.likely[0].supports if diagnosis.likely else ())
     hinted = next((w for w in hypotheses if w.state is State.LIKELY), None)
     left = tuple(w.branch.hypothesis for w in hypotheses if w.state in (State.OPEN, State.LIKELY))
     last = left[0] if len(left) == 1 else None
