@@ -266,7 +266,8 @@ FACTS: dict[str, str] = {
     "model.never_called": "modules with parameters that no forward called in the first 20 steps",
     "model.unregistered": "attributes with modules in a plain list or dict: {attribute: {class, count, params, in_optimizer}}",
     "model.eval_in_training": "modules with dropout or norm layers that were in eval mode while the model trained: names",
-    "model.attention_masks": "self-attention calls of training forwards by how they were masked: {causal, masked, none}",
+    "model.attention_masks": "self-attention calls of training forwards by how they were masked: {causal, masked, none, open: "
+    "masked, but nearly every position sees later ones, ahead: how far the least open of these}",
     "model.pad_mask": "key padding masks against the padding of the input: {valid_masked: share, pad_attended: share}",
     "model.batch_softmax": "modules in which a softmax of the training graph ran over the batch: axis 0 of a tensor of two or "
     "more dimensions whose first size is the number of samples",
@@ -364,6 +365,8 @@ FACTS: dict[str, str] = {
     "data.eos_share": "sequences whose last valid label is the end token; where none is known, the largest share with one last "
     "label in common",
     "data.pad_label_share": "share of targets equal to the padding id and not ignored",
+    "data.pad_position_share": "of targets that are no tokens, one per position: the share that is not ignored and stands at "
+    "the padding of the input",
     "data.brought_by": "how batches were seen: loader, batches(), loss call",
     "eval.metric_recomputed": "{name: [reported, recomputed]} where both were seen",
     "eval.slices": "quarters of the last evaluation by length or brightness: {slice, n, loss, mean_loss, p (uncorrected)}",

@@ -615,8 +615,9 @@ class Attention(nn.Module):
             h = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]
         else:
             scores = q @ k.transpose(1, 2) / 8**0.5
-            if self.how == "hand":
-                scores = scores.masked_fill(later, float("-inf"))
+            if self.how != "hand open":
+                shut = {"off by one": later.triu(2), "padding only": torch.zeros(1, n, dtype=torch.bool)}.get(self.how, later)
+                scores = scores.masked_fill(shut, float("-inf"))
             h = scores.softmax(-1) @ v
         return self.head(h).flatten(0, 1)
 
@@ -630,6 +631,16 @@ def test_how_attention_was_masked_is_read_off_the_graph(how, kind):
     masks = run.fact("model.attention_masks")
     assert masks[kind] > 0
     assert sum(masks.values()) == masks[kind]
+
+
+def test_a_mask_that_leaves_the_future_open_is_told_from_a_causal_one():
+    def masks(how: str):
+        run = outline(lambda: Attention(how), steps=4, loss=lambda o, y: ce(o, y.flatten()), x=TOKENS, y=TOKENS)
+        return run.fact("model.attention_masks")
+
+    off = masks("off by one")
+    assert off["open"] > 0 and off["ahead"] == 1 and not off["causal"] and not off["masked"]
+    assert masks("padding only")["open"] > 0
 
 
 def test_a_softmax_over_classes_is_no_attention():

@@ -20,6 +20,7 @@ from traindx.probes.tokens import (
     frequencies_apart,
     pad_id,
     pad_label_share,
+    pad_position_share,
     target_share,
     token_facts,
 )
@@ -73,6 +74,19 @@ def test_sentences_of_one_length_have_no_padding():
 def test_padding_that_is_trained_on_is_counted(masked):
     assert pad_label_share([batch(hide=True, masked=masked)], PAD) == 0.0
     assert pad_label_share([batch(hide=False, masked=masked)], PAD) > 0.2
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_tags_at_padding_are_told_by_position(masked):
+    ids, mask = sentences()
+    tags = np.where(mask == 1, ids % 3 + 1, 0)
+    seen = mask if masked else None
+    share = pad_position_share([TokenBatch(ids, tags, seen, -100)], PAD)
+    assert share == pytest.approx(float((mask == 0).mean()))
+    assert pad_position_share([TokenBatch(ids, np.where(mask == 1, tags, -100), seen, -100)], PAD) == 0.0
+    varied = np.where(mask == 1, tags, np.arange(tags.size).reshape(tags.shape) % 3)
+    assert pad_position_share([TokenBatch(ids, varied, seen, -100)], PAD) is None  # what stands there is no padding
+    assert pad_position_share([batch(hide=False, masked=masked)], PAD) is None  # next tokens are told by their id
 
 
 def test_the_end_token_is_the_last_real_one_of_almost_every_sentence():

@@ -36,3 +36,16 @@ def test_a_guessed_padding_id_is_believed_where_it_fills_the_targets() -> None:
     for share, severity in ((0.05, Severity.INFO), (0.6, Severity.WARNING)):
         facts = {"data.pad_label_share": share, "data.token": {"pad_id": 0, "pad_stated": False}}
         assert [f.severity for f in rule.findings(a_run(facts=facts))] == [severity]
+
+
+def test_tags_at_the_padding_of_the_input_count() -> None:
+    facts = {
+        "data.pad_position_share": 0.65,
+        "data.pad_label_share": 0.65,
+        "data.token": {"pad_id": 0, "vocab": 80},
+        "loss.classes": 6,
+    }
+    [found] = rule.findings(a_run(facts=facts))
+    assert found.severity is Severity.WARNING and "65%" in found.message and "-100" in found.fix
+    assert rule.outcome(a_run(facts={**facts, "data.pad_position_share": 0.0})).status is Status.CLEAR
+    assert rule.outcome(a_run(facts={**facts, "loss.reduction": "none"})).status is Status.BLIND  # a mask may be multiplied in

@@ -34,6 +34,17 @@ def test_next_token_prediction_without_any_mask() -> None:
     assert found.variant == "unmasked" and "80" in found.message
 
 
+def test_a_mask_that_is_off_by_one_shows_the_future() -> None:
+    masks = {"none": 0, "causal": 0, "masked": 0, "open": 6, "ahead": 1}
+    [found] = rule.findings(model(1.5, **{"loss.next_target_share": 1.0, "model.attention_masks": masks}))
+    assert found.variant == "open" and "diagonal is off by 1" in found.message and found.severity is Severity.CRITICAL
+    padding = {"none": 0, "causal": 0, "masked": 0, "open": 6}
+    [found] = rule.findings(model(1.5, **{"loss.next_target_share": 1.0, "model.attention_masks": padding}))
+    assert "something else" in found.message
+    beside = {**padding, "causal": 6}  # an encoder with padding masks, and a causal decoder
+    assert not list(rule.findings(model(1.5, **{"loss.next_target_share": 1.0, "model.attention_masks": beside})))
+
+
 def test_an_encoder_beside_a_masked_decoder_is_fine() -> None:
     facts = {"loss.next_target_share": 1.0, "model.attention_masks": {"none": 40, "causal": 40}}
     assert not list(rule.findings(model(1.5, **facts)))

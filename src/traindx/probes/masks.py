@@ -22,6 +22,8 @@ _PASSED = frozenset(
 _PRODUCTS = frozenset({"Bmm", "Baddbmm", "Matmul"})
 _BLOCKED = -1e4  # an additive mask at or below this shuts a position out, also in fp16
 _ROWS = 32
+_FEW = 4  # sequences of which a square mask is read
+_MOST_QUERIES = 0.9  # that see what comes later; where a prefix is read as a whole, those of the rest do not
 
 
 @dataclass
@@ -31,7 +33,9 @@ class Masks:
     causal: int = 0
     masked: int = 0
     none: int = 0
-    upper: list[Tensor] = field(default_factory=list)  # masks whose upper triangle decides: 1 when it is all shut
+    open: int = 0  # masked, but alike for all queries: every position sees the later ones
+    # of square masks: share of the queries that see a later position, and how far ahead the furthest of them sees
+    ahead: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     keys: list[Tensor] = field(default_factory=list)  # (B, L) keys shut for the last query
 
     def visit(self, fn: Fn) -> None:
@@ -84,12 +88,18 @@ class Masks:
             below = inputs(below[0])
 
     def _tensor(self, shut: Tensor) -> None:
-        if shut.ndim < 2 or len(self.upper) >= 64:
+        if shut.ndim < 2 or len(self.ahead) >= 64:
             self.masked += 1
             return
         if shut.shape[-1] == shut.shape[-2]:
-            later = torch.ones(shut.shape[-2:], dtype=torch.bool, device=shut.device).triu(1)
-            self.upper.append((shut | ~later).all())
+            place = torch.arange(shut.shape[-1], device=shut.device)
+            few = shut.reshape(-1, *shut.shape[-2:])[:_FEW]
+            far = (
+                torch.where(few, 0, place[None, :] - place[:, None]).amax(-1).clamp_min(0)
+            )  # 0: none of the later ones is open
+            self.ahead.append(((far[..., :-1] > 0).float().mean(), far.amax()))
+        elif shut.shape[-2] == 1:
+            self.open += 1
         else:
             self.masked += 1
         if shut.ndim == 4 and shut.shape[0] > 1 and len(self.keys) < 4:
@@ -97,10 +107,20 @@ class Masks:
 
     def facts(self, pads: list[np.ndarray[Any, Any]]) -> dict[str, Any]:
         """`model.attention_masks`, and `model.pad_mask` where the padding (N, L) of the same batches is known."""
-        causal = sum(bool(u) for u in self.upper)
-        count = {"causal": self.causal + causal, "masked": self.masked + len(self.upper) - causal, "none": self.none}
+        far = [(float(share), int(most)) for share, most in self.ahead]
+        seeing = [most for share, most in far if share >= _MOST_QUERIES]
+        causal = sum(most == 0 for _, most in far)
+        rest = len(far) - causal - len(seeing)
+        count = {
+            "causal": self.causal + causal,
+            "masked": self.masked + rest,
+            "none": self.none,
+            "open": self.open + len(seeing),
+        }
         if not sum(count.values()):
             return {}
+        if seeing:
+            count["ahead"] = min(seeing)
         found: dict[str, Any] = {"model.attention_masks": count}
         if self.keys and pads:
             shut = self.keys[0].cpu().numpy()

@@ -62,6 +62,8 @@ def token_facts(batches: Sequence[TokenBatch], stated: Stated) -> dict[str, Any]
             found[name] = share
     if (padded := pad_label_share(batches, pad if sure else None)) is not None:
         found["data.pad_label_share"] = padded
+    if (beside := pad_position_share(batches, pad if sure else None)) is not None:
+        found["data.pad_position_share"] = beside
     ended = eos_share(batches, eos, pad) if eos is not None else common_end(batches, pad)
     if ended is not None:
         found["data.eos_share"] = ended
@@ -195,6 +197,35 @@ def pad_label_share(batches: Sequence[TokenBatch], pad: int | None) -> float | N
         hits += int((under & counted).sum())
         total += int(counted.sum())
     return hits / total if total else None
+
+
+def pad_position_share(batches: Sequence[TokenBatch], pad: int | None) -> float | None:
+    """Of targets in another alphabet than the input (tags), one per position: the share of counted ones at its padding.
+
+    None where targets are tokens, where padding is not known, or where what stands at it is not one and the same label.
+    """
+    hits = total = 0
+    labels: list[Ids] = []
+    for b in batches:
+        if b.targets is None or b.targets.shape != b.tokens.shape or _shift(b) is not None:
+            continue
+        if b.mask is None and pad is None:
+            return None
+        free = b.mask == 0 if b.mask is not None else _tail_of(b.tokens, int(pad or 0))
+        counted = b.targets != b.ignore
+        labels.append(b.targets[free & counted])
+        hits += len(labels[-1])
+        total += int(counted.sum())
+    if not total or (hits and len(np.unique(np.concatenate(labels))) > 1):
+        return None
+    return hits / total
+
+
+def _tail_of(tokens: Ids, pad: int) -> NDArray[np.bool_]:
+    """(N, L) True in the run of the padding id at the end of each sequence."""
+    width = tokens.shape[1]
+    tail = np.where(tokens[:, -1] == pad, tails(tokens), 0)
+    return np.asarray(np.arange(width)[None, :] >= (width - tail)[:, None])
 
 
 def _under_padding(batch: TokenBatch, pad: int | None) -> NDArray[np.bool_] | None:

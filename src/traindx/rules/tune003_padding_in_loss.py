@@ -2,9 +2,10 @@
 
 ## What it sees
 
-The share of targets that equal the padding id and are not ignored: above 1 %. Not judged where padding and end-of-text
-share one id and each row holds at most one of them, nor where targets are no tokens (tags, classes): there the id of the
-inputs' padding is an ordinary class.
+The share of targets that equal the padding id and are not ignored: above 1 %. Where targets are no tokens but tags, one
+per position, the share of those that stand where the input is padding (their id says nothing there). Not judged where
+padding and end-of-text share one id and each row holds at most one of them, nor where the script weighs every target
+itself (`reduction="none"`).
 
 ## Why it matters
 
@@ -28,16 +29,22 @@ import math
 from collections.abc import Iterator
 
 from traindx import facts
-from traindx.finding import Confidence, Evidence, Severity
+from traindx.finding import Blind, Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
 
 
 @rule(
     "TUNE003",
-    needs={"fact:data.pad_label_share": 1},
-    says="{share:.0%} of the targets that count are padding (id {pad})",
-    fix="Set these labels to -100 (where attention_mask is 0), or pass ignore_index={pad}.",
+    needs={"fact:data.pad_label_share | fact:data.pad_position_share": 1},
+    says={
+        "": "{share:.0%} of the targets that count are padding (id {pad})",
+        "position": "{share:.0%} of the targets that count stand where the input is padding",
+    },
+    fix={
+        "": "Set these labels to -100 (where attention_mask is 0), or pass ignore_index={pad}.",
+        "position": "Pad the targets with -100, which the loss ignores, and leave these positions out of the accuracy too.",
+    },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("LOSS010", "EVAL006"),
@@ -50,6 +57,12 @@ def padding_in_loss(
     guessed: float = 0.2,  # share of the targets from which a guessed id is believed
     alike: float = 0.9,  # classes per token of the vocabulary; fewer, and targets are another alphabet than inputs
 ) -> Iterator[Evidence]:
+    if run.fact("loss.reduction") == "none":
+        raise Blind("the script weighs the loss of every target itself", "loss.reduction")
+    beside = facts.number(run.fact("data.pad_position_share"), 0.0)
+    if beside > most:
+        yield Evidence({"share": beside}, ("targets",), say="position")
+        return
     share = facts.number(run.fact("data.pad_label_share"), 0.0)
     token = facts.table(run, "data.token")
     if facts.number(run.fact("loss.classes"), math.inf) < alike * facts.number(token.get("vocab"), 0.0):

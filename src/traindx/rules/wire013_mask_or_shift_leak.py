@@ -3,9 +3,10 @@
 ## What it sees
 
 Targets that equal the input at the same position (at least `identity` of them) while the loss falls to nothing: the
-shift by one is missing. Self-attention without any mask in a model that predicts the next token. The dependency trial
-over time: outputs that have a gradient with respect to later inputs. And, as a question only, a next-token loss that
-is close to zero in training and validation.
+shift by one is missing. Self-attention without any mask in a model that predicts the next token, or with masks that leave
+later positions open to nearly every query (a diagonal that is off by one, padding masked and nothing else). The
+dependency trial over time: outputs that have a gradient with respect to later inputs. And, as a question only, a
+next-token loss that is close to zero in training and validation.
 
 ## Why it matters
 
@@ -47,6 +48,8 @@ from traindx.run import Run
         "copies its input",
         "unmasked": "the model predicts the next token, but none of its {calls} self-attention calls was masked: it "
         "sees the future",
+        "open": "the model predicts the next token, but the masks of its {calls} self-attention calls leave later positions "
+        "open ({how}): it sees the future",
         "future": "outputs depend on later inputs (gradient ratio {ratio:.2g})",
         "too-good": "next-token losses of {level:.2g} (train) and {val:.2g} (validation) nats are too good for natural "
         "data: does "
@@ -55,6 +58,7 @@ from traindx.run import Run
     fix={
         "own-input": "Shift once: predict tokens[:, 1:] from tokens[:, :-1].",
         "unmasked": "Pass is_causal=True or a triangular mask to every self-attention layer.",
+        "open": "Shut out all that comes after the position itself: fill where torch.triu(torch.ones(T, T), 1) is 1.",
         "future": "Mask with triu(1), and check the axis the mask is applied to.",
         "too-good": "Run `traindx trial dependency`: it measures whether outputs depend on later inputs.",
     },
@@ -85,7 +89,15 @@ def mask_or_shift_leak(
 
 def _next_token(run: Run, where: tuple[str, ...], level: float, solved: bool) -> Iterator[Evidence]:
     masks = facts.counts(run.fact("model.attention_masks"))
-    bare = int(masks.get("none", 0))
+    bare, open_ = int(masks.get("none", 0)), int(masks.get("open", 0))
+    if open_ and not masks.get("causal") and not masks.get("masked"):
+        ahead = masks.get("ahead", 0)
+        how = (
+            f"up to {ahead:.0f} ahead: its diagonal is off by {ahead:.0f}" if 0 < ahead <= 2 else "they shut out something else"
+        )
+        found = {"calls": open_ + bare, "how": how}
+        yield Evidence(where=where, steps=run.steps, say="open", confidence=Confidence.STRONG, facts=found)
+        return
     if bare and not masks.get("causal") and not masks.get("masked"):
         # An encoder beside a masked decoder is fine: then some calls are masked and this is not reached.
         yield Evidence(where=where, steps=run.steps, say="unmasked", confidence=Confidence.STRONG, facts={"calls": bare})
