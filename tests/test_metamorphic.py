@@ -1,7 +1,8 @@
 """Metamorphic relations: what changes nothing in a run must change nothing in its diagnosis (reliability part 4.5).
 
-Over the made-up runs of `zoo`, for the rules that read curves, gradients and updates. Relations that need a training (MR-06,
-07, 15–18, 20–23) are tested with the clinic, the importers and the recorder.
+Over the made-up runs of `zoo`, for the rules that read curves, gradients and updates. Relations of recorded runs (MR-15, MR-20
+to MR-23 and others) are in `test_metamorphic_stored.py`, those that need another training (MR-06, MR-07, MR-16 to MR-18) in
+`test_metamorphic_trained.py`.
 """
 
 from __future__ import annotations

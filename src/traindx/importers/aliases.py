@@ -37,6 +37,8 @@ from traindx.importers.lexicon import (
     TOKENS,
     TRAIN,
     UP,
+    WRONG,
+    WRONG_TOLD,
 )
 
 SECRET = re.compile(
@@ -248,7 +250,15 @@ def _accuracy(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
         return Meaning("accuracy", split, bare_name(name, split), _form(bare))
     if have & ACCURACY and not have - ACCURACY - ACCURACY_PLAIN:
         return Meaning("accuracy", split, bare_name(name, split), _form(bare))
+    if is_wrong_share(bare):
+        return Meaning("accuracy", split, bare_name(name, split), _form(bare))
     return None
+
+
+def is_wrong_share(parts: tuple[str, ...]) -> bool:
+    """Whether these words name the share of wrong answers: error_rate, top1_err, error@1, misclassification."""
+    have = set(parts)
+    return bool(have & WRONG and have & WRONG_TOLD and not have - WRONG - WRONG_TOLD - ACCURACY_PLAIN - {"@", "rate"})
 
 
 def bare_name(name: str, split: str) -> str:

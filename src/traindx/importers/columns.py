@@ -9,7 +9,7 @@ import numpy as np
 
 from traindx import signals, stats
 from traindx.importers import curves
-from traindx.importers.aliases import Meaning, bare_name, direction, is_reward, meaning, words
+from traindx.importers.aliases import Meaning, bare_name, direction, is_reward, is_wrong_share, meaning, words
 from traindx.importers.losses import Losses
 from traindx.importers.table import MAX_NAME, Log, Options, Track
 from traindx.run import Event, Floats, Matrix, Series, Signal
@@ -277,7 +277,10 @@ class Columns:
         factor = 0.01 if np.max(finite) > 1.5 else 1.0
         if factor != 1.0:
             self.notes.append(f"'{name}' was taken for a percentage")
-        self.out[signal] = self.series(Track(track.rows, track.x, track.values * factor, track.times))
+        share = track.values * factor
+        if is_wrong_share(words(bare_name(name, self.meanings[name].split))):
+            share = 1.0 - share
+        self.out[signal] = self.series(Track(track.rows, track.x, share, track.times))
 
     # -- matrices
 

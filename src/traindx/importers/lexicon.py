@@ -41,6 +41,9 @@ ACCURACY_PLAIN = _set(
     "categorical sparse binary top 1 mean token overall avg average epoch step batch total multiclass "
     "micro running masked metric metrics classification cls global log score"
 )
+# the share of wrong answers, the other side of an accuracy; "error" alone may be any distance
+WRONG = _set("err error errors misclassification misclassified")
+WRONG_TOLD = _set("rate 1 err1 error1 classification cls misclassification misclassified")
 # metrics that are better when larger
 UP = _set(
     "acc accuracy f1 fscore auc auroc auprc ap map map50 map5095 bleu rouge rouge1 rouge2 rougel meteor "

@@ -17,11 +17,11 @@ def thin(steps: Ints, values: Floats, most: int = POINTS) -> tuple[Ints, Floats]
     from tsdownsample import MinMaxLTTBDownsampler
 
     sound = np.isfinite(values)
-    if sound.all():
-        keep = MinMaxLTTBDownsampler().downsample(steps, values, n_out=most).astype(np.int64)
-        return steps[keep], values[keep]
-    finite = np.where(sound, values, np.median(values[sound]) if sound.any() else 0.0)
+    finite = values if sound.all() else np.where(sound, values, np.median(values[sound]) if sound.any() else 0.0)
     keep = MinMaxLTTBDownsampler().downsample(steps, finite, n_out=most).astype(np.int64)
+    keep = np.union1d(keep, [np.argmin(finite), np.argmax(finite)])  # LTTB goes by areas: it may pass over the lowest point
+    if sound.all():
+        return steps[keep], values[keep]
     seams = np.flatnonzero(np.diff(np.r_[True, sound, True].astype(np.int8)))
     seams = np.clip(np.unique(np.r_[seams, seams - 1])[:BROKEN], 0, len(values) - 1)
     keep = np.union1d(keep, seams)
