@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,9 @@ def watch(case: Case, *, forked: bool = False) -> dict[str, Any]:
         script = Path(scratch) / f"{case.name}.py"
         script.write_text(case.text, encoding="utf-8")
         command = ["run", "--format", "json", "-o", str(out), "--dir", str(home / "record"), script.name]
-        ended = _fork(command, scratch) if forked else _run([sys.executable, "-m", "traindx", *command], scratch)
+        ended = (
+            in_fork(lambda: _cli(command), scratch) if forked else _run([sys.executable, "-m", "traindx", *command], scratch)
+        )
     ended["report"] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else None
     kept = {k: v for k, v in ended.items() if k != "report"}
     (home / "ran.json").write_text(json.dumps(kept), encoding="utf-8")
@@ -112,14 +115,19 @@ def _run(command: list[str], cwd: str) -> dict[str, Any]:
     return {"exit": code, "seconds": seconds, "cpu_s": round(cpu, 2), "stdout": out[-4000:], "stderr": err[-4000:]}
 
 
-def _fork(arguments: list[str], cwd: str) -> dict[str, Any]:
-    """The command line in a fork of this process."""
+def _cli(arguments: list[str]) -> int:
+    sys.argv = ["traindx", *arguments]
+    return importlib.import_module("traindx.cli").main(arguments)
+
+
+def in_fork(main: Callable[[], int | None], cwd: str) -> dict[str, Any]:
+    """What `main` does in a fork of this process, as if it were a process of its own: {exit, seconds, cpu_s, stdout, stderr}."""
     _preload()
     out, err = Path(cwd) / ".out", Path(cwd) / ".err"
     began = time.perf_counter()
     child = os.fork()
     if child == 0:
-        _become(arguments, cwd, out, err)
+        _become(main, cwd, out, err)
     code, usage = _await(child, began + TIMEOUT_S)
     cpu = usage.ru_utime + usage.ru_stime
     told = {"exit": code, "seconds": round(time.perf_counter() - began, 2), "cpu_s": round(cpu, 2)}
@@ -146,18 +154,17 @@ def _preload() -> None:
     importlib.import_module("torch").set_num_threads(1)
 
 
-def _become(arguments: list[str], cwd: str, out: Path, err: Path) -> None:
-    """Never returns: the child is `traindx` with these arguments."""
-    code = 70
+def _become(main: Callable[[], int | None], cwd: str, out: Path, err: Path) -> None:
+    """Never returns: the child is this program."""
+    code: object = 70
     try:
         os.chdir(cwd)
         for number, path in ((1, out), (2, err)):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
         sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
-        sys.argv = ["traindx", *arguments]
         # a worker of the score was spawned and would have its program spawn DataLoader workers, too: back to the platform's way
         multiprocessing.set_start_method(None, force=True)
-        code = importlib.import_module("traindx.cli").main(arguments)
+        code = main()
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 1
     except BaseException:

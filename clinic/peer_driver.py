@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 
 class Watch:
@@ -21,8 +22,8 @@ class Watch:
         self.peer, self.model, self.depth, self.loss, self.tool = peer, None, 0, 0.0, None
         torch.nn.modules.module.register_module_forward_pre_hook(self._enter)
         torch.nn.modules.module.register_module_forward_hook(self._leave, always_call=True)
-        torch.optim.optimizer.register_optimizer_step_pre_hook(self._before)
-        torch.optim.optimizer.register_optimizer_step_post_hook(self._after)
+        register_optimizer_step_pre_hook(self._before)
+        register_optimizer_step_post_hook(self._after)
         plain = torch.Tensor.backward
 
         def backward(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -32,7 +33,8 @@ class Watch:
         torch.Tensor.backward = backward  # type: ignore[method-assign]
 
     def _enter(self, module: Any, args: Any) -> None:
-        if self.depth == 0 and self.model is None and not isinstance(module, torch.nn.modules.loss._Loss):
+        is_loss = isinstance(module, torch.nn.modules.loss._Loss)
+        if self.depth == 0 and self.model is None and not is_loss and any(True for _ in module.parameters()):
             self.model = module
         self.depth += 1
 
@@ -51,11 +53,9 @@ class Watch:
         if self.tool is None:
             return []
         if self.peer == "torchmortem":
-            self.tool.detach()
-            self.tool._run_analysis()
-            return [(str(f.severity).rpartition(".")[2], str(f.category)) for f in self.tool.get_report().findings]
-        found = getattr(self.tool.finish(report=False), "findings", None) or []
-        return [(str(getattr(f, "severity", "")).rpartition(".")[2], str(f.rule_id)) for f in found]
+            self.tool.detach()  # analyses, too
+            return [(f.severity.name.lower(), str(f.category)) for f in self.tool.get_report().findings]
+        return [(f.severity.name.lower(), str(f.rule_id)) for f in self.tool.finish(report=False).findings]
 
 
 def _attach(peer: str, model: Any, optimizer: Any) -> Any:
@@ -72,8 +72,8 @@ def _attach(peer: str, model: Any, optimizer: Any) -> Any:
     )
 
 
-def main() -> None:
-    peer, out, script = sys.argv[1:4]
+def drive(peer: str, out: str, script: str) -> None:
+    """Run the script under the peer and write what it said as [severity, kind] pairs."""
     watch = Watch(peer)
     sys.argv = [script]
     try:
@@ -84,4 +84,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    drive(*sys.argv[1:4])
