@@ -496,3 +496,24 @@ def test_the_first_evaluation_is_described_whatever_the_budget_allows(loaded: bo
     val = loader(100 * X[:96], Y[:96]) if loaded else [(100 * X[:96], Y[:96])]
     run = fed(loader() if loaded else list(zip(X.split(32), Y.split(32))), val, budget=0.01)
     assert run.fact("data.val_input_stats")["std"] > 50 * run.fact("data.input_stats")["std"]
+
+
+def test_a_target_of_many_numbers_is_probed_by_a_sum_of_them():
+    """A denoiser has noise to predict: whether that noise is the one in its input, the probe can tell."""
+
+    def loop(shuffled: bool):
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for _ in range(20):
+            noise = torch.randn(32, 4)
+            goal = noise[torch.randperm(32)] if shuffled else noise
+            loss = F.mse_loss(model(noise + 0.1 * torch.randn(32, 4)), goal)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    for shuffled in (False, True):
+        run = watched(lambda shuffled=shuffled: loop(shuffled), Data())
+        probe = run.fact("data.label_probe")
+        assert (probe["score"] > 0.5) is not shuffled
+        assert not run.fact("data.feature_auc")

@@ -43,6 +43,24 @@ def test_a_discriminator_that_wins_is_seen_to_win(joint):
     assert run["gan/g_grad_norm"].last > 0
 
 
+def test_a_loss_by_hand_leaves_what_the_judge_says_of_both_and_how_alike_the_fakes_are():
+    def loop(width: float = 0.01):
+        maker, judge = nn.Linear(3, 2), nn.Linear(2, 1)
+        with torch.no_grad():
+            maker.weight.mul_(width)
+            judge.weight.fill_(1.0)
+        a, b = torch.optim.SGD(judge.parameters(), 0.01), torch.optim.SGD(maker.parameters(), 0.01)
+        for _ in range(8):
+            real, fake = torch.randn(16, 2) + 5, maker(torch.randn(16, 3))
+            update(a, F.softplus(-judge(real)).mean() + F.softplus(judge(fake.detach())).mean())
+            update(b, F.softplus(-judge(fake)).mean())
+
+    alike = watched(loop, Players())
+    assert alike["gan/d_accuracy"].last > 0.95
+    assert alike["gan/fake_diversity"].last < 0.1
+    assert watched(lambda: loop(2.0), Players())["gan/fake_diversity"].last > 0.2
+
+
 def test_two_optimizers_after_one_backward_are_no_players():
     def loop():
         body, head = nn.Linear(3, 2), nn.Linear(2, 1)

@@ -53,6 +53,12 @@ def test_features_that_moved_are_named() -> None:
     assert found.where == ("feature 1", "feature 3") and found.severity is Severity.WARNING
 
 
+def test_a_constant_feature_has_only_the_rounding_of_its_mean() -> None:
+    train = {"mean": [-0.3, 0.0, 0.0], "std": [1e-9, 1.0, 1.0]}
+    val = {"mean": [-0.30000001, 0.0, 0.0], "std": [1e-9, 1.0, 1.0]}
+    assert not list(rule.findings(_run(data__channel_stats=train, data__val_channel_stats=val)))
+
+
 def test_one_feature_that_drifts_a_little_is_a_remark() -> None:
     train = {"mean": [0.0] * 20, "std": [1.0] * 20}
     val = {"mean": [0.7, *[0.0] * 19], "std": [1.0] * 20}

@@ -33,6 +33,20 @@ def test_ln_of_a_small_integer_is_a_reference_when_it_fits_too_well_for_chance()
     assert (found.variant, found.confidence) == ("chance", Confidence.STRONG)
 
 
+def regression(level: float):
+    """A squared error that stands still while the targets of the batches that were read have a variance of about 1."""
+    labels = {"batch/label_std": 1 + noise(30, 0.05), "batch/label_mean": noise(30, 0.1)}
+    parts = {name: Series(np.arange(30) * 10, values) for name, values in labels.items()}
+    told = {"loss.kind": "mse", "loss.reduction": "mean"}
+    return a_run({"loss/train": level + noise(600, 0.15)} | parts, facts=told)
+
+
+def test_the_variance_of_the_target_is_a_reference() -> None:
+    [found] = the(regression(1.0))
+    assert (found.variant, found.severity) == ("chance", Severity.WARNING)
+    assert all(f.severity is Severity.INFO for f in the(regression(0.4)) + the(regression(30.0)))
+
+
 def test_a_log_that_repeats_itself_is_frozen() -> None:
     [found] = the(zoo.frozen_log())
     assert found.variant == "frozen"

@@ -32,6 +32,14 @@ def test_three_jumps_close_together_are_a_warning() -> None:
     assert found.severity is Severity.WARNING and found.facts["count"] == 3
 
 
+def test_jumps_of_values_that_are_bootstrapped_are_a_remark() -> None:
+    told = {"loss.kind": "huber", "data.seen": {"train": 11, "val": 0}, "data.conflicts": 11}
+    [found] = the(a_run(loss__train=jumping([800, 1300, 2200]), facts=told))
+    assert found.severity is Severity.INFO
+    [few] = the(a_run(loss__train=jumping([800, 1300, 2200]), facts=told | {"data.conflicts": 1}))
+    assert few.severity is Severity.WARNING
+
+
 def test_a_jump_that_stays_is_a_warning() -> None:
     loss = zoo.falling(3000) + noise(3000, 0.03)
     loss[1500:] += 0.8

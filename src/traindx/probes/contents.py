@@ -139,7 +139,7 @@ def dispersion(batches: Sequence[Counter[int]]) -> tuple[float, float] | None:
 
 def feature_scores(feed: Feed, least: int = 200) -> dict[str, float]:
     """Feature → how well it alone gives the target: AUC for two classes, the gain over the prior for more, R² for numbers."""
-    if feed.kept_rows < least or not feed.rows:
+    if feed.kept_rows < least or not feed.rows or feed.projected:
         return {}
     x, y = np.concatenate(feed.rows), np.concatenate(feed.row_labels).astype(float)
     good = np.isfinite(x).all(1) & np.isfinite(y)

@@ -113,6 +113,7 @@ class Feed:
         self.tokens = False  # inputs are sequences of ids: the same context may well be followed by another word
         self.table = False  # inputs are rows of at most 64 numbers
         self.float_labels = False
+        self.projected = False  # the row labels are one number made of many
         self.single_labels = False  # one label a sample, or one number: not sequences of tokens
 
     @property
@@ -162,6 +163,7 @@ class Feed:
             self.rows, self.row_labels, self.kept_rows = other.rows, other.row_labels, other.kept_rows
         self.tokens, self.table, self.single_labels = other.tokens, other.table, other.single_labels
         self.float_labels = self.float_labels or other.float_labels
+        self.projected = self.projected or other.projected
 
     def count(self, batch: Batch) -> None:
         self.passed(batch.samples)
@@ -263,8 +265,12 @@ class Feed:
         if self.kept_rows >= MOST_ROWS or main is None or target is None or not main.is_floating_point():
             return
         x, y = host(main.float() if main.dtype != torch.float32 else main), host(target)
-        if x is None or y is None or y.size != len(y) or len(self.turns) > 1:
+        if x is None or y is None or len(self.turns) > 1:
             return
+        if y.size != len(y):
+            if not target.is_floating_point() or y.ndim < 2 or len(y) != len(x):
+                return
+            y, self.projected = _projected(y), True
         flat = x.reshape(len(x), -1)
         flat = flat[:, :: -(-flat.shape[1] // MOST_FEATURES)][: MOST_ROWS - self.kept_rows]
         if self.rows and self.rows[0].shape[1] != flat.shape[1]:
@@ -272,6 +278,13 @@ class Feed:
         self.rows.append(flat.astype(np.float32))
         self.row_labels.append(y.reshape(-1)[: len(flat)].copy())
         self.kept_rows += len(flat)
+
+
+def _projected(target: NDArray[Any]) -> NDArray[Any]:
+    """One number for a target of many: a fixed sum with random signs. Noise to be predicted has no better summary."""
+    flat = target.reshape(len(target), -1)
+    flat = flat[:, :: -(-flat.shape[1] // MOST_FEATURES)]
+    return flat @ np.random.default_rng(0).choice((-1.0, 1.0), flat.shape[1])
 
 
 def describe(loader: Any) -> dict[str, Any]:

@@ -22,12 +22,17 @@ from traindx.probes.graph import Fn, inputs, op, shape
 from traindx.probes.losses import BINARY, plain
 
 ACTIVE = 0.01  # nats of KL from which on a latent dimension carries something (CATALOGUE SPEC003)
+_ROWS, _FEW = 64, 4  # samples of a batch that are compared with one another, and the fewest that say anything
 _LOOKS = 20  # updates during which a divergence by hand is looked for
 _NODES = 400  # of the loss graph that are looked at for it
 
 
 class Players(Probe):
-    """`gan/d_real`, `gan/d_fake`, `gan/d_accuracy` at the judge's update and `gan/g_grad_norm` at the maker's."""
+    """Of the judge `gan/d_real`, `gan/d_fake`, `gan/d_accuracy` and `gan/fake_diversity`, of the maker `gan/g_grad_norm`.
+
+    Where the loss is none of torch's (softplus, hinge, a logarithm by hand), the accuracy is how often the judge puts a real
+    sample above a fake one: it needs no threshold.
+    """
 
     cadence = "full"
 
@@ -36,9 +41,11 @@ class Players(Probe):
         self._feeds: set[tuple[int, int]] = set()  # (maker, judge) by id of the model
         self._verdicts: list[Tensor] = []  # of the loss calls since the last update: n, sum, right for ones and for zeros
         self._backwards = 0  # since the last update
+        self._met: dict[bool, tuple[Tensor, Tensor | None]] = {}  # fake or real: how far apart a batch lies, and what was said
 
     def changed(self, scene: Scene) -> None:
         self._feeds.clear()
+        self._met.clear()
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:
         if len(scene.optimizers) < 2:
@@ -49,6 +56,8 @@ class Players(Probe):
             before = made[0]()
             if before is not None and before.shape == given.shape:
                 self._feeds.add((made[1], id(forward.model)))
+        if given is not None and forward.grad and any(judge == id(forward.model) for _, judge in self._feeds):
+            self._meets(given, forward.output, fake=made is not None and made[0]() is not None)
         if isinstance(forward.output, Tensor):
             if len(self._made) > 16:
                 self._made.clear()
@@ -63,6 +72,26 @@ class Players(Probe):
         if said.kind in BINARY or said.kind == "mse":
             self._verdicts.append(_verdict(said.input.detach().float(), said.target.float(), said.kind))
 
+    def _meets(self, given: Tensor, said: Any, *, fake: bool) -> None:
+        """The judge looked at a batch: of several the first (what follows may be a penalty on points between)."""
+        if fake in self._met or not readable(given) or not given.is_floating_point() or len(given) < _FEW:
+            return
+        rows = given.detach()[:_ROWS].flatten(1).float()
+        answers = said.detach()[:_ROWS].flatten(1).float().mean(1) if isinstance(said, Tensor) and said.dim() else None
+        self._met[fake] = (torch.pdist(rows).mean(), answers)
+
+    def _seen_apart(self) -> dict[str, Tensor]:
+        """How alike the fakes are, and how well they are told from real ones, since the judge's last update."""
+        if len(self._met) < 2:
+            return {}
+        (apart, real), (near, fake) = self._met[False], self._met[True]
+        self._met.clear()
+        out = {"gan/fake_diversity": near / apart.clamp_min(1e-12)}
+        if real is not None and fake is not None:
+            above, equal = real[:, None] > fake[None], real[:, None] == fake[None]
+            out["gan/d_accuracy"] = above.float().mean() + equal.float().mean() / 2
+        return out
+
     def on_backward(self, scene: Scene, loss: Tensor) -> None:
         self._backwards += 1
 
@@ -76,8 +105,12 @@ class Players(Probe):
         if any(maker in own for maker, judge in self._feeds if judge not in own):
             grads = [p.grad for p in scene.owned(optimizer)[0] if p.grad is not None and readable(p.grad)]
             return {"gan/g_grad_norm": torch.linalg.vector_norm(norms(grads))} if grads else None
-        if verdicts and any(judge in own for maker, judge in self._feeds if maker not in own):
-            return {"judged": Later((torch.stack(verdicts).sum(0),), _judged)}
+        if any(judge in own for maker, judge in self._feeds if maker not in own):
+            seen: dict[str, Any] = dict(self._seen_apart())
+            if verdicts:
+                seen.pop("gan/d_accuracy", None)
+                seen["judged"] = Later((torch.stack(verdicts).sum(0),), _judged)
+            return seen
         return None
 
 

@@ -359,6 +359,17 @@ def target_variance(run: Run) -> tuple[float, float] | None:
     return float(np.mean(spread**2) + np.var(centre)), float(np.std(spread**2, ddof=1) / math.sqrt(len(spread)))
 
 
+def moving_targets(run: Run) -> bool:
+    """Whether the same inputs come with ever new numbers to be predicted: values that are bootstrapped from the model itself.
+
+    Each time a target network is renewed the loss jumps, and should.
+    """
+    seen, clashes = run.fact("data.seen"), run.fact("data.conflicts")
+    known = seen.get("train", 0) if isinstance(seen, dict) else 0
+    regression = run.fact("loss.kind") in ("mse", "l1", "huber")
+    return regression and isinstance(clashes, int) and known >= 5 and clashes >= 0.5 * known
+
+
 BATCH_FEATURES = ("batch/input_mean", "batch/input_std", "batch/length", "batch/size", "batch/label_mean", "batch/pad_share")
 
 

@@ -44,7 +44,7 @@ from traindx.stats.persistence import finite_median, k_of_m
 
 @rule(
     "ACTV005",
-    needs={"output_std | output_top_share": 20},
+    needs={"output_std | output_top_share": 5},
     says={
         "": "outputs hardly differ between inputs: their spread is {ratio:.2g} of what it was at first",
         "class": "one class is predicted for every sample, though the batches hold {classes} classes",
@@ -67,6 +67,7 @@ def output_collapse(
     *,
     ratio: float = 0.01,  # [x] exactly 0 in collapsed runs, 36-4500 in learning ones
     patience: int = 8,  # [def] late looks that must all agree on one class
+    apart: int = 50,  # [def] steps that few looks must span
     rounding: float = 1e-5,  # float32 sums of a few layers differ by less than this from batch to batch position
 ) -> Iterator[Evidence]:
     broken = breakdown.first_break(run)
@@ -76,6 +77,12 @@ def output_collapse(
         return
     spread, top = run.series("output_std").finite(), run.series("output_top_share").finite()
     base = finite_median(spread.values[:3])
+    if 5 <= len(spread) < 20 and base > 0 and spread.steps[-1] - spread.steps[0] >= apart:
+        gone = spread.values[-3:] < 0.1 * ratio * base  # few looks, as on a busy machine: only what leaves no doubt
+        if np.all(gone) and not _targets_vary_little(run, spread.values):
+            seen = {"ratio": float(np.median(spread.values[-3:])) / base}
+            yield Evidence(steps=(int(spread.steps[-3]), int(spread.steps[-1])), facts=seen)
+        return
     if len(spread) >= 20 and not _targets_vary_little(run, spread.values):
         low = spread.values < ratio * base
         if base > 0 and k_of_m(low):

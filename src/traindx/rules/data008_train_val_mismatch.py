@@ -170,7 +170,8 @@ def _other_mix(run: Run, apart: float = 0.2) -> bool:
 
 
 def _moved(means: Floats, spreads: Floats, others: Floats) -> Floats:
-    safe = np.where(spreads > 1e-12, spreads, np.nan)
+    # a constant feature that is not 0 has the rounding of its mean for a deviation
+    safe = np.where(spreads > np.maximum(1e-12, 1e-5 * np.abs(means)), spreads, np.nan)
     return np.nan_to_num(np.abs(others - means) / safe, nan=0.0, posinf=0.0)
 
 

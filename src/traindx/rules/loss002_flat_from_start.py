@@ -4,9 +4,9 @@
 
 The level at the end against the level at the start, in units of the noise of one record: fewer than two deviations, and no
 slope that a robust test could find (or a drop below 3 %), after at least 200 updates counted from where the learning rate had
-reached a tenth of its peak. It is a warning when the level has a meaning (ln C, the entropy of the label prior, an accuracy
-that never changes, a loss that repeats to the digit); without any reference it is only a remark, because a run that had
-converged before its first record looks the same.
+reached a tenth of its peak. It is a warning when the level has a meaning (ln C, the entropy of the label prior, the
+variance of the target, an accuracy that never changes, a loss that repeats to the digit); without any reference it is only
+a remark, because a run that had converged before its first record looks the same.
 
 ## Why it matters
 
@@ -152,6 +152,9 @@ def _chance(run: Run, done: Progress, level: float) -> tuple[float, Confidence] 
     if known is not None:
         prior = regime.floors(run).get("prior")
         return (min(known, prior) if prior is not None else known), Confidence.STRONG
+    mean_only = regime.floors(run).get("target-variance")
+    if mean_only is not None and not regime.finetune(run) and abs(done.now / mean_only - 1) < 0.1:
+        return mean_only, Confidence.STRONG
     guess = stats.integer_chance(level, 1.2533 * done.sigma / done.points**0.5)
     if guess is None or regime.finetune(run):
         return None

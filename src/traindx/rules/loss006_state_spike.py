@@ -17,6 +17,8 @@ A spike costs the steps until it is over, sometimes leaves a lasting deficit, an
 
 - LOSS007: one extreme batch; the next record is ordinary again.
 - A learning-rate restart, a resume without optimizer state (OPTM010), a switch of the data source.
+- Values that are bootstrapped from the model itself (Q-learning): the same inputs come with new targets each time the target
+  network is renewed, and the loss jumps as it should; a remark.
 - Evaluation values logged into the training column.
 - Heavy-tailed batch losses: the threshold is in robust deviations, and needs several records to stay high.
 
@@ -120,7 +122,8 @@ def _steps(run: Run, series: Series, many: int, patience: int, share: float) -> 
         yield Evidence({**numbers, "start": start}, steps=span, say="reset" if ruined else "lasting", severity=severity)
         return
     slow = [e.step for e in found if e.spike.recovered_after is None or e.spike.recovered_after >= SLOW]
-    yield Evidence(numbers, steps=steps, severity=Severity.WARNING if _crowded(slow, many) else None)
+    alarming = _crowded(slow, many) and not regime.moving_targets(run)
+    yield Evidence(numbers, steps=steps, severity=Severity.WARNING if alarming else None)
 
 
 def _lasts(event: _Event, series: Series, patience: int) -> bool:

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import regime
+from traindx import facts, regime
 from traindx.finding import Blind, Confidence, Evidence, Severity
 from traindx.regime import params
 from traindx.regime.curves import noise_of, progress
@@ -154,6 +154,10 @@ def _harm(run: Run) -> str:
         return f"it fell back to chance ({done.now:.4g})"
     if done.now > done.first + 3 * done.sigma and done.now - done.best > 0.5 * reached:
         return f"the loss rose to {done.now:.4g}"
+    accuracy = facts.accuracy(run).values
+    if len(accuracy) >= 5 and np.ptp(accuracy) < 1e-6 and accuracy[-1] < 0.95 and done.relative < 0.1:
+        told = f"accuracy {accuracy[-1]:.3g} at each of {len(accuracy)} evaluations"
+        return f"it never learned to tell samples apart ({told})"
     return ""
 
 
