@@ -2,26 +2,32 @@
 
     python bench/ranks.py [--ranks 64] [--steps 36000] [--runs 1000]
 
-An hour at ten steps a second is 36,000 steps. `merged` is the time and the peak memory of reading all ranks side by side, in
-a process of its own. Runs are diagnosed in growing numbers to show that the time grows in proportion.
+An hour at ten steps a second is 36,000 steps. `merge` is the time and the peak memory of reading all ranks side by side, in a
+process of its own. Runs are diagnosed in growing numbers to show that the time grows in proportion. Beside the seconds on the
+clock stand those of the processor, which other programs on the machine do not change: `speedup_cpu` is what two free cores give,
+the work of one process by that of the parent plus the longer of the two workers'. Writes bench/results/ranks.json and .md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from traindx.diagnosis.many import diagnose_all
 from traindx.record import Writer, read
 from traindx.run import Run
+
+RESULTS = Path(__file__).parent / "results" / "ranks"
 
 
 def write_rank(folder: Path, rank: int, world: int, steps: int) -> None:
@@ -49,11 +55,12 @@ def merged(folder: Path) -> dict[str, float]:
 
 def merge_here(folder: str) -> None:
     """In the child: merge and say what it took."""
-    begun = time.perf_counter()
+    begun, work = time.perf_counter(), time.process_time()
     run = read(folder)
-    took = time.perf_counter() - begun
+    took, worked = time.perf_counter() - begun, time.process_time() - work
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": round(took, 2), "peak_mb": round(peak), "rows": len(run.matrix("rank/loss"))}))
+    told = {"seconds": round(took, 2), "cpu": round(worked, 2), "peak_mb": round(peak), "rows": len(run.matrix("rank/loss"))}
+    print(json.dumps(told))
 
 
 def some_runs(n: int) -> list[Run]:
@@ -65,10 +72,59 @@ def some_runs(n: int) -> list[Run]:
     return out
 
 
-def timed(runs: list[Run], jobs: int) -> float:
-    begun = time.perf_counter()
+def work(who: int) -> float:
+    """Seconds of the processor: of this process, or of its children that have ended."""
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+def timed(runs: list[Run], jobs: int) -> dict[str, float]:
+    """Seconds on the clock; of the processor in this process and in its workers."""
+    begun, own, theirs = time.perf_counter(), work(resource.RUSAGE_SELF), work(resource.RUSAGE_CHILDREN)
     diagnose_all(runs, jobs=jobs)
-    return time.perf_counter() - begun
+    return {
+        "seconds": time.perf_counter() - begun,
+        "own": work(resource.RUSAGE_SELF) - own,
+        "workers": work(resource.RUSAGE_CHILDREN) - theirs,
+    }
+
+
+def compared(runs: list[Run]) -> dict[str, float]:
+    """One process against two."""
+    one, two = timed(runs, 1), timed(runs, 2)
+    ideal = two["own"] + two["workers"] / 2  # chunks of eight runs are taken as they come: the workers share evenly
+    return {
+        "runs": len(runs),
+        "one": round(one["seconds"], 1),
+        "two": round(two["seconds"], 1),
+        "speedup": round(one["seconds"] / two["seconds"], 2),
+        "cpu_one": round(one["own"], 1),
+        "cpu_parent": round(two["own"], 2),
+        "cpu_workers": round(two["workers"], 1),
+        "speedup_cpu": round(one["own"] / ideal, 2),
+        "ms_each": round(1e3 * one["own"] / len(runs), 1),
+    }
+
+
+def page(found: dict[str, Any]) -> str:
+    """The figures as a table."""
+    merge, many = found["merge"], found["diagnose"]
+    lines = [
+        "| what | measured | bar |",
+        "|---|---|---|",
+        f"| {merge['ranks']} ranks × {merge['steps']:,} steps merged | {merge['seconds']} s ({merge['cpu']} s of the processor), "
+        f"{merge['peak_mb']} MB | ≤ 20 s, < 1 GB |",
+    ]
+    lines += [
+        f"| {m['runs']:,} runs diagnosed on one core | {m['cpu_one']} s of the processor, {m['ms_each']} ms each | grows in proportion |"
+        for m in many
+    ]
+    last = many[-1]
+    lines.append(
+        f"| … on two cores | {last['speedup_cpu']}× by the processor's time, {last['speedup']}× on the clock "
+        f"under a load of {found['load']} | ≥ 1.7× |"
+    )
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -77,14 +133,19 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=36_000)
     options.add_argument("--runs", type=int, default=1000)
     chosen = options.parse_args()
+    found: dict[str, Any] = {"load": round(os.getloadavg()[0], 1)}
     with tempfile.TemporaryDirectory() as folder:
         for rank in range(chosen.ranks):
             write_rank(Path(folder), rank, chosen.ranks, chosen.steps)
-        print("merge", {"ranks": chosen.ranks, "steps": chosen.steps, **merged(Path(folder))})
+        found["merge"] = {"ranks": chosen.ranks, "steps": chosen.steps, **merged(Path(folder))}
+        print("merge", found["merge"], flush=True)
     runs = some_runs(chosen.runs)
-    for n in (chosen.runs // 4, chosen.runs):
-        one, two = timed(runs[:n], 1), timed(runs[:n], 2)
-        print("diagnose", {"runs": n, "one": round(one, 1), "two": round(two, 1), "speed-up": round(one / two, 2)})
+    found["diagnose"] = []
+    for n in (chosen.runs // 4, chosen.runs // 2, chosen.runs):
+        found["diagnose"].append(compared(runs[:n]))
+        print("diagnose", found["diagnose"][-1], flush=True)
+    RESULTS.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    RESULTS.with_suffix(".md").write_text(page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

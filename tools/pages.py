@@ -209,6 +209,9 @@ def figures_page() -> str:
     cost = ROOT / "bench" / "results" / "overhead.md"
     if cost.exists():
         lines += ["## What observing costs", "", cost.read_text(encoding="utf-8").strip(), ""]
+    many = ROOT / "bench" / "results" / "ranks.md"
+    if many.exists():
+        lines += ["## Many ranks, many runs", "", many.read_text(encoding="utf-8").strip(), ""]
     return "\n".join(lines)
 
 

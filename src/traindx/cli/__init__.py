@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "diagnose": "Say what ails a recorded or logged run.",
     "check": "Pre-flight: verify model, data and loop before the long run.",
     "trial": "One experiment on a twin of your task.",
+    "sweep": "Many experiments at once, on all cores or on Ray.",
     "replay": "Find the first non-finite operation of a broken step.",
     "report": "Write a self-contained HTML report.",
     "serve": "Live dashboard in the browser.",
@@ -40,7 +41,7 @@ EXIT = {"ok": 0, "findings": 1, "usage": 2, "nothing": 3, "partly": 4, "environm
 click.rich_click.SHOW_ARGUMENTS = True
 click.rich_click.COMMAND_GROUPS = {
     "traindx": [
-        {"name": "Before", "commands": ["check", "trial", "demo", "doctor"]},
+        {"name": "Before", "commands": ["check", "trial", "sweep", "demo", "doctor"]},
         {"name": "During", "commands": ["run", "serve", "top"]},
         {"name": "After", "commands": ["diagnose", "report", "note", "compare", "bisect", "export"]},
         {"name": "When it breaks", "commands": ["replay"]},
