@@ -35,6 +35,10 @@ def silent(done: int, total: int, what: str) -> None:
     """A progress that nobody watches."""
 
 
+class Declined(Exception):
+    """Somebody was asked whether a long trial shall begin, and said no."""
+
+
 @dataclass(frozen=True)
 class Result:
     """What a trial found: a word, the numbers, a sentence, and the run it recorded."""
@@ -76,7 +80,7 @@ class TrialKind:
         """What it takes, stated before it starts; `pace` is what a step of this task takes, in seconds."""
         most = self.most(**limits)
         early = ", fewer when the answer is clear sooner" if most > self.steps else ""
-        return f"at most {most} steps, {_span(most * pace)} at {_span(pace)} a step{early}"
+        return f"at most {most} steps, {span(most * pace)} at {span(pace)} a step{early}"
 
     def run(self, task: Any, progress: Progress = silent, **limits: Any) -> Result:
         """Run the trial with the user's limits and note what it cost."""
@@ -94,7 +98,7 @@ class TrialKind:
         )
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
     """A time as a person says it."""
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms" if seconds >= 0.01 else f"{max(1000 * seconds, 0.1):.2g} ms"

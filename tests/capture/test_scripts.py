@@ -40,13 +40,14 @@ def script(folder: Path, tail: str = "") -> str:
     return "train.py"
 
 
-def test_a_trial_answers_in_json_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_trial_answers_in_json_and_writes_its_record_alone(tmp_path: Path) -> None:
     done = traindx("trial", "overfit", script(tmp_path), "--format", "json", "--", "0.01", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["schema"] == "traindx.trial/1" and answer["result"] == "pass"
     assert {"initial", "final", "floor", "floor_name"} <= set(answer["answer"])
-    assert [p.name for p in tmp_path.iterdir()] == ["train.py"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["train.py", "traindx-runs"]  # its record, and no checkpoint
+    assert (tmp_path / answer["record"] / "run.json").is_file()
 
 
 def test_the_preflight_names_a_softmax_before_cross_entropy(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from traindx.errors import UsageError
 from traindx.report import preflight
-from traindx.report.trial import picture, save, svg
+from traindx.report.picture import svg
+from traindx.report.trial import picture, save
 from traindx.run import Run
 from traindx.trial import Result
 from traindx.trials.check import Item

@@ -87,8 +87,8 @@ def test_ctrl_c_in_the_middle_leaves_no_trace(kind: TrialKind) -> None:
 
 def test_what_a_step_takes_is_timed_and_a_step_that_cannot_be_made_is_told() -> None:
     task = HEALTHY["mlp"]()
-    said = stated(catalogue()["overfit"], task, {"steps": 10})
-    assert "at most 30 steps" in said and "Ctrl-C" in said
+    said, seconds = stated(catalogue()["overfit"], task, {"steps": 10})
+    assert "at most 30 steps" in said and "Ctrl-C" in said and 0 < seconds < 60
     task.model = torch.nn.Linear(3, 2)
     with pytest.raises(UsageError, match="not even one step"):
         stated(catalogue()["overfit"], task, {})

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from traindx.capture.start import SAID
+from traindx.capture.start import ASKED, SAID
 from traindx.probes import launch
 from traindx.report.json import plain
 
@@ -44,11 +44,16 @@ class Job:
         """A remark that is worth a line."""
         self._line(f"{SAID}\t{text}")
 
+    def agreed(self, text: str, seconds: float) -> bool:
+        """Ask whoever started us whether to begin."""
+        self._line(f"{ASKED}\t{seconds}\t{text}")
+        return os.read(self.asked["reply"], 1) != b"n"
+
     def _line(self, text: str) -> None:
         try:
             os.write(self.asked["pipe"], f"{text}\n".encode())
         except OSError:
-            self.asked["pipe"] = -1  # nobody listens any more; the answer is still worth having
+            os._exit(1)  # nobody listens any more: whoever asked is gone, and the script must not run on alone
 
 
 class Session:
@@ -58,6 +63,8 @@ class Session:
         self.job, self.script = job, script
         self.steps = 0
         self.began = time.monotonic()
+        self.start = 0.0  # seconds to the first update
+        self.pace = 0.0  # seconds an update takes
         self.recorder: Any = None  # what the capture hears from
         self.watching: Any = None  # what the rules read
 
@@ -81,18 +88,33 @@ class Session:
             self.watching = Recorder(budget=None if what == "check" else 0.2)
             self.observers.append(attach(self.watching))
         register_optimizer_step_post_hook(self._stepped)
+        self.recorder.on_step.append(self._by_hand)
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self.recorder.scene.optimizer not in (None, optimizer):
             return
         self.steps += 1
+        self.start = self.start or time.monotonic() - self.began
+        self.pace = (time.monotonic() - self.began - self.start) / max(self.steps - 1, 1)
         wanted = self.job.asked["steps"]
         self.job.told(min(self.steps, wanted), wanted, self._doing(wanted))
         spent = time.monotonic() - self.began
         late = spent > self.job.asked.get("seconds", SECONDS) and self.steps >= LEAST
+        if self._hopeless():
+            self.finish()
         enough = self.steps >= wanted and (self.capturer.evaluations > 0 or spent > self.job.asked.get("patience", 0.0))
         if enough or late:
             self.finish()
+
+    def _by_hand(self, step: int, row: Any) -> None:
+        """An update without an optimizer is over."""
+        if self.recorder.scene.optimizer is None:
+            self.capturer.why = self.capturer.why or "the script changes its weights by hand, without an optimizer"
+            self._stepped(None, (), {})
+
+    def _hopeless(self) -> bool:
+        """A trial needs steps that can be made again; here is none, and there will be none."""
+        return self.job.asked["what"] == "trial" and self.steps >= LEAST and bool(self.capturer.why) and not self.capturer.steps
 
     def _doing(self, wanted: int) -> str:
         waits = ", waiting for its validation" if self.steps > wanted else ""
@@ -134,12 +156,16 @@ class Session:
                 at = (lambda now: self.capturer.task(name, now)) if task is not None else None
                 self.job.answer(**jobs.investigation(self.job.asked, at, why, run, self.job.told))
             else:
-                self.job.answer(**jobs.work(self.job.asked, task, why, run, self.job.told, self.job.say))
+                answer = jobs.work(self.job.asked, task, why, run, self.job.told, self.job.say, self.job.agreed)
+                blind = {"why": why, "start": self.start, "pace": self.pace} if task is None else None
+                self.job.answer(**answer, blind=blind)
 
 
 def main(argv: list[str]) -> None:
     """Run the script up to its first steps, then the job."""
     job = Job(json.loads(Path(argv[0]).read_text(encoding="utf-8")))
+    if job.asked["what"] == "drive":
+        _drive(job, argv[1], argv[2:])
     session = Session(job, argv[1])
     session.attach()
     ended = launch.run_script(argv[1], argv[2:])
@@ -152,6 +178,21 @@ def main(argv: list[str]) -> None:
     else:
         job.answer(ended=ended.code, steps=session.steps)
     os._exit(0)
+
+
+def _drive(job: Job, script: str, args: list[str]) -> None:
+    """Run the script along a course, to its end or the script's."""
+    from traindx.capture.wheel import Wheel
+
+    wheel = Wheel(job, script)
+    wheel.attach()
+    ended = launch.run_script(script, args)
+    told = ""
+    if ended.error is not None:
+        from traindx.trials.faults import located
+
+        told = located(ended.error)
+    wheel.finish(told)
 
 
 if __name__ == "__main__":

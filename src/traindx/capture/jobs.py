@@ -13,6 +13,7 @@ from traindx.errors import UsageError
 from traindx.run import Matrix, Run, Series
 from traindx.trial import Progress, Result, catalogue
 from traindx.trials.check import Checked, check
+from traindx.trials.recording import kept, recording
 from traindx.trials.task import Task, stated
 
 
@@ -23,6 +24,7 @@ def work(
     run: Run,
     progress: Progress,
     say: Callable[[str], None] = lambda text: None,
+    agreed: Callable[[str, float], bool] = lambda text, seconds: True,
 ) -> dict[str, Any]:
     """The answer to a job, as plain data."""
     if asked["what"] == "check":
@@ -30,8 +32,13 @@ def work(
     name, limits = asked["trial"], dict(asked["limits"])
     if task is None:
         return {"result": result_as_data(blind(name, why))}
-    say(stated(catalogue()[name], task, limits))
-    return {"result": result_as_data(catalogue()[name].run(task, progress, **limits))}
+    said, seconds = stated(catalogue()[name], task, limits)
+    say(said)
+    if not agreed(said, seconds):
+        return {"declined": True}
+    with recording(Path(asked["record"]) if asked.get("record") else None) as records:
+        result = catalogue()[name].run(task, progress, **limits)
+    return {"result": result_as_data(dataclasses.replace(result, record=kept(result, records)))}
 
 
 def investigation(
@@ -68,10 +75,18 @@ def investigation_as_data(done: Any) -> dict[str, Any]:
     }
 
 
+ADVICE = "give a factory that returns a traindx.Task (train.py:make_task) and it can"
+
+
 def blind(name: str, why: str) -> Result:
     """The trial cannot look into this script."""
-    advice = "give a factory that returns a traindx.Task (train.py:make_task) and it can"
-    return Result(name, "refused", {"blind": True}, f"blind: {why}; {advice}")
+    return Result(name, "refused", {"blind": True}, f"blind: {why}; {ADVICE}")
+
+
+def unseen(name: str, why: str, others: tuple[str, ...]) -> Result:
+    """The trial needs a loss that can be called, and there is none; `others` can do without."""
+    said = f"blind: {why}. {name} must call the loss; {', '.join(others)} drive the script's own loop instead. Or {ADVICE}"
+    return Result(name, "refused", {"blind": True}, said)
 
 
 def result_as_data(result: Result) -> dict[str, Any]:

@@ -9,14 +9,36 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from traindx.cli import options
-from traindx.trial import Progress as Told
 
 PATIENCE_S = 2.0
 
 
+class Bar:
+    """To be called with (done, total, what); the bar appears once two seconds have passed."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=None)
+        self._began = time.monotonic()
+        self._started = False
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        if not self._started and time.monotonic() - self._began > PATIENCE_S:
+            self._progress.start()
+            self._started = True
+        if self._started:
+            self._progress.update(self._task, completed=done, total=total, description=what)
+
+    def rest(self) -> None:
+        """Away with it until there is something new to tell: somebody else wants to write."""
+        if self._started:
+            self._progress.stop()
+            self._started = False
+
+
 @contextmanager
-def bar(*, quiet: bool = False) -> Iterator[Told]:
-    """A function to call with (done, total, what); the bar appears once two seconds have passed."""
+def bar(*, quiet: bool = False) -> Iterator[Bar]:
+    """The bar of a verb."""
     screen = options.console(stderr=True)
     progress = Progress(
         TextColumn("[dim]{task.description}"),
@@ -26,20 +48,8 @@ def bar(*, quiet: bool = False) -> Iterator[Told]:
         transient=True,
         disable=quiet or not screen.is_terminal,
     )
-    began = time.monotonic()
-    task = progress.add_task("", total=None)
-    started = False
-
-    def told(done: int, total: int, what: str) -> None:
-        nonlocal started
-        if not started and time.monotonic() - began > PATIENCE_S:
-            progress.start()
-            started = True
-        if started:
-            progress.update(task, completed=done, total=total, description=what)
-
+    shown = Bar(progress)
     try:
-        yield told
+        yield shown
     finally:
-        if started:
-            progress.stop()
+        shown.rest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,15 @@ from typing import Any
 import rich_click as click
 
 from traindx.cli import options
-from traindx.cli.bar import bar
+from traindx.cli.bar import Bar, bar
 from traindx.errors import UsageError
+from traindx.probes import session
 from traindx.record import diary
 from traindx.report.json import plain
 from traindx.report.words import safe
-from traindx.trial import Progress, Result, TrialKind
+from traindx.trial import Declined, Progress, Result, TrialKind
+
+LONG_S = 60.0  # a trial that takes longer is asked for
 
 
 @click.command("trial")
@@ -29,7 +33,15 @@ from traindx.trial import Progress, Result, TrialKind
 @click.option(
     "--picture", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw it: FILE.svg, .html or .png."
 )
-@click.option("--run", "of", type=click.Path(path_type=Path), metavar="RUN", help="Note the result in the diary of RUN.")
+@click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where the record goes.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before a trial that takes more than a minute.")
+@click.option(
+    "--run",
+    "of",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Note the result in the diary of RUN; `fix` takes its cause from there.",
+)
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the result to FILE.")
 @click.option("--no-color", is_flag=True)
@@ -42,6 +54,8 @@ def command(
     limits: tuple[str, ...],
     at: int,
     picture: Path | None,
+    folder: Path | None,
+    yes: bool,
     of: Path | None,
     format_: str,
     output: Path | None,
@@ -70,8 +84,21 @@ def command(
         raise UsageError(f"`traindx trial {name}` wants a TARGET such as train.py:make_task")
     kind = trials[name]
     values = _limits(kind.make, limits)
-    with bar(quiet=quiet) as told:
-        result = _run(kind, target, args, values, at, told, _nothing if quiet else _say)
+    if name == "fix":
+        values = _prescribed(values, of)
+    place = session.folder(f"{name}-{_short(target)}", folder)
+    fresh = not place.exists()
+    try:
+        with bar(quiet=quiet) as told:
+            say = _nothing if quiet else _saying(told)
+            result = _run(kind, target, args, values, at, told, say, _asking(yes, told), place)
+    except Declined:
+        _say("not begun; nothing was done")
+        return 0
+    except BaseException:
+        if fresh:  # half a record is none
+            shutil.rmtree(place, ignore_errors=True)
+        raise
     if picture is not None:
         from traindx.report.trial import save
 
@@ -97,8 +124,33 @@ def command(
         screen.print(f"[{style}]{result.result}[/]  {safe(result.reason)}", highlight=False)
         if isinstance(result.answer.get("code"), str):
             screen.print(f"\n{safe(result.answer['code'])}\n", markup=False, highlight=False, soft_wrap=True)
-        screen.print(f"[dim]{result.steps} steps, {result.seconds:.1f} s[/]")
+        screen.print(f"[dim]{result.steps} steps, {result.seconds:.1f} s{_told(result)}[/]", highlight=False, soft_wrap=True)
     return 0
+
+
+def _prescribed(values: dict[str, Any], of: Path | None) -> dict[str, Any]:
+    """What `fix` is to try: as given, or the cure of the most probable cause of RUN; asked before anything is run."""
+    from traindx import api
+    from traindx.trials.prescription import change_of
+
+    if not (values.get("change") or values.get("cause")) and of is not None:
+        d = api.diagnose(of)
+        first = next((s for s in d.likely if s.cause.change), None)
+        if first is None:
+            raise UsageError(
+                f"no cause of {of} has a cure that can be tried on a fork; name one: --set change='{{\"lr\": 0.1}}'"
+            )
+        _say(
+            f"trying the cure of {first.cause.name} ({first.words}, {first.probability:.0%}), the first of {of} to have one"
+        )
+        values = {**values, "cause": first.cause.name}
+    if bool(values.get("change")) == bool(values.get("cause")):
+        raise UsageError(
+            "`trial fix` wants a change or a cause: --set cause=lr-too-high, --set change='{\"lr\": 0.1}', or --run RUN for "
+            "the first cause of that run"
+        )
+    change_of(values.get("cause") or values["change"])  # an unknown one is told now and not after a minute
+    return values
 
 
 def _nothing(text: str) -> None:
@@ -117,21 +169,58 @@ def _run(
     at: int,
     told: Progress,
     say: Callable[[str], None],
+    agreed: Callable[[str, float], bool],
+    place: Path,
 ) -> Result:
     from traindx.capture.start import is_script, trial_on
 
     if is_script(target):
-        return trial_on(target, args, kind.name, values, told, at, say)
+        return trial_on(target, args, kind.name, values, told, at, say, agreed, place)
     if at:
         raise UsageError("--at is for scripts; a factory gives its task in the state it wants")
     if args:
         raise UsageError("arguments after the target are for scripts; a factory takes none")
+    from traindx.trials.recording import kept, recording
     from traindx.trials.target import task_from
     from traindx.trials.task import stated
 
     task = task_from(target)
-    say(stated(kind, task, values))
-    return kind.run(task, told, **values)
+    said, seconds = stated(kind, task, values)
+    say(said)
+    if not agreed(said, seconds):
+        raise Declined
+    with recording(place) as records:
+        result = kind.run(task, told, **values)
+    return dataclasses.replace(result, record=kept(result, records))
+
+
+def _saying(shown: Bar) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        shown.rest()
+        _say(text)
+
+    return say
+
+
+def _asking(yes: bool, shown: Bar) -> Callable[[str, float], bool]:
+    """Asks before what takes more than a minute, where there is somebody to answer."""
+
+    def agreed(said: str, seconds: float) -> bool:
+        if yes or seconds <= LONG_S or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return True
+        shown.rest()
+        return click.confirm("Begin?", default=True, err=True)
+
+    return agreed
+
+
+def _short(target: str) -> str:
+    """A target's name for a folder: train of path/train.py:make_task."""
+    return Path(target.rpartition(":")[0] or target).stem.rpartition(".")[2] or "task"
+
+
+def _told(result: Result) -> str:
+    return f"; record in {result.record}" if result.record else ""
 
 
 def _limits(make: Any, given: tuple[str, ...]) -> dict[str, Any]:

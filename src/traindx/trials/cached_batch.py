@@ -50,29 +50,34 @@ class CachedBatch:
                 real.append(middle - began)
                 cached.append(time.perf_counter() - middle)
                 progress(i + 1, self.steps, "fresh and cached batches")
-        if len(real) < 3:
-            return Result("cached-batch", "undecided", {}, "fewer than 4 batches in the data", steps=2 * len(real))
-        speedup = float(np.median(real) / np.median(cached))
-        answer = {"speedup": speedup, "real_s": float(np.median(real)), "cached_s": float(np.median(cached))}
-        run = Run.of({"trial/real": real, "trial/cached": cached}, facts={"perf.cached_speedup": speedup}, kind="trial")
-        if speedup >= INPUT_BOUND and answer["real_s"] - answer["cached_s"] > WORTH_S:
-            return Result(
-                "cached-batch",
-                "fail",
-                answer,
-                f"input-bound: without waiting for data a step would be {speedup:.2f} times faster",
-                run,
-                2 * len(real),
-            )
-        return Result(
-            "cached-batch",
-            "pass",
-            answer,
-            f"data is not the bottleneck: waiting for it is {max(0.0, 1 - 1 / speedup):.0%} of a step",
-            run,
-            2 * len(real),
-        )
+        return timed(real, cached)
 
     def _wait(self) -> None:
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             torch.cuda.synchronize()
+
+
+def timed(real: list[float], cached: list[float]) -> Result:
+    """What seconds on fresh and on cached batches say."""
+    if len(real) < 3:
+        return Result("cached-batch", "undecided", {}, "fewer than 4 batches in the data", steps=2 * len(real))
+    speedup = float(np.median(real) / np.median(cached))
+    answer = {"speedup": speedup, "real_s": float(np.median(real)), "cached_s": float(np.median(cached))}
+    run = Run.of({"trial/real": real, "trial/cached": cached}, facts={"perf.cached_speedup": speedup}, kind="trial")
+    if speedup >= INPUT_BOUND and answer["real_s"] - answer["cached_s"] > WORTH_S:
+        return Result(
+            "cached-batch",
+            "fail",
+            answer,
+            f"input-bound: without waiting for data a step would be {speedup:.2f} times faster",
+            run,
+            2 * len(real),
+        )
+    return Result(
+        "cached-batch",
+        "pass",
+        answer,
+        f"data is not the bottleneck: waiting for it is {max(0.0, 1 - 1 / speedup):.0%} of a step",
+        run,
+        2 * len(real),
+    )

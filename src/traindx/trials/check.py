@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -237,6 +237,8 @@ QUESTIONS: tuple[Question, ...] = (
     ),
 )
 _LEVELS = ("quick", "usual", "full")
+PLAIN = {"pass": "pass", "done": "pass", "fail": "fail"}  # from a trial's result to an answer
+CURED = {"pass": "fail", "fail": "pass", "undecided": "pass"}  # where the trial tries a change
 
 
 def check(
@@ -298,6 +300,10 @@ def _asked(level: str) -> list[Question]:
 def _answers(task: Task | None, run: Run, level: str, progress: Progress, broken: bool, blind: str) -> Iterator[Item]:
     outcomes = {o.code: o for o in examine(run)} if not broken else {}
     asked = _asked(level)
+
+    def on_twin(name: str, limits: Mapping[str, Any]) -> Result:
+        return catalogue()[name].run(task, **limits)
+
     for i, q in enumerate(asked):
         progress(i, len(asked), q.item)
         began = time.monotonic()
@@ -310,7 +316,7 @@ def _answers(task: Task | None, run: Run, level: str, progress: Progress, broken
         elif q.item == LOGGED:
             item = _logged(run)
         elif q.trial and not (codes and q.watched):
-            item = _by_trial(task, q) if task is not None else Item(q.item, "cannot-tell", f"blind: {blind}")
+            item = _by_trial(q, on_twin) if task is not None else Item(q.item, "cannot-tell", f"blind: {blind}")
         else:
             item = _by_rules(q, [outcomes[c] for c in codes or q.codes if c in outcomes], task, run)
         yield replace(item, seconds=time.monotonic() - began, lists=_lines(q))
@@ -352,12 +358,24 @@ def _lacking(q: Question, outcomes: Sequence[Outcome], task: Task | None) -> str
     return q.lacks or next((o.reason for o in outcomes if o.reason), "nothing was seen")
 
 
-def _by_trial(task: Task, q: Question) -> Item:
-    kind = catalogue().get(q.trial)
-    if kind is None:
-        return Item(q.item, "cannot-tell", f"there is no trial {q.trial}")
+def answered(
+    items: Sequence[Item], level: str, run: Callable[[str, Mapping[str, Any]], Result], able: Container[str]
+) -> list[Item]:
+    """The checklist with the questions answered that trials in the script's own loop can answer: those `able` to."""
+    asked = {q.item: q for q in _asked(level) if q.trial in able}
+    found = []
+    for item in items:
+        q = asked.get(item.item)
+        if q is not None and item.result == "cannot-tell":
+            began = time.monotonic()
+            item = replace(_by_trial(q, run), seconds=time.monotonic() - began, lists=item.lists)
+        found.append(item)
+    return found
+
+
+def _by_trial(q: Question, run: Callable[[str, Mapping[str, Any]], Result]) -> Item:
     try:
-        result: Result = kind.run(task, **q.limits)
+        result = run(q.trial, q.limits)
     except TwinLeak:
         raise
     except UsageError as why:
@@ -366,8 +384,8 @@ def _by_trial(task: Task, q: Question) -> Item:
         from traindx.trials.faults import located
 
         return Item(q.item, "cannot-tell", located(error))
-    words = (
-        {"pass": "fail", "fail": "pass", "undecided": "pass"} if q.cure else {"pass": "pass", "done": "pass", "fail": "fail"}
-    )
+    words = CURED if q.cure else PLAIN
     word = words.get(result.result, "cannot-tell")
+    if result.answer.get("blind"):
+        word = "cannot-tell"
     return Item(q.item, word, result.reason, q.fix if word == "fail" else "")

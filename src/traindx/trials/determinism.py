@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,7 @@ from traindx.trials.task import Batch, Task
 from traindx.trials.twin import Twin
 
 
-class _Ledger(TorchDispatchMode):
+class Ledger(TorchDispatchMode):
     """Every operation with a fingerprint of its results, 16 bytes each."""
 
     def __init__(self, names: dict[int, str]) -> None:
@@ -62,15 +64,12 @@ class Determinism:
         a, b = ledgers
         same_data = _data_repeats(task)
         answer: dict[str, Any] = {"operations": len(a), "data_order_repeats": same_data}
-        first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if not _equal(x, y)), None)
-        if first is None and len(a) != len(b):
-            first = min(len(a), len(b))
-        if first is None:
+        found = parted(a, b)
+        if found is None:
             run = Run.of({}, facts={"trial.determinism": {"equal": True}}, kind="trial")
             said = f"{len(a)} operations over {self.steps} steps equal to the bit"
             return Result("determinism", "pass", answer, said, run, 2 * self.steps)
-        op, module = (a[first][0], a[first][3]) if first < len(a) else (b[first][0], b[first][3])
-        kind = "control flow" if first < min(len(a), len(b)) and a[first][0] != b[first][0] else "value"
+        first, op, module, kind = found
         answer |= {"first": {"op": op, "module": module, "index": first, "kind": kind}}
         run = Run.of({}, facts={"trial.determinism": {"equal": False, "op": op, "module": module, "kind": kind}}, kind="trial")
         where = f" in {module}" if module else ""
@@ -85,33 +84,52 @@ class Determinism:
 
 
 def _steps(twin: Twin, batches: list[Batch]) -> list[tuple[str, float, float, str]]:
-    ledger = _Ledger({})
-    names = {m: n for n, m in twin.model.named_modules()}
+    if twin.optimizer is None:
+        twin.use(torch.optim.SGD(twin.model.parameters(), lr=1e-3))
+    twin.model.train()
+    with noted(Ledger({}), [twin.model]) as ledger:
+        for batch in batches:
+            twin.step(batch)
+    return ledger.rows
+
+
+@contextmanager
+def noted(ledger: Ledger, models: list[nn.Module]) -> Iterator[Ledger]:
+    """Write down every operation, and the module it happens in."""
+    names = {m: n for model in models for n, m in model.named_modules()}
 
     def enter(module: nn.Module, args: Any) -> None:
         ledger.stack.append(names.get(module, type(module).__name__))
 
     def leave(module: nn.Module, args: Any, output: Any) -> None:
-        ledger.stack.pop()
+        if ledger.stack:
+            ledger.stack.pop()
 
     handles = [
         nn.modules.module.register_module_forward_pre_hook(enter),
         nn.modules.module.register_module_forward_hook(leave, always_call=True),
     ]
-    if twin.optimizer is None:
-        twin.use(torch.optim.SGD(twin.model.parameters(), lr=1e-3))
-    twin.model.train()
     try:
         with ledger:
-            for batch in batches:
-                twin.step(batch)
+            yield ledger
     finally:
         for handle in handles:
             handle.remove()
-    return ledger.rows
 
 
-def _equal(x: tuple[str, float, float, str], y: tuple[str, float, float, str]) -> bool:
+def parted(a: list[Any], b: list[Any]) -> tuple[int, str, str, str] | None:
+    """Where two ledgers part: the place, the operation, its module, and whether values or the control flow differ."""
+    first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if not _equal(x, y)), None)
+    if first is None and len(a) != len(b):
+        first = min(len(a), len(b))
+    if first is None:
+        return None
+    row = a[first] if first < len(a) else b[first]
+    kind = "control flow" if first < min(len(a), len(b)) and a[first][0] != b[first][0] else "value"
+    return first, row[0], row[3], kind
+
+
+def _equal(x: Any, y: Any) -> bool:
     return x[0] == y[0] and all(p == q or (p != p and q != q) for p, q in zip(x[1:3], y[1:3], strict=True))
 
 

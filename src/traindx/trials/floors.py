@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from traindx.trials.task import Batch, evaluating, split, to_device
@@ -57,6 +58,15 @@ def known(twin: Twin, batch: Batch) -> Floor:
 def named(fit: Fit) -> Floor | None:
     """The meaning of the level where the loss stopped, if it has one."""
     return next((f for f in fit.suspects if abs(fit.last - f.level) <= max(0.01 * abs(f.level), 0.005)), None)
+
+
+def of_labels(target: Tensor) -> tuple[Floor, ...]:
+    """Levels at which a faulty task stops, as far as the labels alone tell them, whatever the loss is."""
+    if target.is_floating_point() or target.dtype == torch.bool or target.ndim != 1 or target.numel() < 2:
+        return ()
+    level = _entropy(target)
+    said = "the input does not reach the output (ignored, dead or zero)"
+    return (Floor(level, "the entropy of the labels", said),) if level > 0.005 else ()
 
 
 def suspects(twin: Twin, batch: Batch) -> tuple[Floor, ...]:

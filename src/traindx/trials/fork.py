@@ -107,7 +107,7 @@ def _look(
         for arm, out in ((None, a), (change, b)):
             out.append(_arm(task, arm, batches, probe, seed + r, modes))
             progress(2 * r + (arm is not None) + 1, 2 * orders, f"{steps} steps, data order {r + 1} of {orders}")
-    return _judge(np.array(a), np.array(b), steps, level)
+    return judge(np.array(a), np.array(b), steps, level)
 
 
 def _arm(task: Task, change: Change | None, batches: list[Batch], probe: list[Batch], seed: int, modes: bool) -> float:
@@ -125,7 +125,8 @@ def _arm(task: Task, change: Change | None, batches: list[Batch], probe: list[Ba
         return twin.probe(probe)
 
 
-def _judge(a: np.ndarray, b: np.ndarray, steps: int, level: float) -> Comparison:
+def judge(a: np.ndarray, b: np.ndarray, steps: int, level: float) -> Comparison:
+    """What the pairs say: better or worse only when all of them agree, by more than they scatter."""
     from scipy import stats
 
     broke_a, broke_b = int((~np.isfinite(a)).sum()), int((~np.isfinite(b)).sum())

@@ -35,7 +35,8 @@ def _looks(t: Any) -> int:
     return 4 * t.orders * sum(t.horizons)
 
 
-def _result(name: str, what: str, c: Comparison, short: bool = False) -> Result:
+def compared(name: str, what: str, c: Comparison, short: bool = False) -> Result:
+    """A comparison as the result of a trial; `short`: the changed arm merely goes slower."""
     verdict = c.verdict
     if short and verdict == "better" and c.broke_a == c.broke_b and c.effect > math.log(1 - SMALL):
         verdict = "undecided"
@@ -71,7 +72,7 @@ class LrTenth:
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
         c = compare_arms(task, scaled_lr(self.factor), orders=self.orders, horizons=self.horizons, progress=progress)
-        return _result("lr-tenth", f"learning rate × {self.factor:g}", c, self.factor < 1)
+        return compared("lr-tenth", f"learning rate × {self.factor:g}", c, self.factor < 1)
 
 
 @trial("clip", steps=500, most=lambda t: 30 + _looks(t), wants="val")
@@ -86,7 +87,7 @@ class Clip:
     def run(self, task: Task, progress: Progress = silent) -> Result:
         limit = self.limit if self.limit is not None else usual_norm(task)[0]
         c = compare_arms(task, clipped(limit), orders=self.orders, horizons=self.horizons, progress=progress)
-        return _result("clip", f"gradients clipped at {limit:.3g}", c)
+        return compared("clip", f"gradients clipped at {limit:.3g}", c)
 
 
 @trial("regularisers-off", steps=1000, most=_looks, wants="val")
@@ -99,7 +100,7 @@ class RegularisersOff:
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
         c = compare_arms(task, without_regularisers, orders=self.orders, horizons=self.horizons, progress=progress)
-        return _result("regularisers-off", "without dropout and weight decay", c)
+        return compared("regularisers-off", "without dropout and weight decay", c)
 
 
 @trial("fix", steps=1000, most=_looks, wants="val")
@@ -125,7 +126,7 @@ class Fix:
             task, applied(change, task), orders=self.orders, horizons=self.horizons, progress=progress, modes=not moded
         )
         said = ", ".join(f"{k} {v}" for k, v in change.items())
-        result = _result("fix", said, c, slower_than_now(change))
+        result = compared("fix", said, c, slower_than_now(change))
         word = {
             "pass": "prescription confirmed",
             "fail": "prescription not confirmed: it makes things worse",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,9 @@ from traindx.trials import paste
 from traindx.trials.task import Task
 
 Floats = NDArray[np.float64]
+Sweep = Callable[[Floats], tuple[Floats, Floats, Floats | None]]  # from rates to rates, losses, and losses of held batches
+PLAIN_SNR = 10.0  # from here on one sweep is enough
+SLOWER, BELOW = 2, 1000.0  # the second sweep has that many times the steps, from this far below the end of the first one on
 LEAST_SNR = 5.0  # fall of the loss over its noise that needs no witness: shuffled labels reach 3.1
 DOUBTFUL = 2.0  # below this there is nothing; between, batches that were not trained on must have fallen too
 LEAST_FALL, SURE = 0.05, 4.0  # … by this share of their loss, and this many standard errors
@@ -28,13 +32,14 @@ MOST_SPREAD = 30.0  # rates that the rules suggest may differ by this factor, no
 ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Lion", "Adafactor", "SparseAdam", "Muon")
 
 
-@trial("lr-range", steps=120, most=lambda t: t.steps)
+@trial("lr-range", steps=120, most=lambda t: (1 + SLOWER) * t.steps)
 @dataclass(frozen=True)
 class LrRange:
     """Which learning rate to start with: a sweep of rates on real batches, read by three rules that must agree.
 
     It starts from the weights as they are, so it answers for this moment: blind to limits that come later in training and to
-    schedules. It refuses when the loss does not fall clearly more than it shakes.
+    schedules. A task that answers slowly is swept once more, slower, below the rate at which the first sweep ended. It refuses
+    when the loss does not fall clearly more than it shakes.
     """
 
     lo: float = 1e-7
@@ -48,19 +53,9 @@ class LrRange:
         hi = self.hi or (1.0 if any(n in type(task.optimizer).__name__ for n in ADAPTIVE) else 10.0)
         if not 0 < self.lo < hi or self.steps < 30:
             raise UsageError(f"a range test needs 0 < lo < hi and at least 30 steps; got {self.lo:g}, {hi:g}, {self.steps}")
-        rates, losses, held = self._sweep(task, np.geomspace(self.lo, hi, self.steps), progress)
-        reading = read(rates, losses, held)
-        run = Run.of({"trial/lr": rates, "trial/loss": losses}, kind="trial")
-        if reading.refused:
-            return Result("lr-range", "refused", reading.answer, reading.refused, run, len(rates))
-        a = reading.answer
-        low, high = a["interval"]
-        a["code"] = "\n\n".join((paste.warmup_cosine(a["start_lr"]), paste.one_cycle(a["max_lr"]), paste.cyclical(low, high)))
-        return Result(
-            "lr-range", "done", a, f"start with {a['start_lr']:.2g} (between {low:.2g} and {high:.2g})", run, len(rates)
-        )
+        return swept(lambda rates: self._sweep(task, rates, progress), self.lo, hi, self.steps)
 
-    def _sweep(self, task: Task, rates: Floats, progress: Progress) -> tuple[Floats, Floats, Floats]:
+    def _sweep(self, task: Task, rates: Floats, progress: Progress) -> tuple[Floats, Floats, Floats | None]:
         """Rates, losses, and the losses of batches that are not trained on, a row per look."""
         losses: list[float] = []
         probe = task.batches(PROBES, "val") or task.held[:PROBES]
@@ -80,12 +75,36 @@ class LrRange:
                     group["lr"] = rate * share
                 losses.append(twin.step(batch))
                 progress(i + 1, len(rates), f"learning rate {rate:.1e}")
-                if _lost(losses):
+                if lost(losses):
                     break
         return rates[: len(losses)], np.array(losses), np.array(looks)
 
 
-def _lost(losses: list[float]) -> bool:
+def swept(sweep: Sweep, lo: float, hi: float, steps: int) -> Result:
+    """A sweep, and a slower one where the first says nothing or little, read as the result of a trial."""
+    rates, losses, held = sweep(np.geomspace(lo, hi, steps))
+    reading, taken = read(rates, losses, held), len(rates)
+    if reading.refused or reading.answer["snr"] < PLAIN_SNR:
+        end = float(rates[-1])
+        slow = sweep(np.geomspace(max(lo, end / BELOW), end, SLOWER * steps))
+        again, taken = read(*slow, slow=True), taken + len(slow[0])
+        if not again.refused or reading.refused:
+            rates, losses, reading = slow[0], slow[1], again
+    return _result(rates, losses, reading, taken)
+
+
+def _result(rates: Floats, losses: Floats, reading: Reading, taken: int) -> Result:
+    run = Run.of({"trial/lr": rates, "trial/loss": losses}, kind="trial")
+    if reading.refused:
+        return Result("lr-range", "refused", reading.answer, reading.refused, run, taken)
+    a = reading.answer
+    low, high = a["interval"]
+    a["code"] = "\n\n".join((paste.warmup_cosine(a["start_lr"]), paste.one_cycle(a["max_lr"]), paste.cyclical(low, high)))
+    said = f"start with {a['start_lr']:.2g} (between {low:.2g} and {high:.2g})"
+    return Result("lr-range", "done", a, said, run, taken)
+
+
+def lost(losses: list[float]) -> bool:
     """The sweep is over when the loss is gone for good; differences only, so losses below zero are fine."""
     now, best = losses[-1], min(losses)
     if not math.isfinite(now):
@@ -107,8 +126,13 @@ class Reading:
     refused: str = ""
 
 
-def read(rates: Floats, losses: Floats, held: Floats | None = None) -> Reading:
-    """Read a sweep: `steep`, `min/10` and `valley` must agree; their middle is the start, `steep` the most."""
+def read(rates: Floats, losses: Floats, held: Floats | None = None, slow: bool = False) -> Reading:
+    """Read a sweep: `steep`, `min/10` and `valley` must agree.
+
+    The start lies between their lowest and their middle, because a rate that is too high costs more than one that is too low.
+    A loss that only a `slow` sweep brings down answers late, so `steep` and `valley` lie too high: there the lowest counts, and
+    as a slow sweep has the time to learn by heart, batches that were not trained on must have fallen too where there are any.
+    """
     keep = np.isfinite(losses)
     rates, losses = rates[keep], losses[keep]
     if len(losses) < 20:
@@ -123,6 +147,8 @@ def read(rates: Floats, losses: Floats, held: Floats | None = None) -> Reading:
         return Reading(
             answer, f"the loss falls by {snr:.1f} times its noise only (needs {LEAST_SNR:g}): no learning signal to read"
         )
+    if slow and held is not None and held.size and not _witnessed(held):
+        return Reading(answer, "only the batches that were trained on are learned, others are not: no learning signal to read")
     if low <= 5:
         return Reading(answer, "the loss only rises: start the sweep at smaller rates")
     if low >= len(y) - 3 and len(losses) == len(keep):
@@ -140,8 +166,9 @@ def read(rates: Floats, losses: Floats, held: Floats | None = None) -> Reading:
     answer |= {k: float(v) for k, v in found.items()}
     if spread > MOST_SPREAD:
         return Reading(answer, f"the rules disagree by a factor of {spread:.0f}; repeat with more steps or a larger batch")
+    lowest, middle = np.log(used.min()), np.median(np.log(used))
     answer |= {
-        "start_lr": float(np.exp(np.median(np.log(used)))),
+        "start_lr": float(np.exp(lowest if slow else (lowest + middle) / 2)),
         "max_lr": float(found["steep"]),
         "interval": [float(used.min()), float(used.max())],
     }

@@ -30,15 +30,20 @@ def restore_random(states: Mapping[str, Any]) -> None:
         torch.cuda.set_rng_state_all(states["cuda"])
 
 
+def seeded(seed: int) -> None:
+    """Start every global random generator from `seed`."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    torch.manual_seed(seed)
+
+
 @contextmanager
 def random_kept(seed: int | None = None) -> Iterator[None]:
     """Whatever is drawn inside, the global generators stand afterwards as before; inside they may start from `seed`."""
     states = random_states()
     try:
         if seed is not None:
-            random.seed(seed)
-            np.random.seed(seed % 2**32)  # noqa: NPY002
-            torch.manual_seed(seed)
+            seeded(seed)
         yield
     finally:
         restore_random(states)

@@ -158,8 +158,8 @@ class Task:
         return replace(self, train=parts, val=self.batches(2, "val") or None, _drawn={}, name=f"{self.name} (shrunk)")
 
 
-def stated(kind: TrialKind, task: Task, limits: Mapping[str, Any]) -> str:
-    """What a trial will take on this task, before it starts; a task whose step cannot be made is the user's to mend."""
+def stated(kind: TrialKind, task: Task, limits: Mapping[str, Any]) -> tuple[str, float]:
+    """What a trial will take on this task, before it starts, and in seconds; a task whose step cannot be made is the user's."""
     try:
         pace = task.pace()
     except TraindxError:
@@ -168,7 +168,8 @@ def stated(kind: TrialKind, task: Task, limits: Mapping[str, Any]) -> str:
         from traindx.trials.faults import located
 
         raise UsageError(f"not even one step can be made: {located(error)}") from None
-    return f"{kind.name} takes {kind.cost(pace, **limits)}; it works on a copy, Ctrl-C ends it and nothing is changed"
+    said = f"{kind.name} takes {kind.cost(pace, **limits)}; it works on a copy, Ctrl-C ends it and nothing is changed"
+    return said, pace * kind.most(**limits)
 
 
 def to_device(batch: Any, device: Any) -> Any:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from traindx.errors import TwinLeak, UsageError
+from traindx.trials.recording import recorded
 from traindx.trials.state import digest, model_state, random_kept, random_states, stateful
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def twin(task: Task, seed: int = 0) -> Iterator[Twin]:
             raise UsageError(f"the model cannot be copied for an experiment ({type(why).__name__}: {why})") from None
         for p in model.parameters():
             p.grad = None
-        yield Twin(task, model, optimizer, scheduler, scaler)
+        with recorded():
+            yield Twin(task, model, optimizer, scheduler, scaler)
     after = fingerprint(task)
     changed = sorted(key for key in before if before[key] != after[key])
     if changed:

@@ -1,0 +1,223 @@
+"""Learning rates on tasks that the reading of the sweep was not settled on: other data, other models, other optimizers.
+
+python -m bench.held_out        writes its part of bench/results/trials.json and the page
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from bench import trials as bench
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_friedman1
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from traindx.trial import catalogue
+from traindx.trials.task import Task
+
+RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0)
+STEPS = 300
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "Adam": torch.optim.Adam,
+    "AdamW": lambda p, lr: torch.optim.AdamW(p, lr=lr, weight_decay=0.05),
+    "plain SGD": torch.optim.SGD,
+    "Nesterov": lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9, nesterov=True),
+    "Adagrad": torch.optim.Adagrad,
+    "RAdam": torch.optim.RAdam,
+    "RMSprop": torch.optim.RMSprop,
+}
+Data = tuple[Tensor, Tensor]
+
+
+def _table(load: Callable[..., Any], seed: int) -> tuple[Tensor, Tensor]:
+    x, y = load(return_X_y=True)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    x = torch.tensor(x, dtype=torch.float32)
+    return ((x - x.mean(0)) / x.std(0))[order], torch.tensor(y)[order]
+
+
+def cancer(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    x, y = _table(load_breast_cancer, seed)
+    net = nn.Sequential(nn.Linear(30, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
+    return (x, y.float()[:, None]), net, nn.BCEWithLogitsLoss()
+
+
+def wine(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    x, y = _table(load_wine, seed)
+    return (x.repeat(4, 1), y.repeat(4)), nn.Linear(13, 3), nn.CrossEntropyLoss()
+
+
+def diabetes(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    x, y = _table(load_diabetes, seed)
+    y = y.float()
+    return (x, ((y - y.mean()) / y.std())[:, None]), nn.Sequential(nn.Linear(10, 48), nn.GELU(), nn.Linear(48, 1)), nn.MSELoss()
+
+
+def friedman(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    x, y = make_friedman1(2000, noise=0.5, random_state=seed)
+    net = nn.Sequential(nn.Linear(10, 64), nn.SiLU(), nn.LayerNorm(64), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 1))
+    y = torch.tensor((y - y.mean()) / y.std(), dtype=torch.float32)[:, None]
+    return (torch.tensor(x, dtype=torch.float32), y), net, nn.SmoothL1Loss()
+
+
+class Next(nn.Module):
+    """A small causal transformer over characters."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.token, self.place = nn.Embedding(vocabulary, 32), nn.Embedding(32, 32)
+        layer = nn.TransformerEncoderLayer(32, 2, 64, dropout=0.0, batch_first=True, norm_first=True)
+        self.body, self.head = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(32, vocabulary)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        h = self.token(x) + self.place(torch.arange(x.shape[1]))
+        return self.head(self.body(h, mask=mask, is_causal=True)).transpose(1, 2)
+
+
+def text(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    said = inspect.getsource(random) + inspect.getsource(inspect)[:60_000]
+    letters = sorted(set(said))
+    ids = torch.tensor([letters.index(c) for c in said])
+    starts = torch.randint(len(ids) - 33, (2000,), generator=torch.Generator().manual_seed(seed))
+    rows = torch.stack([ids[s : s + 33] for s in starts.tolist()])
+    return (rows[:, :-1], rows[:, 1:]), Next(len(letters)), nn.CrossEntropyLoss()
+
+
+class Last(nn.Module):
+    """An LSTM that is asked at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.LSTM(4, 32, batch_first=True), nn.Linear(32, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x)[0][:, -1])
+
+
+def recall(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    g = torch.Generator().manual_seed(seed)
+    ids = torch.randint(4, (2000, 10), generator=g)
+    return (nn.functional.one_hot(ids, 4).float(), ids[:, -3]), Last(), nn.CrossEntropyLoss()
+
+
+def shapes(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    g = torch.Generator().manual_seed(seed)
+    y = torch.randint(3, (1500,), generator=g)
+    x = 0.5 * torch.randn(1500, 1, 12, 12, generator=g)
+    for i, kind in enumerate(y.tolist()):
+        a, b = (int(v) for v in torch.randint(2, 9, (2,), generator=g))
+        x[i, 0, a : a + (5 if kind == 0 else 2), b : b + (5 if kind == 1 else 2)] += 2.0
+    net = nn.Sequential(
+        nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)
+    )
+    return (x, y), net, nn.CrossEntropyLoss()
+
+
+def repaint(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    x, _ = bench.digits(seed)
+    net = nn.Sequential(nn.Linear(64, 32), nn.ELU(), nn.Linear(32, 12), nn.ELU(), nn.Linear(12, 64), nn.Sigmoid())
+    return (x, x), net, nn.MSELoss()
+
+
+def spirals(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    g = torch.Generator().manual_seed(seed)
+    y = torch.randint(2, (2000,), generator=g)
+    t = 3 * torch.rand(2000, generator=g) + 0.3
+    angle = 2 * t + math.pi * y
+    x = torch.stack([t * angle.cos(), t * angle.sin()], 1) + 0.05 * torch.randn(2000, 2, generator=g)
+    net = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
+    return (x, y), net, nn.CrossEntropyLoss()
+
+
+CELLS = (
+    (cancer, "plain SGD"), (cancer, "RAdam"), (wine, "Adagrad"), (diabetes, "Adam"), (friedman, "AdamW"), (friedman, "Nesterov"),
+    (text, "AdamW"), (text, "RMSprop"), (recall, "Adam"), (shapes, "Nesterov"), (shapes, "Adam"), (repaint, "RAdam"),
+    (spirals, "Nesterov"), (spirals, "Adam"),
+)  # fmt: skip
+SHUFFLED = (
+    (cancer, "plain SGD"),
+    (text, "AdamW"),
+    (recall, "Adam"),
+    (shapes, "Nesterov"),
+    (spirals, "Adam"),
+    (friedman, "AdamW"),
+)
+SEEDS = (21, 22)
+
+
+def task(make: Callable[[int], Any], optimizer: str, lr: float, seed: int, shuffled: bool = False) -> Task:
+    torch.manual_seed(seed)
+    (x, y), net, loss = make(seed)
+    if shuffled:
+        y = y[torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))]
+    cut = int(0.8 * len(x))
+    train = DataLoader(TensorDataset(x[:cut], y[:cut]), 32, shuffle=True)
+    val = DataLoader(TensorDataset(x[cut:], y[cut:]), 100)
+    return Task(net, loss, train, val, OPTIMIZERS[optimizer](net.parameters(), lr=lr))
+
+
+def best_rate(make: Callable[[int], Any], optimizer: str, seed: int) -> tuple[float, dict[float, float]]:
+    """The rate of the grid with the lowest validation loss after 300 updates."""
+    losses = {}
+    for lr in RATES:
+        t = task(make, optimizer, lr, seed)
+        with t.twin(seed=seed) as twin:
+            twin.model.train()
+            for batch in t.cycle(STEPS):
+                if not math.isfinite(twin.step(batch)):
+                    break
+            losses[lr] = twin.probe(t.batches(3, "val"))
+    finite = {k: v for k, v in losses.items() if math.isfinite(v)}
+    return min(finite, key=finite.__getitem__), losses
+
+
+def held_out() -> dict[str, Any]:
+    """Every cell once."""
+    cells = []
+    for make, optimizer in CELLS:
+        for seed in SEEDS:
+            best, grid = best_rate(make, optimizer, seed)
+            found = catalogue()["lr-range"].run(task(make, optimizer, 1e-3, seed))
+            start = found.answer.get("start_lr")
+            cell = {
+                "setup": f"{make.__name__} {optimizer}",
+                "seed": seed,
+                "best": best,
+                "answer": start,
+                "result": found.result,
+            }
+            told = {f"{k:g}": round(v, 4) if math.isfinite(v) else None for k, v in grid.items()}
+            cells.append(cell | {"ratio": start / best if start else None, "reason": found.reason, "grid": told})
+            print(cells[-1]["setup"], seed, best, start, cells[-1]["ratio"], found.reason, flush=True)
+    refused = [catalogue()["lr-range"].run(task(m, o, 1e-3, 21, shuffled=True)).result for m, o in SHUFFLED]
+    good = [c for c in cells if c["ratio"] is not None and 0.1 <= c["ratio"] <= 2.0]
+    hot = sum(bool(c["ratio"] and c["ratio"] > 2) for c in cells)
+    return {"cells": cells, "within": len(good), "of": len(cells), "too_hot": hot, "shuffled_labels": refused}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    began, cpu = time.time(), time.process_time()
+    done = held_out()
+    found = json.loads(bench.OUT.read_text(encoding="utf-8"))
+    found["lr_range_held_out"] = {
+        **done,
+        "seconds": round(time.time() - began),
+        "cpu_seconds": round(time.process_time() - cpu),
+    }
+    bench.OUT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    bench.OUT.with_suffix(".md").write_text(bench.table(found), encoding="utf-8")
+    print({k: v for k, v in done.items() if k != "cells"})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
