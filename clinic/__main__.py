@@ -1,4 +1,4 @@
-"""`python -m clinic`: check | generate | score | store | page | rates | seeds."""
+"""`python -m clinic`: check | generate | score | store | page | rates | seeds | eleven."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ def main(argv: list[str] | None = None) -> int:
     seeding.add_argument("only", nargs="*", help="names of written cases; without, the usual ten")
     seeding.add_argument("--count", type=int, default=5)
     seeding.add_argument("--write", action="store_true", help="keep the table as clinic/results/seeds.md")
+    night = verbs.add_parser("eleven", help='investigate the eleven variants of "validation has not moved for two hours"')
+    night.add_argument("only", nargs="*", help="names of variants; without, all")
+    night.add_argument("--write", action="store_true", help="keep the table as clinic/results/eleven_pm.md")
     args = parser.parse_args(argv)
     return globals()[f"_{args.verb}"](args)
 
@@ -124,6 +127,20 @@ def _seeds(args: argparse.Namespace) -> int:
     if args.write:
         (score.RESULTS / "seeds.md").write_text(seeds.page(table), encoding="utf-8")
     return int(not all(row["agrees"] for row in table))
+
+
+def _eleven(args: argparse.Namespace) -> int:
+    from clinic import eleven
+
+    rows = []
+    for c in cases.written("eleven_pm"):
+        if not args.only or c.name in args.only:
+            rows.append(eleven.look_into(c))
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    print(eleven.page(rows))
+    if args.write:
+        (score.RESULTS / "eleven_pm.md").write_text(eleven.page(rows), encoding="utf-8")
+    return int(not all(r["right"] for r in rows))
 
 
 if __name__ == "__main__":

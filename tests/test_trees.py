@@ -159,7 +159,10 @@ def test_a_training_loss_that_falls_alone_is_no_slow_convergence() -> None:
         found = walk(by_code("D"), run, outcomes_with(LOSS004=Status.FOUND))
         return next(w.state for w in found if "slow convergence" in w.branch.hypothesis)
 
-    assert slow(falls) is State.CONFIRMED and slow(flat) is State.LIKELY
+    assert slow(falls) is State.CONFIRMED and slow(flat) is State.OPEN
+    run = a_run(loss__train=learning(800, floor=0.1)).with_({"loss/val": Series(steps, flat + jitter)})
+    limit = next(w for w in walk(by_code("D"), run, outcomes_with()) if "generalisation" in w.branch.hypothesis)
+    assert limit.state is State.LIKELY and "training falls on" in limit.why
 
 
 def test_of_several_confirmed_hypotheses_the_one_of_the_most_probable_cause_is_told() -> None:

@@ -40,8 +40,8 @@ lr_too_high = Cause(
     },
     prior=3.0,
     verdict="restart",
-    cure="Restart with a tenth of the learning rate and a warm-up over the first 1–5 % of the steps[[; clip gradients "
-    "at {clip}]].",
+    cure="Restart with a tenth of the learning rate[[ ({peak_tenth} instead of {peak_lr})]] and a warm-up over the first 1–5 % "
+    "of the steps[[; clip gradients at {clip}]].",
     refutes=(
         "OPTM002:survived",
         "WIRE004",

@@ -24,7 +24,8 @@ lr_too_low = Cause(
     },
     prior=2.0,
     verdict="restart",
-    cure="Raise the learning rate ten times[[ (now {lr})]], or take what `traindx trial lr-range` gives, and start again.",
+    cure="Raise the learning rate ten times[[ (to {lr_tenfold} from {lr})]], or take what `traindx trial lr-range` gives, and "
+    "start again.",
     refutes=(
         "OPTM002",
         "OPTM003",

@@ -33,7 +33,7 @@ from traindx.settings import Settings
 @click.option(
     "--complaint",
     metavar="DX-A…DX-P",
-    help="What you see, where the record does not show it: DX-D is flat after a good start (docs: When something is wrong).",
+    help="What you see, where the record does not show it: DX-D is flat after a good start (an unknown one lists all).",
 )
 @click.option("--minutes", type=float, default=20.0, show_default=True, help="The budget of --investigate.")
 @click.option(

@@ -80,7 +80,7 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
     weights = {name: math.exp(s - top) for name, s in scores.items()}
     total = sum(weights.values()) + math.exp(nothing - top)
     ranked = sorted(candidates, key=lambda c: (-weights[c.name], c.name))[:most]
-    return tuple(_suspect(c, weights[c.name] / total, by_code) for c in ranked)
+    return tuple(_suspect(c, weights[c.name] / total, by_code, _known(run)) for c in ranked)
 
 
 def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome], *, loud: bool = True) -> bool:
@@ -173,7 +173,16 @@ def _nothing_wrong(by_code: Mapping[str, Outcome]) -> float:
     return SHARPNESS * (-2.0 * exact)
 
 
-def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome]) -> Suspect:
+def _known(run: Run) -> dict[str, object]:
+    """Values of the run itself that prescriptions may name."""
+    rate = run.series("lr").finite()
+    if not len(rate):
+        return {}
+    now, peak = float(rate.last), float(rate.values.max())
+    return {"lr": _short(now), "lr_tenfold": _short(10 * now), "peak_lr": _short(peak), "peak_tenth": _short(peak / 10)}
+
+
+def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome], known: Mapping[str, object]) -> Suspect:
     stated = sorted(cause.likely, key=lambda k: -cause.likely[k])
     supports = dict.fromkeys(k.partition(":")[0] for k in stated if _found(by_code, k))
     missing = [
@@ -183,7 +192,9 @@ def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome]) -
     seen = [f for k in stated for f in _found(by_code, k)]
     onsets = [f.steps[0] for f in seen if f.steps and f.severity > Severity.INFO]
     told = sorted(seen, key=lambda f: cause.witness.index(f.code) if f.code in cause.witness else len(cause.witness))
-    return Suspect(cause, probability, tuple(supports), tuple(against), _filled(cause.cure, told), min(onsets, default=None))
+    return Suspect(
+        cause, probability, tuple(supports), tuple(against), _filled(cause.cure, told, known), min(onsets, default=None)
+    )
 
 
 class _Facts(dict[str, object]):
@@ -191,7 +202,7 @@ class _Facts(dict[str, object]):
         return "?"
 
 
-def _filled(template: str, findings: Sequence[Finding]) -> str:
+def _filled(template: str, findings: Sequence[Finding], known: Mapping[str, object]) -> str:
     """The prescription with values of this run; a clause whose value is unknown is left out ({…} inside [[ ]])."""
     facts: dict[str, object] = {}
     for f in findings:
@@ -199,6 +210,7 @@ def _filled(template: str, findings: Sequence[Finding]) -> str:
             facts.setdefault(key, _short(value))
         if f.where:
             facts.setdefault("where", ", ".join(f.where[:3]))
+    facts = {**known, **facts}
     out, rest = "", template
     while "[[" in rest:
         head, _, tail = rest.partition("[[")

@@ -65,6 +65,18 @@ def validation_falls(run: Run) -> bool:
     return trend.direction is stats.Direction.FALLING and trend.change < -WORTH
 
 
+def validation_left_behind(run: Run) -> str:
+    """Training falls beyond doubt, validation does not follow: what "generalisation is the limit" means."""
+    train, val = run.series("loss/train").finite(), run.series("loss/val").finite()
+    if len(train) < 30 or len(val) < 8 or validation_falls(run):
+        return ""
+    if stats.trend_verdict(val.values, len(val) // 2, grow=False).direction is stats.Direction.UNSURE:
+        return ""
+    if stats.trend_verdict(train.values).direction is not stats.Direction.FALLING or np.median(train.values[-50:]) >= val.last:
+        return ""
+    return f"training falls on, {val_trend(run)}; {gap(run)}"
+
+
 def val_trend(run: Run) -> str:
     val = run.series("loss/val").finite()
     if len(val) < 8:

@@ -42,7 +42,8 @@ class Branch:
     trial: str = ""
     cost: int = 0  # steps
     reading: r.Reading = r.nothing
-    sure: Callable[[Run], bool] = r.always  # whether a finding settles it on this run, or only hints at it
+    sure: Callable[[Run], bool] = r.always  # whether a finding settles it on this run, or leaves it open
+    sign: r.Reading = r.nothing  # what the curves themselves show of it, where no rule says so; a hint
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,15 @@ TREES: tuple[Tree, ...] = (
                 r.evaluation_mode,
             ),
             B("the noise floor of this learning rate", ("OPTM005", "OPTM013"), "wait", "anneal", 200, r.lr_over_peak),
-            B("generalisation is the limit", ("LOSS008", "EVAL005"), "stop-keep-best", "anneal", 200, r.gap),
+            B(
+                "generalisation is the limit",
+                ("LOSS008", "EVAL005"),
+                "stop-keep-best",
+                "anneal",
+                200,
+                r.gap,
+                sign=r.validation_left_behind,
+            ),
             B("normal slow convergence", ("LOSS004",), "wait", reading=r.val_trend, sure=r.validation_falls),
             B("the model or the data allow no better", ("LOSS009", "LOSS011"), "stop-keep-best", "overfit", 300),
             B("dead units or a saddle", ("ACTV001", "ACTV002", "WGHT003"), "fix-and-resume", "sharpness", 20, r.dead_units),
@@ -359,10 +368,13 @@ def _stand(branch: Branch, run: Run, outcomes: Sequence[Outcome]) -> Walked:
     number = branch.reading(run)
     found: list[Finding] = [f for o in outcomes for f in o.findings]
     firm = [f for f in found if f.confidence is not Confidence.SUGGESTIVE]
-    if firm and branch.sure(run):
-        return Walked(branch, State.CONFIRMED, f"{firm[0].code}: {firm[0].message}")
+    if firm:
+        told = f"{firm[0].code}: {firm[0].message}"
+        return Walked(branch, State.CONFIRMED, told) if branch.sure(run) else Walked(branch, State.OPEN, f"{told}; {number}")
     if found:
-        return Walked(branch, State.LIKELY, "; ".join(filter(None, (f"{found[0].code}: {found[0].message}", number))))
+        return Walked(branch, State.LIKELY, f"{found[0].code}: {found[0].message}")
+    if sign := branch.sign(run):
+        return Walked(branch, State.LIKELY, sign)
     looked = [o for o in outcomes if o.status is Status.CLEAR]
     if looked and len(looked) == len([o for o in outcomes if o.status is not Status.MUTED]):
         return Walked(branch, State.REFUTED, number or f"{', '.join(o.code for o in looked)} clear")

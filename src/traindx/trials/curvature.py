@@ -23,6 +23,8 @@ FLAT = 1e-6  # curvature over the loss below which there is none
 ROOM, RESTARTS = 20, 15  # of Lanczos: vectors kept, and how often it starts again with the best of them
 PRODUCTS = ROOM * (RESTARTS + 1)  # at most, for each end of the spectrum
 LOST = 0.1  # an exact product this much smaller than differences of gradients has lost parts of the graph
+SPENT = 0.01  # of the loss: what following the gradient can still gain where it leads nowhere
+DEEP = 0.25  # of the largest eigenvalue: nets in the middle of training show a tenth of it downwards, too
 NOTABLE = 0.1  # the critical radius is where the loss rises by this share
 
 
@@ -60,7 +62,9 @@ class Sharpness:
         }  # fmt: skip
         run = Run.of({"trial/radius": list(self.radii), "trial/rise": [np.median(v) for v in rises.values()]}, kind="trial")
         small = norm < 1e-3 * max(1.0, math.sqrt(abs(top)))
-        saddle = small and bottom < -0.05 * abs(top)
+        # With the noise of a batch in it the gradient is never that small: then what a Newton step along it could still gain counts.
+        spent = norm**2 / (2 * max(abs(top), 1e-30)) < SPENT * abs(base)
+        saddle = (small and bottom < -0.05 * abs(top)) or (spent and bottom < -DEEP * abs(top))
         plateau = small and max(abs(top), abs(bottom)) < FLAT * max(abs(base), 1e-12)
         said = f"λ_max {top:.4g}, λ_min {bottom:.4g}"
         if plateau:

@@ -22,6 +22,7 @@ from traindx.trials.task import Task
 
 FROM_START = ("DX-A", "DX-C", "DX-H", "DX-I")  # complaints that begin with the first step: tried on the initial weights
 STEP_S = 0.05  # seconds a step is thought to take until one was timed
+LIKELY = 0.66  # a cause the record alone makes this probable outweighs what experiments only hint at
 # Experiments in which "pass" means that the suspected thing is there; in all others "fail" does.
 CURES = ("lr-tenth", "clip", "regularisers-off", "fix", "anneal")
 
@@ -134,7 +135,9 @@ def _reading(branch: Branch, done: Tried, answer: Mapping[str, Any], task: Task)
         return None
     if done.trial == "anneal":
         hit = {"pass": "noise floor", "fail": "generalisation"}.get(done.result)
-        return State.CONFIRMED if hit and hit in branch.hypothesis else State.REFUTED
+        if hit is None:  # decaying brings nothing: no noise floor, and nothing about validation
+            return State.REFUTED if "noise floor" in branch.hypothesis else None
+        return State.CONFIRMED if hit in branch.hypothesis else State.REFUTED
     if done.trial == "sharpness":
         return State.CONFIRMED if answer.get("saddle") else State.REFUTED
     if done.trial == "lr-range":
@@ -176,6 +179,8 @@ def _closed(
     last = left[0] if len(left) == 1 else None
     if sure is not None:
         verdict, said = sure.branch.verdict, f"{sure.branch.hypothesis} ({sure.why})"
+    elif diagnosis.alarmed and diagnosis.likely and diagnosis.likely[0].probability >= LIKELY:
+        verdict, said = diagnosis.verdict, f"no experiment settled it; the record says: {diagnosis.summary.rstrip('.')}"
     elif hinted is not None:
         verdict, said = hinted.branch.verdict, f"probably: {hinted.branch.hypothesis} ({hinted.why})"
     elif last is not None:
