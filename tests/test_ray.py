@@ -18,9 +18,15 @@ ray: Any = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
+def test_without_a_cluster_it_is_said_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(EnvironmentFault, match="ray start --head"):
+        many.cluster()
+
+
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """Two workers, for the length of a test."""
+    """Two workers on this machine."""
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()
@@ -47,9 +53,3 @@ def test_trials_are_run_as_here(cluster: None, tmp_path: Path, monkeypatch: pyte
     given = trials.jobs(["overfit", "loss-at-init"], ["task.py:make"], {})
     here, there = list(trials.run_all(given, workers=1)), list(trials.run_all(given, on="ray"))
     assert [(r["result"], r["answer"]) for r in here] == [(r["result"], r["answer"]) for r in there]
-
-
-def test_without_a_cluster_it_is_said_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(EnvironmentFault, match="ray start --head"):
-        many.cluster()

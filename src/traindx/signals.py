@@ -430,6 +430,7 @@ FACTS: dict[str, str] = {
     "device": "device of the parameters",
     "rank": "rank of this process",
     "ranks": "rank → {last_step, loss_mean, loss_std, step_time, ended}, of a merged record",
+    "ranks.unequal_gradients": "parameters whose gradients differ between ranks when others' do not: names, differ, of",
     "world_size": "number of ranks",
     "flight_recorder": "where torch puts the dumps of its flight recorder, up to the rank's number",
     "distributed": "ddp, fsdp, dp or null",

@@ -55,6 +55,16 @@ def test_shards_of_a_missing_rank_make_no_whole() -> None:
     assert "grad_norm" not in merge_ranks({0: alone, 1: alone})
 
 
+def test_parameters_whose_gradients_alone_differ_between_ranks_are_named() -> None:
+    def norms(a: float, b: float, steps: tuple[int, ...] = (0, 5)) -> Run:
+        return Run({"grad_norm/param": Matrix(np.array(steps), ("a", "b"), np.array([[a, b]] * len(steps)))}, {"world_size": 2})
+
+    told = merge_ranks({0: norms(1.0, 2.0), 1: norms(1.0, 2.5, (5, 9))}).fact("ranks.unequal_gradients")
+    assert told == {"names": ["b"], "differ": 1, "of": 2}
+    for other in (norms(1.0, 2.0), norms(3.0, 4.0), norms(1.0, 2.5, (7, 9)), norms(1.0, 2.0 + 1e-7)):
+        assert merge_ranks({0: norms(1.0, 2.0), 1: other}).fact("ranks.unequal_gradients") is None
+
+
 def test_a_ranks_own_time_leaves_out_where_it_waits() -> None:
     step, backward = Series(np.arange(4), np.full(4, 0.5)), Series(np.array([1, 3]), np.array([0.4, 0.1]))
     both = Run({"time/step": step, "time/backward": backward})

@@ -16,6 +16,12 @@ def test_never_synchronised() -> None:
     assert found.variant == "" and found.severity is Severity.CRITICAL and "DistributedDataParallel" in found.fix
 
 
+def test_parameters_that_are_left_out_of_the_averaging_are_named() -> None:
+    left_out = {"names": ["head.weight", "head.bias"], "differ": 2, "of": 6}
+    [found] = rule.findings(a_run({"rank/grads": {"0": A, "1": B}}, facts={"ranks.unequal_gradients": left_out}))
+    assert found.variant == "part" and found.where == ("head.weight", "head.bias") and "2 of 6 parameters" in found.message
+
+
 def test_sometimes_not_synchronised() -> None:
     other = A.copy()
     other[[3, 7]] += 1

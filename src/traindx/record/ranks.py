@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,8 @@ def merge_ranks(
         signals |= whole
         kind = first.fact("distributed")
         notes.append(f"gradient norms are made offline of the shards that {len(ranks)} ranks hold ({kind})")
+    if (unequal := _unequal_gradients(runs)) is not None and not whole:
+        facts["ranks.unequal_gradients"] = unequal
     for rank in ranks[1:]:
         notes += [f"rank {rank}: {note}" for note in runs[rank].notes]
     for key in TOLD:  # what one rank alone found out
@@ -126,6 +129,24 @@ def _whole_norms(runs: Mapping[int, Run]) -> dict[str, Matrix | Series]:
         heard[:, places] |= ~np.isnan(rows)
     each = np.sqrt(np.where(heard, square, np.nan))
     return {"grad_norm/param": Matrix(steps, names, each), "grad_norm": Series(steps, np.sqrt(square.sum(axis=1)))}
+
+
+def _unequal_gradients(runs: Mapping[int, Run], rounding: float = 1e-5, most: int = 8) -> dict[str, Any] | None:
+    """The parameters whose gradient norms differ between ranks at steps that all recorded, when those of others do not."""
+    tables = [run.matrix("grad_norm/param") for run in list(runs.values())[:most]]
+    tables = [t for t in tables if len(t)]
+    if len(tables) < 2:
+        return None
+    steps = reduce(np.intersect1d, (t.steps for t in tables))
+    names = [n for n in tables[0].names if all(n in t.names for t in tables)]
+    if not len(steps) or not names:
+        return None
+    each = np.stack([t.values[np.searchsorted(t.steps, steps)][:, [t.names.index(n) for n in names]] for t in tables])
+    apart = each.max(axis=0) - each.min(axis=0) > rounding * np.abs(each).max(axis=0)  # NaN is no difference
+    differ = apart.any(axis=0)
+    if not differ.any() or differ.all():
+        return None
+    return {"names": [n for n, d in zip(names, differ, strict=True) if d][:50], "differ": int(differ.sum()), "of": len(names)}
 
 
 def own_time(run: Run) -> Series:

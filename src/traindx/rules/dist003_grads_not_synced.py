@@ -4,7 +4,8 @@
 
 Fingerprints of the gradients at the update, equal to the bit under data parallelism, that differ between ranks; where
 only gradient norms were recorded, those. At every update the wrapper is not used at all; at some of them `no_sync`
-covers the last micro-batch now and then.
+covers the last micro-batch now and then. Where the norms of some parameters differ and those of others do not, the
+parameters are named that are left out.
 
 ## Why it matters
 
@@ -24,7 +25,7 @@ accumulation. Check hooks and parameters that some ranks do not use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -39,11 +40,13 @@ from traindx.run import Floats, Run
     needs={"rank/grads | rank/grad_norm | fact:world_size": 1},
     says={
         "": "gradients differ between ranks at every update that was compared ({count}): they are not synchronised",
+        "part": "gradients of {differ} of {of} parameters differ between ranks, those of the others do not: {where}",
         "some": "gradients differ between ranks at {count} of {total} updates: they are not always synchronised",
         "meet": "gradients differ between ranks while their weights are averaged now and then",
     },
     fix={
-        "": "Call the DistributedDataParallel wrapper in forward, not its .module.",
+        "": "Wrap the model in DistributedDataParallel and call the wrapper in forward, not its .module.",
+        "part": "Average the gradients of all parameters: put them all under one DistributedDataParallel, and call that.",
         "some": "Leave no_sync() before the last backward of each accumulation.",
         "meet": "Nothing, if the averaging is meant.",
     },
@@ -67,14 +70,17 @@ def grads_not_synced(
     meet = _meet(run, first) >= meetings
     say = "meet" if meet else "" if len(apart) == len(seen) else "some"
     lone = ranks.apart(seen.names, seen.values[apart[0]])
+    left_out = run.fact("ranks.unequal_gradients")
+    part = say == "" and isinstance(left_out, Mapping) and isinstance(left_out.get("names"), list | tuple)
+    shown = {"differ": left_out.get("differ"), "of": left_out.get("of")} if part else {}
     yield Evidence(
-        where=tuple(ranks.label(n) for n in lone),
+        where=tuple(str(n) for n in left_out["names"][:12]) if part else tuple(ranks.label(n) for n in lone),
         steps=(first, int(seen.steps[apart[-1]])),
-        say=say,
+        say="part" if part else say,
         severity=Severity.INFO if meet else None,
         confidence=None if exact else Confidence.STRONG,
         rank=ranks.number(lone[0]) if len(lone) == 1 else None,
-        facts={"count": len(apart), "total": len(seen)},
+        facts={"count": len(apart), "total": len(seen), **shown},
     )
 
 
