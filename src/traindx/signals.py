@@ -92,7 +92,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
         "weight_twins/param",
         "param",
         "share",
-        "share of rows that equal another row of the same tensor (first steps and now and then)",
+        "share of rows that equal another row of the same tensor, of an embedding: dimensions (first steps and now and then)",
     ),
     ("weight_sigma/param", "param", "", "largest singular value of attention and MLP matrices (two power iterations)"),
     ("row_norm_p01/param", "param", "", "1 % quantile of embedding row norms"),
@@ -282,6 +282,8 @@ FACTS: dict[str, str] = {
     "model.twin_rows": "parameter name → share of identical rows before step 0",
     "model.adapters": "names of adapter parameters (LoRA pairs) seen",
     "model.adapter_b_zero": "adapter B matrices that were still exactly zero at the end",
+    "model.recall": "recurrent layer → {kind, length (of its sequences), keep (share of the state passed on per step at the "
+    "start: a bound for plain layers, the open gate of LSTM and GRU)}",
     "model.norm_gains": "names of normalisation gain parameters",
     "model.embeddings": "names of embedding parameters",
     "optimizer.name": "class of the primary optimizer",

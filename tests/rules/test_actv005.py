@@ -111,3 +111,10 @@ def test_an_input_that_never_reached_the_output_of_layers_that_learn_was_lost_on
         moves = {"update_ratio/param": {"rnn.weight": np.full(200, ratio)}}
         [found] = rule.findings(a_run({**signals, **moves}, facts={**CE, "model.param_shapes": {"rnn.weight": [48, 96]}}))
         assert found.variant == variant
+
+
+def test_few_looks_are_enough_where_nothing_is_left() -> None:
+    at = np.array([0, 1, 2, 40, 80, 160])
+    gone = a_run({"output_std": [0.16, 0.12, 0.1, 1e-8, 1e-8, 1e-8]}, steps=at)
+    assert [f.code for f in rule.findings(gone)] == ["ACTV005"]
+    assert not list(rule.findings(a_run({"output_std": [0.16, 0.12, 0.1, 0.002, 0.001, 0.002]}, steps=at)))

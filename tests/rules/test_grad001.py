@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zoo
-from runs import a_run, noise
+from runs import a_run, noise, steady
 from traindx.finding import Severity, Status
 from traindx.rules.grad001_vanishing_gradients import vanishing_gradients
 
@@ -77,3 +77,21 @@ def test_too_few_steps_are_unsure() -> None:
 @pytest.mark.parametrize("ratio", [1e-8, 1e-3])
 def test_its_limit_is_the_ratio(ratio: float) -> None:
     assert bool(the(deep(1e-5, 1e-9), ratio=ratio)) is (ratio == 1e-3)
+
+
+def recurrent(keep: float, kind: str = "LSTM", loss: float = 2.08, z: float | None = None, moves: float = 5e-3):
+    facts = {"loss.kind": "ce", "loss.classes": 8, "model.recall": {"rnn": {"kind": kind, "length": 30, "keep": keep}}}
+    if z is not None:
+        facts["data.label_probe"] = {"score": 0.2 + 0.01 * z, "null_mean": 0.2, "null_sd": 0.01, "n": 1000}
+    signals = {"grad_norm/param": {"rnn.weight_hh_l0": steady(400), "out.weight": steady(400)}}
+    signals |= {"loss/train": loss + noise(400, 0.01), "update_ratio": steady(400, moves)}
+    return a_run(signals, facts=facts)
+
+
+def test_a_recurrent_layer_that_forgets_while_nothing_is_learned() -> None:
+    [found] = the(recurrent(0.02))
+    assert (found.variant, found.severity, found.where) == ("time", Severity.WARNING, ("rnn",))
+    assert the(recurrent(0.55, z=30))[0].severity is Severity.WARNING
+    assert the(recurrent(0.55))[0].severity is Severity.INFO, "gates as torch starts them, and nothing known of the labels"
+    for quiet in (recurrent(0.02, z=0), recurrent(0.02, loss=0.3), recurrent(0.9), recurrent(0.02, moves=1e-7)):
+        assert not the(quiet)

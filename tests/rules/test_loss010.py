@@ -87,3 +87,14 @@ def test_targets_far_from_unit_size_that_are_not_reached_are_a_warning() -> None
     assert _regressed(crawls[:100], 300, 60) == []  # too early to tell
     assert _regressed(np.geomspace(300.0**2, 20.0**2, 500), 300, 60) == []  # reached all the same
     assert _regressed(np.linspace(1.3, 1.25, 500), 0.3, 1.0) == []  # of unit size: other rules speak
+
+
+def test_targets_far_below_one_that_are_never_reached() -> None:
+    def run(now: float, size: float = 1e-8):
+        loss = now + 0.04 * np.exp(-np.arange(800) / 20) + noise(800, 0.01 * now)
+        labels = {"batch/label_std": np.full(800, size), "batch/label_mean": np.full(800, size)}
+        return a_run({"loss/train": loss} | labels, facts={"loss.kind": "mse", "loss.reduction": "mean"})
+
+    [found] = the(run(1e-6))
+    assert (found.variant, found.severity) == ("tiny", Severity.WARNING)
+    assert "tiny" not in {f.variant for f in the(run(1e-17)) + the(run(0.5, size=1.0))}

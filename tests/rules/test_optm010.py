@@ -58,3 +58,17 @@ def test_its_limit_is_how_far_the_others_moved() -> None:
     n = 100
     groups = {"0": np.linspace(1e-3, 5e-4, n), "1": np.full(n, 1e-3)}
     assert the(a_run({"lr/group": groups}, facts=SEEN)) and the(a_run({"lr/group": groups}, facts=SEEN), moves=0.9) == []
+
+
+def test_an_optimizer_made_anew_every_epoch_is_told() -> None:
+    def made(steps: list[int], count: int = 59, momentum: float = 0.9):
+        groups = [{"lr": 0.1, "momentum": momentum, "params": 6}]
+        facts = {**SEEN, "optimizer.steps": steps, "optimizer.groups": groups, "optimizer.fresh_at_step": steps[0]}
+        events = [Event(17, "retrained", {"same_parameters": True, "alike": True, "count": count})]
+        return a_run(loss__train=zoo.falling(1020), facts=facts, events=events)
+
+    [found] = the(made([17] * 60))
+    assert (found.variant, found.severity) == ("rebuilt", Severity.WARNING)
+    assert "every 17 steps (60 in all" in found.message and "momentum" in found.message
+    for other in (made([17] * 60, momentum=0.0), made([500, 300, 220], count=2), made([10, 400, 30, 200, 100, 280], count=5)):
+        assert "rebuilt" not in {f.variant for f in the(other)}

@@ -26,3 +26,10 @@ def test_an_untrained_generator_varies_little() -> None:
 def test_the_limit() -> None:
     assert not list(rule.findings(fakes(steady(40, 0.4))))
     assert list(rule.findings(fakes(steady(40, 0.4)), least=0.6))
+
+
+def test_fakes_that_once_differed_are_not_waited_for() -> None:
+    few = a_run(gan__fake_diversity=[0.3, 0.9, 0.05, 0.1, 0.06], steps=np.array([1, 40, 150, 220, 320]))
+    assert [f.severity for f in rule.findings(few)] == [Severity.WARNING]
+    young = a_run(gan__fake_diversity=[0.05, 0.06, 0.05, 0.1, 0.06], steps=np.array([1, 40, 150, 220, 320]))
+    assert not list(rule.findings(young))

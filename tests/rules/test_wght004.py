@@ -33,11 +33,17 @@ def test_a_few_twins_are_a_warning_and_the_limit_decides() -> None:
     assert list(rule.findings(rows([0.05, 0.05]), share=0.01))
 
 
+def test_dimensions_of_an_embedding_that_stay_alike_are_told() -> None:
+    [found] = rule.findings(rows([1.0, 1.0, 1.0], **{"model.embeddings": ["a.weight"]}))
+    assert found.where == ("a.weight",)
+
+
 def test_the_start_alone_leaves_it_unsure() -> None:
     run = a_run(loss__train=[1.0], facts={"model.twin_rows": {"a.weight": 1.0}, "model.param_shapes": SHAPES})
     assert rule.outcome(run).status is Status.UNSURE
 
 
 def test_unused_embedding_rows_and_frozen_layers_are_left_out() -> None:
-    assert not list(rule.findings(rows([1.0, 1.0], **{"model.embeddings": ["a.weight"]})))
+    start = {"model.twin_rows": {"a.weight": 1.0}, "model.param_shapes": SHAPES, "model.embeddings": ["a.weight"]}
+    assert rule.outcome(a_run(loss__train=[1.0], facts=start)).status is Status.CLEAR
     assert not list(rule.findings(rows([1.0, 1.0], **{"model.frozen": ["a.weight"]})))

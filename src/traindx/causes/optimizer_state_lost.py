@@ -4,9 +4,10 @@ from traindx.cause import Cause
 
 optimizer_state_lost = Cause(
     name="optimizer-state-lost",
-    title="the run was resumed without the optimizer's state",
+    title="the optimizer's state was lost: a resume without it, or an optimizer made anew",
     likely={
         "OPTM010:stateless": 0.6,
+        "OPTM010:rebuilt": 0.5,
         "REPR003": 0.6,
         "REPR005": 0.5,
         "LOSS006": 0.4,
@@ -16,10 +17,11 @@ optimizer_state_lost = Cause(
     },
     prior=0.7,
     verdict="fix-and-resume",
-    cure="Load the optimizer (scheduler, scaler, random states) with the weights; if they are gone, warm the rate up "
-    "again over 200–1,000 steps.",
+    cure="Make the optimizer once, before the loop. After a resume load its state (scheduler, scaler, random states) with the "
+    "weights; if it is gone, warm the rate up again over 200–1,000 steps.",
     witness=(
         "OPTM010:stateless",
+        "OPTM010:rebuilt",
         "OPTM010:reset",
         "REPR003",
         "REPR005",

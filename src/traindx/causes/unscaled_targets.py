@@ -7,6 +7,7 @@ unscaled_targets = Cause(
     title="regression targets are not scaled",
     likely={
         "LOSS010:targets": 0.8,
+        "LOSS010:tiny": 0.5,
         "LOSS010:large": 0.7,
         "GRAD006": 0.3,
         "GRAD002": 0.2,
@@ -19,7 +20,7 @@ unscaled_targets = Cause(
     verdict="restart",
     cure="Standardise the targets with the training set's mean and deviation, and scale predictions back for reporting.",
     refutes=("DATA002", "WIRE008", "WGHT005"),
-    witness=("LOSS010:large", "LOSS010:targets"),  # the start of a classification says nothing about targets
+    witness=("LOSS010:large", "LOSS010:targets", "LOSS010:tiny"),  # the start of a classification says nothing about targets
     settle="loss-at-init",
     cost_steps=15,
     change={"normalisation": "targets"},

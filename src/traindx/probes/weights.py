@@ -223,6 +223,7 @@ class Matrices(Probe):
         self._rhythm = Rhythm(every=16)
         self._vectors: dict[int, Tensor] = {}
         self._lists: tuple[int, Any] = (-1, None)
+        self._twins: tuple[str, ...] = ()
 
     def changed(self, scene: Scene) -> None:
         self._vectors.clear()
@@ -243,9 +244,19 @@ class Matrices(Probe):
             )
             for j, share in enumerate(("p01", "p50", "p99")):
                 out[f"row_norm_{share}/param"] = Row(tables[0], q[:, j])
-        if tall:
-            out["weight_twins/param"] = Row(tall[0], torch.stack([twin_share(p) for p in tall[1]]))
+        if tall or tables:
+            names = (tall[0] if tall else ()) + (tables[0] if tables else ())
+            shares = [twin_share(p) for p in (tall[1] if tall else ())] + [
+                twin_columns(p) for p in (tables[1] if tables else ())
+            ]
+            out["weight_twins/param"] = Row(self._named(names), torch.stack(shares))
         return out
+
+    def _named(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The same tuple for the same names: the recorder compares by identity."""
+        if names != self._twins:
+            self._twins = names
+        return self._twins
 
     def _sigma(self, p: Tensor) -> Tensor:
         matrix = wide(p.detach()).reshape(p.shape[0], -1)
@@ -271,6 +282,12 @@ def twin_share(p: Tensor) -> Tensor:
     twin[1:] |= same
     twin[:-1] |= same
     return twin.float().mean()
+
+
+def twin_columns(p: Tensor) -> Tensor:
+    """Share of the dimensions of an embedding that equal another one, over rows from all of it; none while it is all zero."""
+    rows = p.detach()[:: max(p.shape[0] // 64, 1)][:64]
+    return twin_share(rows.T) * (rows != 0).any() if p.shape[1] > 1 else torch.zeros((), device=p.device)
 
 
 def _kinds(scene: Scene) -> tuple[Any, Any, Any]:

@@ -354,7 +354,7 @@ def _pair(counts: Floats | None) -> list[float] | None:
 def target_variance(run: Run) -> tuple[float, float] | None:
     """Variance of the regression target over the run, within batches plus between their means, and its standard error."""
     spread, centre = run.series("batch/label_std").finite().values, run.series("batch/label_mean").finite().values
-    if len(spread) < 20 or len(centre) < 20:
+    if len(spread) < 5 or len(centre) < 5:
         return None
     return float(np.mean(spread**2) + np.var(centre)), float(np.std(spread**2, ddof=1) / math.sqrt(len(spread)))
 

@@ -8,6 +8,10 @@ with Adam, whose steps are normalised, more than half of the entries must have a
 must have learned nothing. A ratio that does no visible harm is a remark; so is one where the last layers, which do get their
 gradient, move less than 1e-5 of their size per step as well: then the step size is what keeps the first ones still.
 
+Through time: a recurrent layer that passes on so little of its state per step (`model.recall`) that less than 1e-4 of the first
+step is left at the end of a sequence, in a run whose weights move and whose loss stands still. A remark where gates are as
+torch starts them and nothing shows that the inputs tell the labels; silent where they do not.
+
 ## Why it matters
 
 The layers nearest to the input stay as they were initialised; the rest of the network learns on random features. Adam hides
@@ -31,7 +35,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import regime
+from traindx import facts, regime
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime import params
 from traindx.regime.curves import progress
@@ -47,9 +51,14 @@ from traindx.run import Run
         "({moves:.1e} a step)",
         "hidden": "gradients shrink to {ratio:.1e} of their size from the last to the first layers ({where}), and nothing "
         "is learned",
+        "time": "{where} cannot remember: of what it reads first, {left:.0e} is left after the {length} steps of a sequence "
+        "({keep:.2f} per step at the start), and nothing is learned",
         "harmless": "gradients shrink to {ratio:.1e} of their size from the last to the first layers ({where})",
     },
-    fix="Use ReLU or GELU, residual connections and normalisation, and He or Xavier initialisation.",
+    fix={
+        "": "Use ReLU or GELU, residual connections and normalisation, and He or Xavier initialisation.",
+        "time": "Start plain recurrent matrices orthogonal and gates open (forget bias +1 or more), or shorten the way.",
+    },
     explains=("LOSS002", "LOSS009"),
 )
 def vanishing_gradients(
@@ -61,6 +70,7 @@ def vanishing_gradients(
     steps: int = 50,
     small_v: float = 0.5,
 ) -> Iterator[Evidence]:
+    yield from _forgets(run, idle, steps)
     table = run.matrix("grad_norm/param")
     names = params.weights(run, table.names)
     sizes = params.rms(run, table, names)
@@ -86,6 +96,33 @@ def vanishing_gradients(
         yield Evidence({"ratio": found}, tuple(early), seen, "harmless", Severity.INFO, Confidence.SUGGESTIVE)
     else:
         yield _judged(run, early, found, seen, still, small_v)
+
+
+def _forgets(run: Run, idle: float, steps: int, left: float = 1e-4) -> Iterator[Evidence]:
+    """A recurrent layer whose state fades long before a sequence ends, in a run that moves its weights and learns nothing.
+
+    Gates may learn to open, and many tasks need no memory: without a loss that stands still it says nothing.
+    """
+    layers = {n: v for n, v in facts.table(run, "model.recall").items() if isinstance(v, dict)}
+    faint = {n: facts.number(v.get("keep")) ** facts.number(v.get("length"), 0.0) for n, v in layers.items()}
+    faint = {n: v for n, v in faint.items() if v < left}
+    done = progress(regime.curve(run))
+    if not faint or done is None or done.points < steps or not (done.gain < 2 or done.relative < 0.05):
+        return
+    chance = regime.chance_level(run)
+    moving = run.series("update_ratio").finite().values
+    if (chance is not None and done.now < 0.9 * chance) or not len(moving) or np.median(moving) < 10 * idle:
+        return
+    probe = {k: facts.number(v) for k, v in facts.table(run, "data.label_probe").items()}
+    told = (probe.get("score", np.nan) - probe.get("null_mean", np.nan)) / max(probe.get("null_sd", np.nan), 1e-6)
+    if told < 3:
+        return  # nothing to be remembered: the labels have nothing to do with the input
+    where = min(faint, key=lambda n: faint[n])
+    layer = layers[where]
+    numbers = {"left": max(faint[where], 1e-99), "length": layer["length"], "keep": layer["keep"]}
+    # torch starts gates half open and plain matrices at a largest singular value of about 1.15
+    shut = layer["keep"] < (0.4 if layer.get("kind") in ("LSTM", "GRU") else 0.9)
+    yield Evidence(numbers, (where,), run.steps, "time", confidence=None if shut or told >= 3 else Confidence.SUGGESTIVE)
 
 
 def _judged(run: Run, early: list[str], found: float, span: tuple[int, int], still: float, small_v: float) -> Evidence:

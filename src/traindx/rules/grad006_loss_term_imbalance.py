@@ -38,7 +38,7 @@ from traindx.stats import Direction
 
 @rule(
     "GRAD006",
-    needs={"loss/terms": 20},
+    needs={"loss/terms": 8},
     says={
         "": "the term '{owner}' holds {share:.0%} of the gradient while {where} stays flat at {level:.3g}",
         "scale": "the term '{owner}' is {share:.2%} of the summed loss; {where} only went from {start:.3g} to {level:.3g}",

@@ -52,6 +52,8 @@ from traindx.run import Run, Series
         "instead of averaged",
         "targets": "targets of size {size:.3g} (deviation {deviation:.3g}) are far from the outputs of an untrained model; "
         "after {updates} updates the loss stands at {now:.3g}, at the start {initial:.3g}",
+        "tiny": "targets of size {size:.2g} are far below what the model puts out: after {updates} updates the loss of "
+        "{now:.3g} is {ratio:.2g} times what answering zero would cost",
         "low": "the first loss is {initial:.4g}, below {expected:.4g} of an untrained model",
     },
     fix={
@@ -59,6 +61,7 @@ from traindx.run import Run, Series
         "summed": "Use the mean over samples, or divide the learning rate by the batch size.",
         "targets": "Standardise the targets with the training set's mean and deviation, and scale predictions back for "
         "reporting.",
+        "tiny": "Standardise the targets with the training set's mean and deviation, and scale predictions back for reporting.",
         "low": "Check for leaked targets, ignored targets counted as correct, and the number of classes.",
     },
     severity=Severity.INFO,
@@ -153,6 +156,10 @@ def _far_targets(run: Run, series: Series, squared: bool, unit: float, patience:
         return None
     start, end = (math.sqrt(initial), math.sqrt(now)) if squared else (initial, now)
     near = 0.9 * deviation if squared else 0.6 * deviation  # what predicting the mean leaves, or a little less
+    if 0 < size < 1 / unit and end > 3 * size and regime.plain_loss(run):
+        ratio = now / (size**2 if squared else size)
+        numbers = {"size": size, "deviation": deviation, "updates": updates, "now": now, "initial": initial, "ratio": ratio}
+        return Evidence(numbers, steps=(int(series.steps[0]), int(series.steps[-1])), say="tiny", severity=Severity.WARNING)
     if size <= unit or end < near or end > 2 * start or not (end > 1.5 * deviation or end > 0.95 * start):
         return None
     numbers = {"size": size, "deviation": deviation, "updates": updates, "now": now, "initial": initial}

@@ -4,7 +4,7 @@
 
 Facts: a parameter held twice; an empty group; a group whose learning rate is zero, or never moves while the others follow the
 schedule; an optimizer without state at a step above zero (a resume that restored weights only), with the jump of the loss
-that followed.
+that followed; an optimizer that is made anew every so many steps for the same parameters.
 
 ## Why it matters
 
@@ -43,6 +43,8 @@ from traindx.run import Run
         "stateless": "the optimizer had no state at step {first} (resumed without it); the loss went from {before:.4g} to "
         "{after:.4g}",
         "reset": "the optimizer had no state at step {first}; the loss did not suffer",
+        "rebuilt": "a new optimizer is made every {every} steps ({count} in all, for the same parameters): its {state} is "
+        "thrown away each time",
         "zero": "the learning rate of group {where} is 0 throughout: it never learns",
         "idle": "the learning rate of group {where} stayed at {lr:.2e} while the others moved",
     },
@@ -51,6 +53,7 @@ from traindx.run import Run
         "empty": "Remove the group, or give it its parameters: a filter may have matched nothing.",
         "stateless": "Load the optimizer's state with the weights, or warm up again over 200–1,000 steps.",
         "reset": "Load the optimizer's state with the weights.",
+        "rebuilt": "Make the optimizer once, before the loop over epochs.",
         "zero": "Give the group a learning rate, or freeze its parameters openly.",
         "idle": "Check that the scheduler's multipliers cover every group.",
     },
@@ -69,8 +72,31 @@ def group_or_state_fault(
     empty = run.fact("optimizer.empty_groups")
     if isinstance(empty, list | tuple) and empty:
         yield Evidence({}, tuple(str(i) for i in empty), say="empty", severity=Severity.INFO)
-    yield from _stateless(run)
+    rebuilt = _rebuilt(run)
+    if rebuilt is not None:
+        yield rebuilt
+    else:
+        yield from _stateless(run)
     yield from _idle(run, moves)
+
+
+def _rebuilt(run: Run, least: int = 4) -> Evidence | None:
+    """One optimizer after the other for the same parameters, each for as many steps as the one before: built in the loop."""
+    told, groups = run.fact("optimizer.steps"), run.fact("optimizer.groups")
+    steps = [int(n) for n in told] if isinstance(told, list | tuple) else []
+    if len(steps) <= least or regime.adversarial(run):
+        return None
+    again = [e for e in run.events_of("retrained") if e.data.get("same_parameters")]
+    turns = max((int(facts.number(e.data.get("count"), 1)) for e in again), default=0)
+    every = int(np.median(steps))
+    if turns < least or every < 2 or np.mean(np.abs(np.array(steps[:-1]) - every) <= 1) < 0.9:
+        return None
+    first = groups[0] if isinstance(groups, list) and groups and isinstance(groups[0], dict) else {}
+    state = "moments" if "betas" in first else "momentum" if first.get("momentum") else ""
+    if not state:
+        return None
+    span = (every, run.steps[1] if run.steps else every)
+    return Evidence({"every": every, "count": len(steps), "state": state}, steps=span, say="rebuilt", severity=Severity.WARNING)
 
 
 def _stateless(run: Run) -> Iterator[Evidence]:

@@ -3,7 +3,8 @@
 ## What it sees
 
 `gan/fake_diversity`, the mean distance between fakes of a batch over that between reals, below `least` in three of
-the last five looks, after at least `steps` steps.
+the last five looks (or in all, where there are fewer): after at least `steps` steps, or after a fifth of them where fakes
+once differed by more than twice that.
 
 ## Why it matters
 
@@ -23,6 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from traindx.finding import Evidence
 from traindx.rule import rule
 from traindx.run import Run
@@ -31,15 +34,19 @@ from traindx.stats.persistence import k_of_m
 
 @rule(
     "SPEC002",
-    needs={"gan/fake_diversity": 10},
+    needs={"gan/fake_diversity": 5},
     says="fakes differ from one another by only {diversity:.0%} of what reals do",
     fix="Use minibatch standard deviation, larger batches, an R1 penalty, or a lower rate for the generator.",
 )
 def gan_mode_collapse(run: Run, *, least: float = 0.2, steps: int = 500) -> Iterator[Evidence]:
     # CATALOGUE: a fifth of the reals' distance; [def] 500 steps for the generator to leave its start.
     spread = run.series("gan/fake_diversity").finite()
-    late = spread.between(lo=spread.steps[0] + steps) if len(spread) else spread
+    if len(spread) < 5:
+        return
+    age = spread.steps - spread.steps[0]
+    had = np.maximum.accumulate(spread.values) > 2 * least  # it once made different things: no need to wait
+    late = spread.where((age >= steps) | (had & (age >= steps / 5)))
     low = late.values < least
-    if len(late) >= 5 and k_of_m(low):
+    if len(late) >= 3 and low[-1] and (k_of_m(low) if len(late) >= 5 else bool(np.all(low))):
         first = late.steps[low][0]
         yield Evidence(steps=(int(first), int(late.steps[-1])), facts={"diversity": late.last})

@@ -3,8 +3,8 @@
 ## What it sees
 
 The share of rows that equal another row of the same matrix, before the first step (`model.twin_rows`) and later
-(`weight_twins/param`): more than `share` of a hidden matrix after at least `steps` updates. When only the start is
-known, it waits.
+(`weight_twins/param`, which compares the dimensions of an embedding with one another): more than `share` of it after at
+least `steps` updates. When only the start is known, it waits.
 
 ## Why it matters
 
@@ -38,7 +38,7 @@ from traindx.run import Run
 @rule(
     "WGHT004",
     needs={"weight_twins/param | fact:model.twin_rows": 1},
-    says="{share:.0%} of the rows of {where} are identical after {updates} updates: their units learn the same",
+    says="{share:.0%} of the units of {where} are identical after {updates} updates: they learn the same for ever",
     fix="Initialise with kaiming_normal_ or xavier_uniform_ instead of a constant.",
     explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "GRAD004", "ACTV001", "ACTV005", "WGHT005"),
 )
@@ -60,7 +60,7 @@ def symmetry(
     found: dict[str, float] = {}
     for name, values in twins.columns():
         known = values[late][np.isfinite(values[late])]
-        if len(known) and known[-1] > share and _counts(run, name):
+        if len(known) and known[-1] > share and _counts(run, name, live=True):
             found[name] = float(known[-1])
     if found:
         where = tuple(sorted(found, key=lambda n: -found[n]))
@@ -73,9 +73,10 @@ def symmetry(
         )
 
 
-def _counts(run: Run, name: str) -> bool:
+def _counts(run: Run, name: str, *, live: bool = False) -> bool:
     sizes = outline.shapes(run).get(name)
-    special = (*facts.strings(run, "model.embeddings"), *facts.strings(run, "model.adapters"))
+    rows_only = () if live else facts.strings(run, "model.embeddings")  # of embeddings the live signal compares dimensions
+    special = (*rows_only, *facts.strings(run, "model.adapters"))
     return name not in special and name not in facts.strings(run, "model.frozen") and (not sizes or _has_rows(sizes))
 
 
