@@ -111,3 +111,11 @@ def test_validation_far_above_the_untrained_loss_is_harm() -> None:
     sound = run.with_(signals={"loss/val": Series(np.arange(0, 600, 20), np.full(30, 0.7))})
     assert [f.severity for f in the(spoiled)] == [Severity.CRITICAL] and "validation ends at 52" in the(spoiled)[0].message
     assert all("validation" not in f.message for f in the(sound))
+
+
+def test_a_convex_problem_that_is_solved_in_a_few_large_steps_was_not_thrown_away() -> None:
+    rng = np.random.default_rng(3)
+    loss = np.r_[0.69, 0.55, np.full(598, 0.42)] + 0.03 * rng.standard_normal(600)  # below its start before it can be averaged
+    assert all(
+        f.severity is Severity.INFO for f in the(hot(0.39, loss, "SGD", **{"loss.kind": "bce_logits", "loss.classes": 2}))
+    )

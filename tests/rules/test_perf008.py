@@ -50,3 +50,16 @@ def test_an_evaluation_after_every_step_is_a_warning_in_a_short_run_too() -> Non
     [found] = rule.findings(a_run(signals))
     assert found.severity is Severity.WARNING
     assert not list(rule.findings(a_run(signals), often=0.5))
+
+
+def test_a_checkpoint_after_every_step_is_a_warning_in_a_short_run_too() -> None:
+    shares = {"perf.shares": {"train": 0.5, "checkpoint": 0.4, "traindx": 0.1}, "checkpoint.saves": 200}
+    [found] = [f for f in rule.findings(a_run({"time/step": LONG / 100}, facts=shares)) if f.variant == "checkpoint"]
+    assert found.severity is Severity.WARNING and "44%" in found.message and "best" in found.fix
+    assert not list(rule.findings(a_run({"time/step": LONG / 100}, facts={**shares, "checkpoint.saves": 20})))
+
+
+def test_our_own_cost_does_not_hide_the_others() -> None:
+    shares = {"train": 0.3, "eval": 0.4, "traindx": 0.3}
+    found = {f.variant: f.severity for f in rule.findings(a_run({"time/step": LONG}, facts={"perf.shares": shares}))}
+    assert found == {"eval": Severity.WARNING, "traindx": Severity.INFO}

@@ -9,6 +9,7 @@ evaluation_in_train_mode = Cause(
         "EVAL009": 0.95,
         "EVAL009:mode": 0.4,
         "EVAL009:buffers": 0.3,
+        "EVAL009:grad": 0.1,
         "EVAL002": 0.3,
         "ACTV008": 0.2,
         "EVAL007": 0.15,
@@ -21,5 +22,5 @@ evaluation_in_train_mode = Cause(
     "statistics if they were changed.",
     # a graph that is merely built goes when its evaluation is over; one that stays is kept by something
     refutes=("WIRE016", "PERF002:graph", "PERF002:kept", "PERF002:held"),
-    witness=("EVAL009",),
+    witness=("EVAL009:mode", "EVAL009:buffers", "EVAL009:grad"),  # a mode that no layer minds explains nothing
 )

@@ -4,7 +4,8 @@
 
 The shares of wall time by phase: evaluation above 20 %, checkpoints or logging above 5 %, our own observation above 1 %. A
 warning needs evaluation above 50 % or the others above 20 %. It speaks of runs of at least a minute, and of shorter ones only
-when they evaluate every few steps: in a short run one evaluation, or the set-up of the observer, weighs much by nature.
+when they evaluate or save every few steps: in a short run one evaluation, or the set-up of the observer, weighs much by
+nature.
 
 ## Why it matters
 
@@ -45,26 +46,31 @@ FIXES = {
 @rule(
     "PERF008",
     needs={"fact:perf.shares | time/step": 20},
-    says="{share:.0%} of the time goes into {what} (more than {limit:.0%})",
+    says=dict.fromkeys(LIMITS, "{share:.0%} of the time goes into {what} (more than {limit:.0%})"),
     severity=Severity.WARNING,
 )
 def overhead_share(
     run: Run,
     *,
     least_s: float = 60.0,  # of a shorter run one evaluation is a large part by nature
-    often: float = 5.0,  # steps between two evaluations below which it is too often, however short the run
+    often: float = 5.0,  # steps between two evaluations, or two checkpoints, below which it is too often in a short run, too
 ) -> Iterator[Evidence]:
     shares, seconds = _shares(run)
     span = run.steps or (0, 0)
-    evaluations = max(len(run.series("loss/val")), len(run.events_of("evaluation")))
-    too_often = evaluations >= 20 and span[1] - span[0] < often * evaluations
+    times = {
+        "eval": max(len(run.series("loss/val")), len(run.events_of("evaluation"))),
+        "checkpoint": max(facts.number(run.fact("checkpoint.saves"), 0.0), len(run.events_of("checkpoint"))),
+    }
+    ours = min(facts.number(shares.get("traindx"), 0.0), 0.9)
     for phase, (limit, grave) in LIMITS.items():
         part = facts.number(shares.get(phase), 0.0)
-        told = seconds >= least_s or (phase == "eval" and too_often)
-        if told and limit < part <= 1:
+        if phase != "traindx":
+            part /= 1 - ours  # of the user's own time: without us the share is larger
+        too_often = times.get(phase, 0) >= 20 and span[1] - span[0] < often * times[phase]
+        if (seconds >= least_s or too_often) and limit < part <= 1:
             severity = Severity.WARNING if part > grave else Severity.INFO
             yield Evidence(
-                {"share": part, "what": WORDS[phase], "limit": limit}, (phase,), None, "", severity, None, None, FIXES[phase]
+                {"share": part, "what": WORDS[phase], "limit": limit}, (phase,), None, phase, severity, None, None, FIXES[phase]
             )
 
 
