@@ -43,3 +43,11 @@ def test_estimated_noise() -> None:
     [found] = rule.findings(_run(data__label_noise={"share": 0.2, "n": 3000, "method": "knn"}))
     assert found.variant == "noise" and found.severity is Severity.WARNING
     assert rule.outcome(_run(data__label_noise={"share": 0.2, "n": 300})).status is Status.CLEAR
+
+
+def test_labels_that_are_places_in_the_batch_do_not_conflict() -> None:
+    facts = {"data.seen": {"train": 1000, "val": 0}, "data.conflicts": 60}
+    places = {"batch/labels/class": {str(c): [1.0, 1.0, 1.0] for c in range(16)}, "batch/size": [16.0, 16.0, 16.0]}
+    assert not list(rule.findings(a_run(places, facts=facts)))
+    places["batch/labels/class"]["3"] = [2.0, 1.0, 1.0]
+    assert [f.variant for f in rule.findings(a_run(places, facts=facts))] == ["conflicts"]

@@ -66,3 +66,13 @@ def test_too_few_steps_are_unsure() -> None:
 
 def test_its_limit_is_the_number_of_steps() -> None:
     assert the(grads(a__weight=np.zeros(80)), zero_steps=500) == []
+
+
+def test_a_bias_alone_has_a_gradient_behind_dead_units() -> None:
+    nothing, some = np.zeros(100), np.ones(100)
+    told = {"a.weight": nothing, "a.bias": nothing, "b.weight": nothing, "b.bias": nothing, "c.weight": nothing, "c.bias": some}
+    shapes = {n: [8, 8] if n.endswith("weight") else [8] for n in told}
+    [found] = the(a_run({"grad_norm/param": told}, facts={"model.param_shapes": shapes}))
+    assert (found.variant, found.facts["head"]) == ("dead", "c")
+    told["c.weight"] = some
+    assert the(a_run({"grad_norm/param": told}, facts={"model.param_shapes": shapes}))[0].variant == "zero"

@@ -39,3 +39,11 @@ def test_a_short_stretch_says_nothing_and_the_limit_decides() -> None:
 
 def test_an_even_game_is_clear() -> None:
     assert rule.outcome(a_run(gan__d_accuracy=steady(1000, 0.7))).status is Status.CLEAR
+
+
+def test_few_looks_far_apart_are_enough() -> None:
+    at = np.array([40, 80, 160, 320, 640, 1280, 2560])
+    fading = {"gan/d_accuracy": [1.0] * 7, "gan/g_grad_norm": [1e-3, 4e-4, 2e-4, 5e-5, 1e-6, 5e-7, 1e-7]}
+    assert [f.variant for f in rule.findings(a_run(fading, steps=at))] == [""]
+    fading["gan/g_grad_norm"] = [1e-3, 2e-3, 1e-3, 5e-4, 1e-3, 8e-4, 1e-3]
+    assert not list(rule.findings(a_run(fading, steps=at)))

@@ -11,6 +11,7 @@ dead_units = Cause(
     likely={
         "ACTV001": 0.9,
         "GRAD004:zero": 0.4,
+        "GRAD004:dead": 0.4,
         "ACTV005": 0.3,
         "GRAD004": 0.3,
         "LOSS002": 0.3,
@@ -27,7 +28,7 @@ dead_units = Cause(
     cure="Lower the learning rate and start again, or re-initialise the units[[ of {where}]]; LeakyReLU or GELU, "
     "biases at zero, normalisation before the activation.",
     refutes=("WGHT004", "WIRE003"),
-    witness=("ACTV001",),
+    witness=("ACTV001", "GRAD004:dead"),
     settle="overfit",
     cost_steps=300,
     poisons=True,

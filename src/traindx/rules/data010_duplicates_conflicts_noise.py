@@ -29,6 +29,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from traindx import facts
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
@@ -67,7 +69,7 @@ def duplicates_conflicts_noise(
     seen = facts.number(facts.table(run, "data.seen").get("train"), 0.0)
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
     clash = facts.number(run.fact("data.conflicts"), 0.0)
-    if seen > 0 and clash >= least and clash / seen > conflicts:
+    if seen > 0 and clash >= least and clash / seen > conflicts and not _places(run):
         severity = Severity.INFO if repeats > discrete or clash / seen > another else Severity.WARNING
         yield Evidence({"conflicts": clash, "share": min(clash / seen, 1.0)}, say="conflicts", severity=severity)
     sampler = str(facts.table(run, "data.loader").get("sampler") or "")
@@ -77,3 +79,12 @@ def duplicates_conflicts_noise(
     share, n = facts.number(estimate.get("share"), 0.0), facts.number(estimate.get("n"), 0.0)
     if share > noise and n >= least_noise:
         yield Evidence({"share": share, "n": n}, say="noise", confidence=Confidence.STRONG)
+
+
+def _places(run: Run) -> bool:
+    """Labels that are places in the batch, each once: a contrastive loss, in which a sample finds its partner anywhere."""
+    table, size = run.matrix("batch/labels/class"), run.series("batch/size").finite().values
+    if not len(table) or not len(size):
+        return False
+    counts = np.nan_to_num(table.values)
+    return bool(counts.max() <= 1) and abs(len(table.names) - float(np.median(size))) <= 1

@@ -25,9 +25,11 @@ Follow the loss back to the parameter: `traindx check` names the boundary. Remov
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from traindx import outline
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime import params
 from traindx.rule import rule
@@ -40,12 +42,16 @@ from traindx.run import Floats, Ints, Run
     says={
         "none": "{where} had no gradient at any of {records} recorded updates ({share:.1%} of the parameters)",
         "zero": "the gradient of {where} is exactly zero at all {records} recorded updates ({share:.1%} of the parameters)",
+        "dead": "what reaches {head} is exactly zero for every sample: its weights have no gradient at any of {records} seen "
+        "updates, its bias has one; the units before it are dead, and {where} learn nothing",
         "all": "every gradient is exactly zero at all {records} recorded updates",
     },
     fix={
         "none": "The loss does not depend on it: check for detach, no_grad, a list instead of ModuleList, or an unused branch.",
         "zero": "Something between it and the loss passes nothing on: dead units, a clamp, a zero factor, a saturated "
         "activation.",
+        "dead": "Give the units before {head} a start at which they fire: biases at zero, He initialisation, scaled inputs; "
+        "LeakyReLU or GELU.",
         "all": "The loss does not depend on the weights through any derivative: argmax, rounding, dead units, or a constant "
         "loss.",
     },
@@ -76,7 +82,9 @@ def no_gradient(
     if missing and len(missing) < len(names):
         yield _evidence(run, missing, names, len(table), span, "none", small)
     if zero and span[1] - span[0] >= zero_steps:
-        yield _evidence(run, zero, names, len(table), span, "zero", small)
+        told = _evidence(run, zero, names, len(table), span, "zero", small)
+        head = next((o for n in params.weights(run, zero) if f"{(o := outline.owner(n))}.bias" in set(names) - set(zero)), "")
+        yield replace(told, facts={**told.facts, "head": head}, say="dead") if head else told
 
 
 def _all_zero(column: Floats) -> bool:

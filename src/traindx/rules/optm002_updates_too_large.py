@@ -36,7 +36,7 @@ import numpy as np
 from traindx import facts, regime
 from traindx.finding import Blind, Confidence, Evidence, Severity
 from traindx.regime import params
-from traindx.regime.curves import noise_of, progress
+from traindx.regime.curves import Progress, noise_of, progress
 from traindx.rule import rule
 from traindx.run import Run, Series
 from traindx.stats import Direction
@@ -155,10 +155,15 @@ def _harm(run: Run) -> str:
     if done.now > done.first + 3 * done.sigma and done.now - done.best > 0.5 * reached:
         return f"the loss rose to {done.now:.4g}"
     accuracy = facts.accuracy(run).values
-    if len(accuracy) >= 5 and np.ptp(accuracy) < 1e-6 and accuracy[-1] < 0.95 and done.relative < 0.1:
+    if len(accuracy) >= 5 and np.ptp(accuracy) < 1e-6 and accuracy[-1] < 0.95 and _near(done, chance):
         told = f"accuracy {accuracy[-1]:.3g} at each of {len(accuracy)} evaluations"
         return f"it never learned to tell samples apart ({told})"
     return ""
+
+
+def _near(done: Progress, chance: float | None) -> bool:
+    """Hardly better than at the start, or than a model that knows nothing."""
+    return done.relative < 0.1 or (chance is not None and done.now > 0.9 * chance)
 
 
 def _rose_before(seen: Series) -> bool:

@@ -37,7 +37,7 @@ from traindx.stats.persistence import finite_median
 
 @rule(
     "SPEC001",
-    needs={"gan/d_accuracy | gan/d_real": 20},
+    needs={"gan/d_accuracy | gan/d_real": 5},
     says={
         "": "the discriminator is right in {accuracy:.1%} and the generator's gradient fell to {faded:.2g} of its early norm",
         "hint": "the discriminator is right in {accuracy:.1%}: does the generator still get a gradient?",
@@ -48,7 +48,7 @@ from traindx.stats.persistence import finite_median
 def gan_discriminator_wins(run: Run, *, accuracy: float = 0.98, faded: float = 0.01, steps: int = 500) -> Iterator[Evidence]:
     # CATALOGUE: accuracy above .98 for 500 steps, generator norm below a hundredth of its own early level.
     right = _accuracy(run)
-    if len(right) < 20 or right.steps[-1] - right.steps[0] < steps:
+    if len(right) < 5 or right.steps[-1] - right.steps[0] < steps:
         return
     # under the default budget late records are few and far between, but each is a whole batch
     late = right.between(lo=min(right.steps[-1] - steps, right.steps[-5]))
@@ -56,10 +56,11 @@ def gan_discriminator_wins(run: Run, *, accuracy: float = 0.98, faded: float = 0
         return
     at, level = (int(late.steps[0]), int(late.steps[-1])), float(np.median(late.values))
     norm = run.series("gan/g_grad_norm").finite()
-    if len(norm) < 15:
+    if len(norm) < 5:
         yield Evidence(steps=at, say="hint", confidence=Confidence.SUGGESTIVE, facts={"accuracy": level})
         return
-    early, now = finite_median(norm.values[: max(10, len(norm) // 20)]), finite_median(norm.values[-3:])
+    head = max(len(norm) // 20, min(10, len(norm) // 3))  # looks become rare with time: the first are close together
+    early, now = finite_median(norm.values[:head]), finite_median(norm.values[-3:])
     if early > 0 and now < faded * early:
         yield Evidence(steps=at, facts={"accuracy": level, "faded": now / early})
 

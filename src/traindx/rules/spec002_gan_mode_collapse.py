@@ -3,7 +3,7 @@
 ## What it sees
 
 `gan/fake_diversity`, the mean distance between fakes of a batch over that between reals, below `least` in three of
-the last five looks (or in all, where there are fewer): after at least `steps` steps, or after a fifth of them where fakes
+the last five looks (or in all, where there are fewer): after at least `steps` steps, or after a tenth of them where fakes
 once differed by more than twice that.
 
 ## Why it matters
@@ -45,7 +45,7 @@ def gan_mode_collapse(run: Run, *, least: float = 0.2, steps: int = 500) -> Iter
         return
     age = spread.steps - spread.steps[0]
     had = np.maximum.accumulate(spread.values) > 2 * least  # it once made different things: no need to wait
-    late = spread.where((age >= steps) | (had & (age >= steps / 5)))
+    late = spread.where((age >= steps) | (had & (age >= steps / 10)))
     low = late.values < least
     if len(late) >= 3 and low[-1] and (k_of_m(low) if len(late) >= 5 else bool(np.all(low))):
         first = late.steps[low][0]
