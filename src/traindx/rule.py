@@ -47,6 +47,12 @@ FAMILIES: dict[str, str] = {
 """Families in the order root before consequence (CATALOGUE 1.6)."""
 
 
+@cache
+def _limits_of(look: Look) -> dict[str, Any]:
+    parameters = inspect.signature(look).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
 @dataclass(frozen=True)
 class Rule:
     """A condition with a stable code."""
@@ -76,11 +82,7 @@ class Rule:
     @property
     def settings(self) -> dict[str, Any]:
         """The limits a user may set, with their defaults."""
-        return {
-            p.name: p.default
-            for p in inspect.signature(self.look).parameters.values()
-            if p.kind is inspect.Parameter.KEYWORD_ONLY
-        }
+        return dict(_limits_of(self.look))
 
     def findings(self, run: Run, **limits: Any) -> Iterator[Finding]:
         """What the rule says about this run."""

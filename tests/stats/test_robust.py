@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from traindx import stats
+from traindx.stats.robust import median
 
 
 def slow_z(y: np.ndarray, past: int = 200, least: int = 50) -> np.ndarray:
@@ -82,3 +83,12 @@ def test_trailing_median_equals_its_slow_twin(n: int) -> None:
     y = np.random.default_rng(n).normal(size=n)
     twin = [y[0], *(np.median(y[max(0, i - 25) : i]) for i in range(1, n))]
     np.testing.assert_allclose(stats.trailing_median(y), twin)
+
+
+@pytest.mark.parametrize("odd", [None, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("n", [1, 2, 3, 50, 151, 2500])
+def test_the_quick_median_is_numpys_to_the_bit(n: int, odd: float | None) -> None:
+    values = np.random.default_rng(n).standard_normal(n)
+    if odd is not None:
+        values[n // 3] = odd
+    np.testing.assert_array_equal(median(values), np.median(values))

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from traindx.run import Floats, Ints
 
+_SHORT = 2000  # points up to which sorting is quicker than numpy's way
 TO_SIGMA = 1.4826  # MAD of a Gaussian times this is its standard deviation
 
 
 def as_floats(y: ArrayLike) -> Floats:
     return np.asarray(y, dtype=np.float64)
+
+
+def median(values: Floats) -> float:
+    """The median of a row, to the bit what numpy's is and several times as fast on the short rows that rules look at.
+
+    >>> median(np.array([3.0, 1.0, 2.0])), median(np.array([4.0, 1.0]))
+    (2.0, 2.5)
+    """
+    n = len(values)
+    if not n:
+        return float("nan")
+    if n > _SHORT:
+        return float(np.median(values))
+    ordered = np.sort(values)  # NaN comes last
+    if ordered[-1] != ordered[-1]:
+        return float("nan")
+    upper = ordered.item(n // 2)
+    return upper if n % 2 else (ordered.item(n // 2 - 1) + upper) / 2.0
 
 
 def mad(y: ArrayLike) -> float:
@@ -21,10 +42,10 @@ def mad(y: ArrayLike) -> float:
     >>> round(mad([1.0, 2.0, 3.0, 4.0, 100.0]), 4)
     1.4826
     """
-    values = as_floats(y)
+    values = as_floats(y).ravel()
     if not len(values):
         return float("nan")
-    return float(TO_SIGMA * np.median(np.abs(values - np.median(values))))
+    return TO_SIGMA * median(np.abs(values - median(values)))
 
 
 def noise_sigma(y: ArrayLike) -> float:
@@ -36,7 +57,7 @@ def noise_sigma(y: ArrayLike) -> float:
     values = as_floats(y)
     if len(values) < 3:
         return float("nan")
-    return float(TO_SIGMA * np.median(np.abs(np.diff(values, 2))) / np.sqrt(6.0))
+    return float(TO_SIGMA * median(np.abs(np.diff(values, 2))) / np.sqrt(6.0))
 
 
 def block_edges(n: int, k: int) -> Ints:
@@ -64,8 +85,8 @@ def running_median(y: ArrayLike, width: int = 51) -> Floats:
     if half == 0:
         return values.copy()
     middle = np.median(sliding_window_view(values, 2 * half + 1), axis=1)
-    head = [np.median(values[: i + half + 1]) for i in range(half)]
-    tail = [np.median(values[len(values) - 2 * half + i :]) for i in range(half)]
+    head = [median(values[: i + half + 1]) for i in range(half)]
+    tail = [median(values[len(values) - 2 * half + i :]) for i in range(half)]
     return np.concatenate([head, middle, tail])
 
 
@@ -74,7 +95,7 @@ def trailing_median(y: ArrayLike, width: int = 25) -> Floats:
     values = as_floats(y)
     out = values.copy()
     for i in range(1, min(width, len(values))):
-        out[i] = np.median(values[:i])
+        out[i] = median(values[:i])
     windows = sliding_window_view(values, width)[:-1] if len(values) > width else values[:0, None]
     for a in range(0, len(windows), 65_536):
         out[width + a : width + a + len(windows[a : a + 65_536])] = np.median(windows[a : a + 65_536], axis=1)
@@ -90,28 +111,30 @@ def robust_z(y: ArrayLike, past: int = 200, least: int = 50, detail: int = 100_0
     values = as_floats(y)
     z = np.zeros(len(values))
     for i in range(least, min(past, len(values))):
-        z[i] = _z_of(values[i : i + 1], values[None, :i])[0]
+        centre = median(values[:i])
+        spread = TO_SIGMA * median(np.abs(values[:i] - centre))
+        z[i] = (values[i] - centre) / _floored(spread, centre)
     if len(values) <= past:
         return z
     stride = max(1, len(values) // detail)
     windows = sliding_window_view(values, past)[:-1:stride]
     for a in range(0, len(windows), 4096):
-        centre, scale = _baseline(windows[a : a + 4096])
+        centres, scales = _baseline(windows[a : a + 4096])
         lo = past + a * stride
-        hi = min(len(values), lo + len(centre) * stride)
-        z[lo:hi] = (values[lo:hi] - np.repeat(centre, stride)[: hi - lo]) / np.repeat(scale, stride)[: hi - lo]
+        hi = min(len(values), lo + len(centres) * stride)
+        z[lo:hi] = (values[lo:hi] - np.repeat(centres, stride)[: hi - lo]) / np.repeat(scales, stride)[: hi - lo]
     return z
 
 
 def _baseline(windows: Floats) -> tuple[Floats, Floats]:
     centre = np.median(windows, axis=1)
     spread = TO_SIGMA * np.median(np.abs(windows - centre[:, None]), axis=1)
-    return centre, np.maximum(np.maximum(spread, 1e-9 * np.abs(centre)), np.finfo(np.float64).tiny)
+    return centre, _floored(spread, centre)
 
 
-def _z_of(x: Floats, past: Floats) -> Floats:
-    centre, scale = _baseline(past)
-    return (x - centre) / scale
+def _floored(spread: Any, centre: Any) -> Any:
+    """A scale that is never zero, however constant the points are."""
+    return np.maximum(np.maximum(spread, 1e-9 * np.abs(centre)), np.finfo(np.float64).tiny)
 
 
 def quantiles(y: ArrayLike, *q: float) -> tuple[float, ...]:

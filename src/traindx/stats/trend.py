@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from traindx.run import Floats
-from traindx.stats.robust import as_floats, autocorrelation, block_edges, block_means, mad, noise_sigma
+from traindx.stats.robust import as_floats, autocorrelation, block_edges, block_means, mad, median, noise_sigma
 
 
 class Direction(enum.StrEnum):
@@ -66,7 +66,7 @@ def theil_sen(y: ArrayLike, x: ArrayLike | None = None, alpha: float = 0.05) -> 
     n, pairs = len(values), len(slopes)
     if pairs == 0:
         return Slope(0.0, -math.inf, math.inf, n)
-    middle = float(np.median(slopes))
+    middle = median(slopes)
     if n < 4:
         return Slope(middle, -math.inf, math.inf, n)
     reach = NormalDist().inv_cdf(1 - alpha / 2) * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
@@ -89,14 +89,14 @@ def block_theil(y: ArrayLike, k: int = 24, alpha: float = 0.05, x: ArrayLike | N
 
 def residuals(y: ArrayLike, x: ArrayLike, slope: float) -> Floats:
     values, at = as_floats(y), as_floats(x)
-    return values - slope * at - np.median(values - slope * at) if len(values) else values
+    return values - slope * at - median(values - slope * at) if len(values) else values
 
 
 def drop_so_far(y: ArrayLike, window: int) -> float:
     """Median of the first 2 % (at least five points) minus median of the last window."""
     values = as_floats(y)
     head = max(5, len(values) // 50)
-    return float(np.median(values[:head]) - np.median(values[-window:]))
+    return median(values[:head]) - median(values[-window:])
 
 
 def noise_scale(y: ArrayLike, k: int = 24) -> float:
@@ -134,7 +134,7 @@ def trend_verdict(
 
 def _judge(values: Floats, size: int, scale: float | None, eps: float, claim: float, flat: float, k: int) -> Trend:
     part = values[-size:]
-    level = float(np.median(part)) if len(part) else math.nan
+    level = median(part)
     if size < 4:
         return Trend(Direction.UNSURE, math.nan, -math.inf, math.inf, math.nan, math.inf, size, 4 - size, level)
     unit = drop_so_far(values, size) if scale is None else scale
