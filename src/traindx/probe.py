@@ -196,7 +196,6 @@ class Probe:
     ordinary: ClassVar[tuple[str, ...] | None] = None  # None: all that it has
     wakes: ClassVar[tuple[str, ...]] = ()
     idle: bool = False
-    always: ClassVar[bool] = False  # light, and asked even when a step is only glimpsed
     light: ClassVar[bool] = False  # on ordinary steps it touches no tensor's values: may be asked without any preparation
 
     def start(self, scene: Scene) -> Reading | None:
@@ -310,6 +309,38 @@ class Probe:
 
     def facts(self, scene: Scene) -> Mapping[str, Any] | None:
         """Facts so far (`signals.FACTS`); called off the step path now and then and at the end; reading own tensors is fine."""
+
+
+class Keeper(Probe):
+    """Keeps what a step was made of until the step ends: the only kind of probe that is asked of glimpsed steps, too.
+
+    Where `patient` says so, such a step is not told to it at all: `before_forward` is replaced by `brief`, whose answer is
+    kept, and when somebody wants to know, `untold` brings it all with one `recall`.
+    """
+
+    light = True
+    untold: Callable[[], None] | None = None  # brings what was kept back, if anything was
+
+    def patient(self, model: nn.Module | None) -> bool:
+        """Whether a step through this model may be told afterwards."""
+        raise NotImplementedError
+
+    def brief(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Note what would be gone by then."""
+        raise NotImplementedError
+
+    def recall(
+        self,
+        model: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        brief: Any,
+        output: Any,  # None: it has not returned yet
+        call: tuple[Any, ...],  # (name, module, args, kwargs, output, site) of the loss call; empty: not made yet
+        root: Tensor | None,  # what backward was called on
+    ) -> None:
+        """What the step was made of so far."""
+        raise NotImplementedError
 
 
 PASS = (

@@ -13,8 +13,8 @@ from tests.forensics.faults import HEAD
 from traindx.forensics.arm import arm
 from traindx.forensics.witness import Witness
 from traindx.probes.attach import attach, detach
+from traindx.probes.glimpse import Glimpse
 from traindx.probes.governor import Governor
-from traindx.probes.lane import Lane
 from traindx.probes.recorder import Recorder
 
 LOOP = """
@@ -64,13 +64,13 @@ LATE = {
 def glimpsing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """After 30 steps every step is only glimpsed; gives a list that holds the step of each."""
     glimpsed: list[int] = []
-    told = Lane._close
+    told = Glimpse._close
 
-    def close(lane: Lane, optimizer: Any, now: float) -> None:
+    def close(lane: Glimpse, optimizer: Any, now: float) -> None:
         glimpsed.append(lane._recorder.scene.step)
         told(lane, optimizer, now)
 
-    monkeypatch.setattr(Lane, "_close", close)
+    monkeypatch.setattr(Glimpse, "_close", close)
     monkeypatch.setattr(Governor, "full", lambda governor, step: step < 25)
     monkeypatch.setattr(Governor, "owing", property(lambda governor: governor.steps > 30))
     return glimpsed
@@ -89,20 +89,25 @@ def test_the_line_is_named_on_a_glimpsed_step(name: str, observed: Callable[...,
     assert len(run["loss/train"].steps) == 80
 
 
-@pytest.mark.parametrize("moment", ["before_forward", "on_forward", "on_call", "on_backward"])
+BY_HAND = "loss = F.mse_loss(out, y) + 0 * out.sum()"  # not a single call: its steps cannot wait to be told
+
+
+@pytest.mark.parametrize("moment", ["before_forward", "on_forward", "on_call", "on_backward", "brief", "recall"])
 def test_an_error_of_the_witness_on_a_glimpsed_step_is_ours_to_keep(
     moment: str, tmp_path: Path, glimpsing: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound = getattr(Witness, moment)
 
-    def breaks(witness: Witness, scene: Any, *args: Any) -> Any:
-        if scene.step == 50:
+    def breaks(witness: Witness, *args: Any) -> Any:
+        if recorder.scene.step == 50:
             raise ZeroDivisionError
-        return sound(witness, scene, *args)
+        return sound(witness, *args)
 
     monkeypatch.setattr(Witness, moment, breaks)
     file = tmp_path / "program.py"
-    file.write_text(program("return self.head(h)"))
+    late = moment in ("brief", "recall")
+    spike = "\n    if step == 50: loss = loss * 1e6" if moment == "recall" else ""
+    file.write_text(program("return self.head(h)", ("loss = F.mse_loss(out, y)" if late else BY_HAND) + spike))
     recorder = Recorder(budget=0.01, probes=[])
     arm(recorder)
     observer = attach(recorder)
@@ -113,3 +118,24 @@ def test_an_error_of_the_witness_on_a_glimpsed_step_is_ours_to_keep(
         recorder.close()
     assert {f.error for f in recorder.failures} == {"ZeroDivisionError: "}
     assert len(recorder.sink.run()["loss/train"].steps) == 80
+
+
+def test_what_waits_to_be_told_is_let_go_when_the_step_ends(observed: Callable[..., Any], glimpsing: list[int]) -> None:
+    text = program("return self.head(h)").replace(
+        "    opt.step()",
+        "    import weakref\n    last = weakref.ref(out)\n    opt.step()\n    del out, loss\n    assert last() is None, step",
+    )
+    run = observed(text, budget=0.01).sink.run()
+    assert set(range(40, 80)) <= set(glimpsing)
+    assert run["loss/train"].steps.tolist() == list(range(80))
+    assert len(run["time/traindx"].steps) == 80
+
+
+def test_a_second_backward_of_a_glimpsed_step_is_told_at_length(observed: Callable[..., Any], glimpsing: list[int]) -> None:
+    text = program("return self.head(h)").replace(
+        "    opt.step()", "    if step == 50:\n        F.mse_loss(net(x), y).backward()\n    opt.step()"
+    )
+    run = observed(text, budget=0.01).sink.run()
+    assert 49 in glimpsing and 50 not in glimpsing
+    backwards = run.series("loop/backwards")
+    assert dict(zip(backwards.steps.tolist(), backwards.values.tolist(), strict=True))[50] == 2

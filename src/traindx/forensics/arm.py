@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +40,6 @@ def arm(recorder: Any, *, seconds: float = SECONDS, capture_batch: bool = False)
     witness = Witness(busy=lambda: bool(recorder.busy), batches=capture_batch, spend=spend)
     recorder.add(witness)
     recorder.add(Graphs(None if recorder.governor.budget is None else SHARE))
-    rows: deque[Any] = deque(maxlen=LAST_STEPS)
-    recorder.on_step.append(lambda step, row: rows.append((step, row)))
 
     def broken(scene: Scene, what: str) -> None:
         witness._stop()
@@ -52,10 +49,9 @@ def arm(recorder: Any, *, seconds: float = SECONDS, capture_batch: bool = False)
                 scene.fact(key, value)
             folder = getattr(recorder.sink, "path", None)
             if folder is not None:
-                _keep(scene, witness, list(rows), Path(folder) / "capsules", found)
+                _keep(scene, witness, list(recorder.post.latest)[-LAST_STEPS:], Path(folder) / "capsules", found)
         finally:
             witness.off()
-            rows.clear()
 
     def overwritten(scene: Scene, message: str) -> dict[str, Any]:
         witness._stop()

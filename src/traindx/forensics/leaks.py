@@ -126,11 +126,11 @@ def census(since: int = 0, begun: int = 0) -> tuple[int, Tensor | None]:
     # the youngest first: what an older one holds is then counted with the one that was built on it
     roots.sort(key=lambda t: -int(t.grad_fn._sequence_nr()))
     seen: set[Any] = set()
-    most, largest, ends = 0, None, time.perf_counter() + MOST_SECONDS
+    most, largest, ends = 0, None, time.thread_time() + MOST_SECONDS
     for root in roots:
         before = len(seen)
         todo = [root.grad_fn]
-        while todo and len(seen) < MOST_NODES and time.perf_counter() < ends:
+        while todo and len(seen) < MOST_NODES and time.thread_time() < ends:
             node = todo.pop()
             if node is not None and node not in seen:
                 seen.add(node)

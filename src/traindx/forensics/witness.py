@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from traindx.forensics.places import user_line
 from traindx.forensics.tensors import tensors_in
-from traindx.probe import VAL, Forward, Probe, Reading, Scene
+from traindx.probe import VAL, Forward, Keeper, Reading, Scene
 from traindx.probes.stand_in import calls_as
 from traindx.probes.taps import LOSSES
 
@@ -111,11 +111,8 @@ class Tape(TorchFunctionMode):
         return out
 
 
-class Witness(Probe):
+class Witness(Keeper):
     """Keeps the moment; forgets it when the update is made."""
-
-    light = True
-    always = True
 
     def __init__(
         self,
@@ -123,7 +120,7 @@ class Witness(Probe):
         batches: bool = False,
         spend: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        self.moment = Moment()
+        self._moment = Moment()
         self.batch: Any = None  # the latest of the loader, when it is wanted
         self._batches = batches
         self._others: dict[str, list[weakref.ref[Any]]] = {"schedulers": [], "scalers": []}
@@ -135,6 +132,13 @@ class Witness(Probe):
         self._tape: Tape | None = None
         self._paused = False
         self._forwards = 0
+
+    @property
+    def moment(self) -> Moment:
+        """Everything of the step on the way."""
+        if self.untold is not None:
+            self.untold()
+        return self._moment
 
     def on_batch(self, scene: Scene, batch: Any, phase: str) -> Reading | None:
         if self._batches and self.on and phase != VAL:
@@ -158,27 +162,25 @@ class Witness(Probe):
 
     def before_forward(self, scene: Scene, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._stop()
+        if self.untold is not None:
+            self.untold()
         if not self.on or scene.compiled:
             return
-        if self.moment.root is not None:
+        if self._moment.root is not None:
             self.forget()  # a backward has been made since: another micro-batch, another loss
         if self._forwards >= MOST_FORWARDS:
-            self.moment.overflow = True
+            self._moment.overflow = True
             return
         self._forwards += 1
         key = id(model)
         if scene.full or key not in self._lines:
             self._lines[key] = user_line(sys._getframe(1))[:2]
-        if len(args) == 1 and not kwargs and type(args[0]) is Tensor and not args[0].is_inference():
-            versions: tuple[int, ...] = (args[0]._version,)
-        else:
-            versions = tuple(t._version for t in tensors_in((args, kwargs)) if not t.is_inference())
         random = _random_state() if scene.full or self._draws.get(key, True) else None
-        called = Called(model, args, kwargs, versions, random, scene.autocast, model.training, *self._lines[key])
-        self.moment.happened.append(called)
+        called = Called(model, args, kwargs, _versions(args, kwargs), random, scene.autocast, model.training, *self._lines[key])
+        self._moment.happened.append(called)
 
     def on_forward(self, scene: Scene, forward: Forward) -> Reading | None:
-        happened = self.moment.happened
+        happened = self._moment.happened
         last = happened[-1] if happened else None
         if not isinstance(last, Called) or last.model is not forward.model or last.output is not None:
             return None
@@ -198,11 +200,45 @@ class Witness(Probe):
         self, scene: Scene, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str
     ) -> None:
         """Where the loss is one call of torch and nothing else, the call itself is the tape: no mode is needed."""
-        last = self.moment.happened[-1] if self.moment.happened else None
+        last = self._moment.happened[-1] if self._moment.happened else None
         if self._tape is None and isinstance(last, Called) and last.output is not None:
-            file, _, line = site.rpartition(":")
-            func = getattr(functional, name, module)
-            self.moment.happened.append(Taped(func, args, kwargs, output, scene.autocast, True, file, int(line or 0)))
+            self._called(scene.autocast, name, module, args, kwargs, output, site)
+
+    def _called(
+        self, autocast: Autocast, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str
+    ) -> None:
+        file, _, line = site.rpartition(":")
+        func = getattr(functional, name, module)
+        self._moment.happened.append(Taped(func, args, kwargs, output, autocast, True, file, int(line or 0)))
+
+    # -- steps that are told afterwards
+
+    def patient(self, model: nn.Module | None) -> bool:
+        key = id(model)
+        return self.on and self._tape is None and self._simple.get(key, False) and key in self._lines and key in self._draws
+
+    def brief(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _versions(args, kwargs), (_random_state() if self._draws[id(model)] else None)
+
+    def recall(
+        self,
+        model: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        brief: Any,
+        output: Any,
+        call: tuple[Any, ...],
+        root: Tensor | None,
+    ) -> None:
+        if not self.on:
+            return
+        self.forget()
+        (versions, random), (file, line) = brief, self._lines[id(model)]
+        self._moment.happened.append(Called(model, args, kwargs, versions, random, None, model.training, file, line, output))
+        if call:
+            self._called(None, *call)
+        if root is not None:
+            self._rooted(root)
 
     def before_clear(self, scene: Scene) -> None:
         self._paused = self._tape is not None  # clearing touches every parameter, and a mode costs a microsecond a touch
@@ -218,13 +254,16 @@ class Witness(Probe):
 
     def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
         self._stop()
-        self.moment.root = loss
-        happened = self.moment.happened
+        self._rooted(loss)
+        return None
+
+    def _rooted(self, loss: Tensor) -> None:
+        self._moment.root = loss
+        happened = self._moment.happened
         if happened and isinstance(happened[0], Called):
             last = happened[-1]
             call = last.func if len(happened) == 2 and isinstance(last, Taped) and last.output is loss else None
             self._simple[id(happened[0].model)] = getattr(call, "__name__", "") in LOSSES
-        return None
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         self._stop()
@@ -252,17 +291,17 @@ class Witness(Probe):
 
     def forget(self) -> None:
         """Let go of every reference."""
-        if self.moment.happened or self.moment.root is not None or self.moment.overflow:
-            self.moment = Moment()
+        if self._moment.happened or self._moment.root is not None or self._moment.overflow:
+            self._moment = Moment()
         self._forwards = 0
 
     # -- the tape
 
     def _start(self) -> None:
         if torch._C._len_torch_function_stack():
-            self.moment.untaped = "another torch function mode was active around the loss"
+            self._moment.untaped = "another torch function mode was active around the loss"
             return
-        self._tape = Tape(self.moment, self._busy, self._spend)
+        self._tape = Tape(self._moment, self._busy, self._spend)
         _push_mode(self._tape)
 
     def _stop(self) -> None:
@@ -288,6 +327,12 @@ class Witness(Probe):
             above.append(top)
         for mode in reversed(above):
             _push_mode(mode)
+
+
+def _versions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+    if len(args) == 1 and not kwargs and type(args[0]) is Tensor and not args[0].is_inference():
+        return (args[0]._version,)
+    return tuple(t._version for t in tensors_in((args, kwargs)) if not t.is_inference())
 
 
 def _bytes(state: Tensor) -> bytes:

@@ -19,10 +19,11 @@ import torch
 from torch import nn
 
 from traindx.probes import taps, taps_loop, taps_trackers
-from traindx.probes.lane import INDIFFERENT, Lane
+from traindx.probes.lane import Lane
 from traindx.probes.recorder import Recorder
 from traindx.probes.stand_in import UNSEEN
 from traindx.probes.story import Story, clock
+from traindx.probes.way import INDIFFERENT, Way
 
 Function = Callable[..., Any]
 Maker = Callable[[Function], Function]
@@ -34,7 +35,6 @@ class Observer:
     def __init__(self, recorder: Recorder, story: Story) -> None:
         self.recorder, self.story = recorder, story
         self._on = story.on
-        self.lane: Lane | None = None
         self.thread: int | None = None  # the training thread, known from the first backward on
 
     def told(self, what: str, *args: Any) -> None:
@@ -47,8 +47,9 @@ class Observer:
         recorder.busy = True
         begun = clock()
         try:
-            if self.lane is not None and self.lane.noted and what not in INDIFFERENT:
-                self.lane.flush()
+            lane = PATCHES.lane
+            if lane is not None and lane.noted and what not in INDIFFERENT:
+                lane.flush()
             if _modes() and what != "backward_begins":  # the forensics of a bad loss bring a mode of their own
                 with _Modeless():  # under a mode every attribute of a tensor that we touch costs a microsecond
                     self._on[what](*args)
@@ -97,14 +98,20 @@ class Patch:
         self._own = name in vars(owner)
         self._original = vars(owner)[name] if self._own else getattr(owner, name)
         self._wrapper = make(getattr(owner, name))
+        self.put = False
         _disguise(self._wrapper, self._original)
 
     def on(self) -> None:
-        setattr(self.owner, self.name, self._wrapper)
+        """Put it in place; what somebody else has put there meanwhile stays."""
+        there = vars(self.owner).get(self.name)
+        if not self.put and there is (self._original if self._own else None):
+            setattr(self.owner, self.name, self._wrapper)
+            self.put = True
 
     def off(self) -> None:
         if vars(self.owner).get(self.name) is not self._wrapper:
             return  # somebody patched over us: theirs calls ours, which calls the original
+        self.put = False
         if self._own:
             setattr(self.owner, self.name, self._original)
         else:
@@ -117,12 +124,13 @@ class Patches:
     def __init__(self) -> None:
         self.observers: tuple[Observer, ...] = ()
         self.modules: Any = None  # taps.Modules
-        self.lane: Lane | None = None  # open while an ordinary step is expected
+        self.lane: Way | None = None  # open while an ordinary step is expected
         self.deep = False  # the forward under way is to be read module by module
         self.scalars = True  # numbers that are read off tensors matter
         self._aim()
         self._patches: list[Patch] = []
         self._traced: list[Patch] = []  # those that a compiler would trace into
+        self._inside: list[Patch] = []  # those of functions inside a model, on only while every module is looked at
         self._undo: list[Callable[[], None]] = []
         self._comparing: Callable[[], None] | None = None  # undoes the tap of comparisons, which is on while evaluating
         self.tapped: set[tuple[str, str]] = set()  # points of trackers that are patched already
@@ -150,7 +158,7 @@ class Patches:
             self._undo.pop()()
         while self._patches:
             self._patches.pop().off()
-        self._traced, self.modules = [], None
+        self._traced, self._inside, self.modules = [], [], None
         self.tapped.clear()
 
     def _aim(self) -> None:
@@ -162,7 +170,7 @@ class Patches:
             observer.told(what, *args)
 
     def replace(
-        self, owner: Any, name: str, make: Callable[[Function], Function], *, traced: bool = False
+        self, owner: Any, name: str, make: Callable[[Function], Function], *, traced: bool = False, inside: bool = False
     ) -> Callable[[], None]:
         """Put `make(original)` in the place of `owner.name`; gives the function that undoes it before the end."""
         patch = Patch(owner, name, make)
@@ -170,6 +178,8 @@ class Patches:
         self._patches.append(patch)
         if traced:
             self._traced.append(patch)
+        if inside:
+            self._inside.append(patch)
 
         def undo() -> None:
             patch.off()
@@ -177,6 +187,11 @@ class Patches:
                 self._patches.remove(patch)
 
         return undo
+
+    def inside(self, on: bool) -> None:
+        """Put the taps of functions inside a model on or off; scripts that import such a function by name do so while on."""
+        for patch in self._inside:
+            patch.on() if on else patch.off()
 
     @property
     def comparing(self) -> bool:
@@ -198,11 +213,11 @@ class Patches:
         for patch in reversed(self._traced):
             patch.off()
             self._patches.remove(patch)
-        self._traced = []
+        self._traced, self._inside = [], []
 
     def lift(self) -> Callable[[], None]:
         """Take everything back for a moment; the function it gives puts it on again."""
-        patches = list(self._patches)
+        patches = [patch for patch in self._patches if patch.put]
         for patch in reversed(patches):
             patch.off()
 
@@ -235,8 +250,7 @@ def attach(recorder: Recorder, *, models: list[nn.Module] | None = None, optimiz
         taps_loop.bring_compiler(PATCHES)
     observer = Observer(recorder, Story(recorder, PATCHES, list(models or ()), list(optimizers or ())))
     recorder.detour_s = _detour()
-    lane = observer.lane = Lane(observer, PATCHES)
-    observer.story.updates.on_close.append(lane.plan)
+    observer.story.updates.on_close.append(Lane(observer, PATCHES).plan)
     PATCHES.add(observer)
     return observer
 

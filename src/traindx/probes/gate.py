@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from traindx.measures import peek, readable
+from traindx.measures import look, readable
 from traindx.probe import Scene
 
 SMALL = 1 << 14  # entries whose norm costs no more than the call itself
@@ -32,10 +32,18 @@ class LossGate:
         self._n = 0
         self._level = self._spread = 0.0
 
-    def abnormal(self, loss: float) -> bool:
-        """Whether it would be; changes nothing."""
-        sigma = max(1.2533 * self._spread, 1e-9 * abs(self._level), 1e-30)
-        return self._n >= self._EARLY and (loss - self._level) > self.ABNORMAL * sigma
+    def takes(self, loss: float) -> bool:
+        """Take it in as `z` does, unless it is abnormal: then nothing changes."""
+        if self._n < self._EARLY:
+            self.z(loss)
+            return True
+        away, sigma = loss - self._level, 1.2533 * self._spread
+        if away > self.ABNORMAL * max(sigma, 1e-9 * abs(self._level), 1e-30):
+            return False
+        self._n += 1
+        self._level += self._PACE * away
+        self._spread += self._PACE * (abs(away) - self._spread)
+        return True
 
     def z(self, loss: float) -> float:
         """How many mean absolute deviations (as a normal σ) the loss is above its level; 0 early on."""
@@ -69,7 +77,7 @@ class GradGate:
         grad = None if param is None else param.grad
         if grad is None:
             return False
-        norm = peek(torch.linalg.vector_norm(grad.detach()))
+        norm = look(torch.linalg.vector_norm(grad.detach() if grad.requires_grad else grad))
         return norm is not None and not math.isfinite(norm)
 
 

@@ -79,6 +79,19 @@ class Governor:
             earned = self.budget * max(step_s - own_s, SHORT_STEP_S)
             self._credit = max(min(self._credit + earned - own_s, COMFORT * self._cost), -DEBT * self._cost)
 
+    def glimpsed(self, step_s: float, own_s: float) -> None:
+        """Book a step that was only glimpsed, as `account` would."""
+        self.steps += 1
+        self.elapsed_s += step_s
+        self.spent_s += own_s
+        self.later_elapsed_s += step_s
+        self.later_spent_s += own_s
+        self._lean = 0.9 * self._lean + 0.1 * own_s
+        rest = step_s - own_s
+        self._credit += (self.budget or 0.0) * (rest if rest > SHORT_STEP_S else SHORT_STEP_S) - own_s
+        if self._credit < -DEBT * self._cost:
+            self._credit = -DEBT * self._cost
+
     def full(self, step: int) -> bool:
         """Whether `step` shall be read in full."""
         if self._first(step) or self.budget is None:

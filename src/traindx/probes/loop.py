@@ -135,7 +135,8 @@ class Loop:
 
     def _closes(self, step: Step, row: dict[str, Any]) -> None:
         """The update is complete: look for accumulation; add the scaler's state; sum up the time."""
-        self._sum(row["time/step"], step.data_s, step)
+        self.aside(step)
+        self.spent(row["time/step"], step.data_s, self._recorder.spent_s)
         if self._scene.full:
             asleep = set(self._stage.asleep())
             self._asleep = asleep if self._asleep is None else self._asleep & asleep
@@ -152,14 +153,20 @@ class Loop:
             if scaler.get("scale") is not None:
                 self._recorder.take({"amp/scale": scaler["scale"], "amp/skipped": 0.0})
 
-    def _sum(self, train_s: float, data_s: float, step: Step) -> None:
+    def aside(self, step: Step) -> None:
+        """Sum up the time that this step has spent on other things than training."""
         totals = self._totals
-        totals["wall"] += train_s + step.eval_s + step.checkpoint_s
-        totals["data"] += data_s
+        totals["wall"] += step.eval_s + step.checkpoint_s
         totals["eval"] += step.eval_s
         totals["checkpoint"] += step.checkpoint_s
+
+    def spent(self, train_s: float, data_s: float, own_s: float) -> None:
+        """Sum up the time that it has spent on training."""
+        totals = self._totals
+        totals["wall"] += train_s
+        totals["data"] += data_s
         if self._scene.step >= FIRST:  # the first steps are read in full on purpose
-            totals["traindx"] += self._recorder.spent_s
+            totals["traindx"] += own_s
 
     # -- clipping
 

@@ -29,7 +29,7 @@ _grad_enabled, _set_grad_enabled = torch.is_grad_enabled, torch._C._set_grad_ena
 _autocasting = torch._C._is_any_autocast_enabled
 FAMILIES = (
     "gradients", "weights", "activations", "liveness", "optimizers", "memory", "replicas",
-    "contract", "data", "evaluation", "outline", "checkpoint", "special", "reads",
+    "contract", "data", "evaluation", "outline", "checkpoint", "special", "experts", "recall", "reads",
 )  # fmt: skip
 
 
@@ -60,6 +60,7 @@ class Recorder:
         self.spent_s = 0.0  # since the last step was booked
         self.detour_s = 0.0  # to be added for each patched call: what its own clock cannot see (`attach.py`)
         self.on_step: list[Callable[[int, Mapping[str, Any]], None]] = []  # called with each update's plain numbers
+        self.behind: list[Callable[[], None]] = []  # those who have kept records back: called before another one is sent
         self.sources: list[Callable[[], Mapping[str, Any]]] = []  # facts of the story
         self.on_nonfinite: list[Callable[[Scene, str], None]] = []  # forensics: called once, at the first bad loss or gradient
         self.on_inplace: list[Callable[[Scene, str], Mapping[str, Any]]] = []  # forensics: more about a version-counter error
@@ -285,12 +286,20 @@ class Recorder:
             listener(scene.step, self._row)
         self.send(scene.step)
         self.governor.account(scene.step, step_s - aside_s, self.spent_s, scene.full)
-        self.spent_s = 0.0
-        scene.step += 1
+        self.next_step()
+        self.look_ahead(time.perf_counter())
+
+    def next_step(self) -> None:
+        """Go to the next step; what was read so far has been taken away."""
+        self._row, self._tensors, self.spent_s = {}, [], 0.0
+        self.scene.step += 1
+
+    def look_ahead(self, now: float) -> None:
+        """Decide how closely to look at the step to come."""
+        scene = self.scene
         scene.full = self.governor.full(scene.step)
         scene.first = scene.full and scene.step < FIRST
         scene.loss = None
-        now = time.perf_counter()
         self.post.drain()
         if now - self._facts_at > FACTS_S or scene.step in (1, FIRST):
             self._facts_at = now
@@ -300,8 +309,13 @@ class Recorder:
         """Send what was read so far as a record of `step`."""
         row, tensors = self._row, self._tensors
         self._row, self._tensors = {}, []
+        self._catch_up()
         if row or tensors:
             self.post.send(step, row, tensors)
+
+    def _catch_up(self) -> None:
+        for settle in self.behind:
+            settle()
 
     def apart(self) -> Callable[[int], None]:
         """Put the readings so far aside; the function it gives sends what came since and takes them up again."""
@@ -316,6 +330,7 @@ class Recorder:
 
     def write_facts(self) -> None:
         """Ask for facts and write those that changed."""
+        self._catch_up()
         for source in self.sources:
             self.scene.facts.update(source())
         for probe, method in self._all["facts"]:

@@ -149,8 +149,10 @@ def _signal(rows: list[tuple[int, Any, tuple[str, ...] | None, float | None]]) -
 class _Parcel:
     """The tensors of one record on their way to the host, in one copy per device."""
 
-    def __init__(self, step: int, row: dict[str, Any], tensors: list[tuple[str, Tensor | Row | Later]]) -> None:
-        self.step, self.row, self.time = step, row, time.time()
+    def __init__(
+        self, step: int, row: dict[str, Any], tensors: list[tuple[str, Tensor | Row | Later]], at: float | None = None
+    ) -> None:
+        self.step, self.row, self.time = step, row, time.time() if at is None else at
         self.things = tensors
         self.flat: list[Tensor] = []
         self.sizes: list[list[int]] = []
@@ -246,13 +248,14 @@ class Post:
         self._waiting: list[_Parcel] = []
         self._names: dict[str, tuple[str, ...]] = {}
 
-    def send(self, step: int, row: dict[str, Any], tensors: list[tuple[str, Tensor | Row | Later]]) -> None:
-        if tensors:
-            self._waiting.append(_Parcel(step, row, tensors))
-        elif self._waiting:
-            self._waiting.append(_Parcel(step, row, []))
+    def send(
+        self, step: int, row: dict[str, Any], tensors: list[tuple[str, Tensor | Row | Later]], at: float | None = None
+    ) -> None:
+        """Take a record; `at`: when it was made, if not just now."""
+        if tensors or self._waiting:
+            self._waiting.append(_Parcel(step, row, tensors, at))
         elif row:
-            self.sink.write(step, row, time.time())
+            self.sink.write(step, row, time.time() if at is None else at)
             self.records += 1
             self.latest.append((step, row))
 

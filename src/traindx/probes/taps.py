@@ -117,12 +117,20 @@ def _backward(patches: Patches) -> None:
         if not _compiling() and not kwargs.get("create_graph") and _graph_task() == -1:
             patches.report("grad_ends")
 
-    def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if _modes():  # the tape of the loss is on: it ends here
-            patches.report("backward_called")
+    def tensors(original: Function) -> Function:
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            try:
+                if _modes():  # the tape of the loss is on: it ends here
+                    patches.report("backward_called")
+                return original(*args, **kwargs)
+            except BaseException as error:
+                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+                raise
+
+        return backward
 
     patches.replace(torch.autograd, "backward", make)
-    patches.replace(Tensor, "backward", partial(around, before=called), traced=True)
+    patches.replace(Tensor, "backward", tensors, traced=True)
     patches.replace(torch.autograd, "grad", partial(around, before=begins, after=ended))
 
 
@@ -192,12 +200,14 @@ class Modules:
             self._clear()
             self._undo = [self.patches.replace(nn.Module, "__call__", self._make)]
             self.wide = True
+            self.patches.inside(True)
 
     def narrow(self, kinds: Iterable[type]) -> None:
         """Look at calls of modules of these classes only."""
         if self.wide and kinds:
             self._clear()
             self._undo = [self.patches.replace(kind, "__call__", self._make) for kind in kinds]
+            self.patches.inside(False)
 
     def _make(self, original: Function) -> Function:
         patches, state = self.patches, self.state
@@ -278,9 +288,9 @@ def _attention(patches: Patches) -> None:
         if patches.deep and isinstance(out, Tensor) and out.dim() >= 3 and out.shape[-1] > 1:
             patches.report("attention_called", "softmax", args, kwargs, out)
 
-    patches.replace(functional, "scaled_dot_product_attention", partial(around, after=fused), traced=True)
+    patches.replace(functional, "scaled_dot_product_attention", partial(around, after=fused), traced=True, inside=True)
     for owner in (functional, torch, Tensor):
-        patches.replace(owner, "softmax", partial(around, after=softmax), traced=True)
+        patches.replace(owner, "softmax", partial(around, after=softmax), traced=True, inside=True)
 
 
 def _activations(patches: Patches, state: _State) -> None:
@@ -303,7 +313,7 @@ def _activations(patches: Patches, state: _State) -> None:
 
     for kind in ("relu", "tanh", "sigmoid"):
         for owner in (functional, torch, Tensor):
-            patches.replace(owner, kind, maker(kind), traced=True)
+            patches.replace(owner, kind, maker(kind), traced=True, inside=True)
 
 
 def _loaders(patches: Patches) -> None:

@@ -50,22 +50,26 @@ def _argument(args: Args, kwargs: Kwargs, position: int, name: str, default: Any
 
 
 def _clearing(patches: Patches) -> None:
-    paused = [False]
+    def make(original: Function) -> Function:
+        def zero_grad(*args: Any, **kwargs: Any) -> Any:
+            try:
+                paused, lane = _modes() > 0, patches.lane
+                if lane is not None and not paused:
+                    lane.cleared()
+                else:
+                    patches.report("zero_grad", paused)
+                out = original(*args, **kwargs)
+            except BaseException as error:
+                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+                raise
+            if paused:
+                patches.report("zero_grad_ended")
+            return out
 
-    def cleared(args: Args, kwargs: Kwargs) -> None:
-        paused[0] = _modes() > 0
-        if patches.lane is not None and not paused[0]:
-            patches.lane.cleared()
-        else:
-            patches.report("zero_grad", paused[0])
+        return zero_grad
 
-    def done(out: Any, args: Args, kwargs: Kwargs) -> None:
-        if paused[0]:
-            paused[0] = False
-            patches.report("zero_grad_ended")
-
-    patches.replace(Optimizer, "zero_grad", partial(around, before=cleared, after=done))
-    patches.replace(nn.Module, "zero_grad", partial(around, before=cleared, after=done))
+    patches.replace(Optimizer, "zero_grad", make)
+    patches.replace(nn.Module, "zero_grad", make)
 
 
 def _clipping(patches: Patches) -> None:
@@ -179,7 +183,8 @@ def _modules(patches: Patches) -> None:
         depth[0] -= 1
 
     def noted(args: Args, kwargs: Kwargs) -> None:
-        patches.report("noted", args[0])
+        if patches.lane is None:  # otherwise the models are known
+            patches.report("noted", args[0])
 
     patches.replace(nn.Module, "train", partial(around, before=begins, after=switched, failed=fails))
     patches.replace(nn.Module, "parameters", partial(around, before=noted))
@@ -268,8 +273,20 @@ def _scalars(patches: Patches) -> None:
 
         return read
 
+    item = Tensor.item
     patches.replace(Tensor, "item", make, traced=True)
     patches.replace(Tensor, "__float__", make, traced=True)
+
+    def own(original: Function) -> Function:
+        """What optimizers read off their step counts, once per parameter: not for us, and so no detour."""
+
+        def _get_value(x: Any) -> Any:
+            return item(x) if type(x) is Tensor and not torch.compiler.is_compiling() else original(x)
+
+        return _get_value
+
+    for module in [m for name, m in sys.modules.items() if name.startswith("torch.optim.") and hasattr(m, "_get_value")]:
+        patches.replace(module, "_get_value", own, traced=True)
 
 
 def _hiding(patches: Patches) -> None:
