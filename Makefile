@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # one thread per test process: the tests share two cores, and thread counts change floating-point sums
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check docs bench clinic rule setup browser clean
+.PHONY: help demo test test-slow check docs pictures bench clinic rule setup browser clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ docs: $(STAMP)  ## generated pages, then the site
 	$(BIN)/python -m tools.pages
 	$(BIN)/pip install -q -c constraints.txt zensical
 	$(BIN)/zensical build --strict
+
+pictures: $(STAMP)  ## the pictures of the rule pages, from runs of the clinic; code=GRAD001 draws one
+	$(BIN)/python -m tools.rule_pictures $(code)
 
 bench: $(STAMP)  ## figures against the bare loop and against peers
 	$(BIN)/python bench/overhead.py

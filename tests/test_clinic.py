@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from clinic import calibration, figures, rates, score, store
+from clinic import calibration, figures, rates, score, store, symptoms
 from clinic.case import HEALTHY, SICK, VERDICTS, Case, heal, written
 from clinic.generate import BASES, SEEDS, generated
 from clinic.judge import judge
@@ -80,22 +80,15 @@ def test_cause_names_of_the_clinic_exist() -> None:
     assert not unknown, f"no such cause: {unknown}"
 
 
-ROWS = [
-    *(f"000:symptom-{k}" for k in range(1, 9)),
-    *(f"000:nan-{k}" for k in range(1, 9)),
-    *(f"000:curve-{k}" for k in range(1, 7)),
-    *(f"000:loss-accuracy-{k}" for k in range(1, 5)),
-    *("001:spikes", "001:flatline", "001:val-flat", "001:both-flat"),
-    *("002:training-loss", "002:gradient-norm", "002:weight-norm", "002:learning-rate", "002:batch-loss-variance"),
-    *(f"003:triage-{k}" for k in range(1, 7)),
-    *(f"003:validation-{k}" for k in range(1, 4)),
-    *("004:nan-step-1", "004:nan-after-n", "004:wont-decrease", "004:val-awful"),
-]
-
-
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", symptoms.rows())
 def test_row_of_the_sources_has_a_case(row: str) -> None:
     assert [c.name for c in ALL if row in c.covers]
+
+
+def test_the_page_of_symptoms_has_a_program_for_every_row() -> None:
+    text = symptoms.page()
+    assert len(symptoms.rows()) == 48
+    assert all(seen in text for table in symptoms.TABLES.values() for seen in table.values())
 
 
 def test_generated_programs_compile(made: list[Case]) -> None:

@@ -178,6 +178,8 @@ def test_drawing_a_run_changes_nothing_in_it_and_spikes_survive(name: str) -> No
     assert len(drawn) < len(spiked)
     assert np.nanmax(drawn) == np.nanmax(spiked) and np.nanmin(drawn) == np.nanmin(spiked)
     assert np.isnan(drawn).any(), "a NaN is not smoothed away"
+    table = np.column_stack([spiked, spiked])
+    assert np.array_equal(thinning.thin(loss.steps, table[:, 1], 60)[1], drawn, equal_nan=True), "a column of a table, too"
 
 
 # -- MR-23: a metric and its mirror image

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from clinic import symptoms
+
 import traindx
 from traindx import cause, kit, rule, signals, testing, trial
 from traindx.cli import profiles, verbs
@@ -260,6 +262,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "cli.md", cli_page()
     yield DOCS / "sagemaker.md", sagemaker_page()
     yield DOCS / "api.md", api_page()
+    yield DOCS / "symptoms.md", symptoms.page()
     yield DOCS / "figures.md", figures_page()
     yield DOCS / "trials.md", trials_page()
 

@@ -8,6 +8,7 @@ from rich.markdown import Markdown
 from traindx import cause
 from traindx.cli import options
 from traindx.errors import UsageError
+from traindx.report import manual
 from traindx.rule import catalogue
 
 
@@ -23,11 +24,7 @@ def command(code: str, no_color: bool, debug: bool) -> int:
     screen = options.console(no_color=no_color)
     rules, causes = catalogue(), cause.catalogue()
     if code.upper() in rules:
-        r = rules[code.upper()]
-        limits = "\n".join(f"- `{name}` = {value!r}" for name, value in r.settings.items())
-        text = f"# {r.code} {r.name}\n\n{r.page}\n\n## Limits\n\n{limits or 'none'}\n\n## Needs\n\n"
-        text += "\n".join(f"- `{name}`" + (f" ({n} records)" if n > 1 else "") for name, n in r.needs.items())
-        screen.print(Markdown(text))
+        screen.print(Markdown(manual.page(rules[code.upper()])))
     elif code.lower() in causes:
         c = causes[code.lower()]
         screen.print(

@@ -18,7 +18,8 @@ def thin(steps: Ints, values: Floats, most: int = POINTS) -> tuple[Ints, Floats]
 
     sound = np.isfinite(values)
     finite = values if sound.all() else np.where(sound, values, np.median(values[sound]) if sound.any() else 0.0)
-    keep = MinMaxLTTBDownsampler().downsample(steps, finite, n_out=most).astype(np.int64)
+    finite = np.ascontiguousarray(finite)  # a column of a table is not
+    keep = MinMaxLTTBDownsampler().downsample(np.ascontiguousarray(steps), finite, n_out=most).astype(np.int64)
     keep = np.union1d(keep, [np.argmin(finite), np.argmax(finite)])  # LTTB goes by areas: it may pass over the lowest point
     if sound.all():
         return steps[keep], values[keep]

@@ -1,0 +1,60 @@
+"""The manual page of a condition, for `traindx explain` and for the documentation: the same text in both.
+
+What was measured on the clinic and which of its runs is pictured stands in `measured.json`, made by `tools/pages.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from traindx.report.docs import SITE
+from traindx.rule import Rule
+
+
+@cache
+def measured() -> dict[str, Any]:
+    """Per code what the clinic measured and what its picture shows."""
+    table: dict[str, Any] = json.loads(files("traindx.report").joinpath("measured.json").read_text(encoding="utf-8"))
+    return table
+
+
+def page(rule: Rule, told: dict[str, Any] | None = None, *, site: bool = False) -> str:
+    """A rule's page as Markdown: its docstring, a picture, its limits, what it needs, what it was measured to do.
+
+    On the `site` the picture is shown and other pages are linked; elsewhere it is said where it stands.
+    """
+    about = (measured() if told is None else told).get(rule.code, {})
+    lines = [f"# {rule.code} {rule.name}", "", rule.page, ""]
+    if "picture" in about:
+        lines += [*_picture(rule.code, about["picture"], site), ""]
+    lines += ["## Limits", ""]
+    lines += [f"- `{k}` = `{v!r}`" for k, v in rule.settings.items()] or ["none"]
+    lines += ["", f"Set them in `[tool.traindx.rules.{rule.code}]`.", "", "## Needs", ""]
+    lines += [f"- `{need}`" + (f", at least {n} records" if n > 1 else "") for need, n in rule.needs.items()]
+    lines += ["", f"Default severity **{rule.severity.value}**, confidence **{rule.confidence.value}**."]
+    if rule.explains:
+        listed = ", ".join(f"[{c}]({c.lower()}.md)" if site else c for c in rule.explains)
+        lines += ["", f"When it is found it accounts for {listed}."]
+    if "healthy" in about:
+        lines += ["", f"On the clinic: {_figures(about)}."]
+    return "\n".join(lines) + "\n"
+
+
+def _picture(code: str, p: dict[str, Any], site: bool) -> list[str]:
+    name = f"pictures/{code.lower()}.svg"
+    since = f" from step {p['step']}" if p["step"] is not None else ""
+    caption = f"The clinic's run `{p['case']}`: {p['fault']}. Found{since}: {p['said']}."
+    if site:
+        return [f"![{p['alt']}]({name})", "", f"*{caption}*"]
+    return [caption, "", f"Picture, sick against healed: {SITE}rules/{name}"]
+
+
+def _figures(about: dict[str, Any]) -> str:
+    n = about["false_alarms"]
+    alarms = f"{n or 'no'} false alarm{'' if n == 1 else 's'} on {about['healthy']} healthy runs"
+    if not about["sick"]:
+        return f"{alarms}; no sick run was made for it alone"
+    return f"found in {about['found']} of {about['sick']} sick runs made for it; {alarms}"
