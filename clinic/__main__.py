@@ -1,4 +1,4 @@
-"""`python -m clinic`: check | generate | score | store | page | rates | seeds | eleven."""
+"""`python -m clinic`: check | generate | score | store | page | rates | seeds | eleven | logs."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     night = verbs.add_parser("eleven", help='investigate the eleven variants of "validation has not moved for two hours"')
     night.add_argument("only", nargs="*", help="names of variants; without, all")
     night.add_argument("--write", action="store_true", help="keep the table as clinic/results/eleven_pm.md")
+    verbs.add_parser("logs", help="judge the kept records as plain logs, and keep the figures as clinic/results/logs.md")
     args = parser.parse_args(argv)
     return globals()[f"_{args.verb}"](args)
 
@@ -141,6 +142,15 @@ def _eleven(args: argparse.Namespace) -> int:
     if args.write:
         (score.RESULTS / "eleven_pm.md").write_text(eleven.page(rows), encoding="utf-8")
     return int(not all(r["right"] for r in rows))
+
+
+def _logs(args: argparse.Namespace) -> int:
+    from clinic import logs
+
+    told = logs.page(logs.lines(cases.written()))
+    print(told)
+    (score.RESULTS / "logs.md").write_text(told, encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":

@@ -90,3 +90,14 @@ def test_other_data_is_named() -> None:
     assert "data.input_stats.mean" in found.data and found.environment["git.commit"] == ("a", "b")
     assert "2 things" in found.warnings[0]
     assert not compare(a, a_run(loss__train=learning(), facts=facts(0.01, "a"))).data
+
+
+def test_how_much_of_the_data_was_looked_at_is_no_other_data() -> None:
+    def facts(n: int, zeros: int, ones: int, mean: float) -> dict[str, object]:
+        stats = {"mean": mean, "std": 0.77, "min": -1.2, "max": 2.2, "n": n}
+        return {"data.input_stats": stats, "data.class_counts": {"0": zeros, "1": ones}, "data.seen": {"train": n}}
+
+    a = a_run(loss__train=learning(), facts=facts(544, 499, 525, 0.40))
+    assert not compare(a, a_run(loss__train=learning(), facts=facts(480, 355, 381, 0.37))).data
+    other = compare(a, a_run(loss__train=learning(), facts=facts(480, 600, 136, 0.40))).data
+    assert other == {"data.class_share.0": (0.487, 0.815), "data.class_share.1": (0.513, 0.185)}

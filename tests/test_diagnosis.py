@@ -195,3 +195,17 @@ def test_every_course_says_from_where_what_waiting_costs_and_what_would_change_o
     assert "the checkpoint of step 250" in diagnose(saved).verdict_.start
     assert "100 steps (about 3 min)" in diagnose(saved).verdict_.waiting
     assert "for a loss of" in diagnose(falling).verdict_.waiting
+
+
+def test_numbers_are_shown_only_where_calibration_earned_them() -> None:
+    from dataclasses import replace
+
+    log = a_run(loss__train=np.r_[learning(300), np.geomspace(0.4, 80, 200)])
+    seen = replace(log, kind="record")
+    first, same = diagnose(log).causes[0], diagnose(seen).causes[0]
+    assert first.probability == same.probability and not first.earned and same.earned
+    assert "%" in same.said and "%" not in first.said
+    assert f"({first.probability:.0%})" not in str(diagnose(log)) and f"({same.probability:.0%})" in str(diagnose(seen))
+    from traindx.report.json import report
+
+    assert report(diagnose(log))["diagnosis"]["causes"][0]["calibrated"] is False

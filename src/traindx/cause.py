@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -77,6 +78,11 @@ class Cause:
     poisons: bool = False  # the damage is in the weights: resume only from before onset
     regimes: tuple[str, ...] = field(default=())  # facts of which one must hold for it to be considered
     change: Mapping[str, float | str] = field(default_factory=dict)  # the cure as `trial fix` can apply it (see CHANGES)
+
+    @property
+    def advice(self) -> str:
+        """The cure where no run gives it values."""
+        return re.sub(r"\{[^}]*\}", "…", re.sub(r"\[\[.*?\]\]", "", self.cure))
 
 
 @cache

@@ -140,9 +140,7 @@ def _prescribed(values: dict[str, Any], of: Path | None) -> dict[str, Any]:
             raise UsageError(
                 f"no cause of {of} has a cure that can be tried on a fork; name one: --set change='{{\"lr\": 0.1}}'"
             )
-        _say(
-            f"trying the cure of {first.cause.name} ({first.words}, {first.probability:.0%}), the first of {of} to have one"
-        )
+        _say(f"trying the cure of {first.cause.name} ({first.said}), the first of {of} to have one")
         values = {**values, "cause": first.cause.name}
     if bool(values.get("change")) == bool(values.get("cause")):
         raise UsageError(

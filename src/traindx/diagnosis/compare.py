@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +25,9 @@ CONFIGURATION = (
     "argv",
 )
 ENVIRONMENT = ("versions", "device", "world_size", "git.commit", "seeds", "deterministic")
-DATA = ("data.samples_per_epoch", "data.seen", "data.input_stats", "data.channel_stats", "data.token", "data.class_counts")
+DATA = ("data.samples_per_epoch", "data.input_stats", "data.channel_stats", "data.token", "data.class_counts")
 ALIKE = 0.02  # fingerprints of the data are taken from samples: numbers within 2 % are the same
+EXTREMES = 0.25  # of the range: smallest and largest of a part of the data move with the part
 WORSE_BEYOND = 0.1  # a run that goes on alone is worse when it ends this much above where the other one ended
 SIGMAS = 3.0  # a block of differences beyond three standard errors …
 BLOCKS = 3  # … in three blocks running is a separation (CATALOGUE REPR004)
@@ -114,19 +116,55 @@ def _alone(a: Run, b: Run) -> Iterator[tuple[str, bool]]:
 
 
 def _data_differences(a: Run, b: Run) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    same_length = a.steps == b.steps
-    for key, pair in _differences(a, b, DATA):
-        if key.startswith(("data.class_counts", "data.seen")) and not same_length:
-            continue  # counts grow with the run
-        if not _about_equal(*pair):
-            yield key, pair
+    """What was trained on, as far as samples of it tell: how much of it was looked at differs between any two runs."""
+    for key, (x, y) in _differences(a, b, DATA):
+        if key.endswith(".n") or key.startswith("data.class_counts"):
+            continue
+        name, _, which = key.rpartition(".")
+        error = _errors(a, b, name) if which in ("mean", "std") else 0.0
+        if which in ("min", "max"):
+            error = EXTREMES * max(_reach(a, name), _reach(b, name))
+        if not _about_equal(x, y, error):
+            yield key, (x, y)
+    yield from _shares(a, b)
 
 
-def _about_equal(x: Any, y: Any) -> bool:
+def _shares(a: Run, b: Run) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Classes whose share of the targets differs beyond what drawing explains."""
+    one, two = (r.fact("data.class_counts") for r in (a, b))
+    if not isinstance(one, Mapping) or not isinstance(two, Mapping):
+        return
+    n, m = sum(one.values()), sum(two.values())
+    for label in sorted({*one, *two}, key=str) if n and m else ():
+        p, q = one.get(label, 0) / n, two.get(label, 0) / m
+        both = (one.get(label, 0) + two.get(label, 0)) / (n + m)
+        if abs(p - q) > max(ALIKE, 4 * math.sqrt(both * (1 - both) * (1 / n + 1 / m))):
+            yield f"data.class_share.{label}", (round(p, 3), round(q, 3))
+
+
+def _errors(a: Run, b: Run, name: str) -> float:
+    """Four standard errors of the difference of two means or spreads, each over the samples that were looked at."""
+    both = [r.fact("data.input_stats") for r in (a, b)]
+    if not all(isinstance(s, Mapping) and s.get("n") for s in both):
+        return 0.0
+    spread = [r.fact(name).get("std") for r in (a, b)]
+    widest = max(
+        (float(v) for s in spread for v in (s if isinstance(s, list) else [s]) if isinstance(v, int | float)), default=0.0
+    )
+    return 4 * widest * math.sqrt(sum(1 / float(s["n"]) for s in both))
+
+
+def _reach(run: Run, name: str) -> float:
+    told = run.fact(name)
+    low, high = told.get("min"), told.get("max")
+    return float(high - low) if isinstance(low, int | float) and isinstance(high, int | float) else 0.0
+
+
+def _about_equal(x: Any, y: Any, error: float = 0.0) -> bool:
     if isinstance(x, list) and isinstance(y, list) and len(x) == len(y):
-        return all(_about_equal(p, q) for p, q in zip(x, y, strict=True))
+        return all(_about_equal(p, q, error) for p, q in zip(x, y, strict=True))
     if isinstance(x, int | float) and isinstance(y, int | float):
-        return abs(x - y) <= ALIKE * max(abs(x), abs(y), 1.0)
+        return abs(x - y) <= max(ALIKE * max(abs(x), abs(y), 1.0), error)
     return bool(x == y)
 
 

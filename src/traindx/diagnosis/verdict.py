@@ -158,7 +158,7 @@ def _summary(told: Finding, suspect: Suspect | None) -> str:
     if suspect is None or (told.confidence is Confidence.EXACT and suspect.probability < 0.33):
         return f"{message[:1].upper()}{message[1:]}."
     title = suspect.cause.title.rstrip(".")
-    if told.confidence is Confidence.EXACT and told.code in suspect.supports:
+    if told.confidence is Confidence.EXACT and told.code in suspect.supports and suspect.earned:
         return f"{title[:1].upper()}{title[1:]}: {message}."
     lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly ", "not excluded": "Possibly "}[suspect.words]
     head = f"{lead}{title}" if lead else f"{title[:1].upper()}{title[1:]}"

@@ -86,6 +86,8 @@ def _cause(s: Suspect) -> dict[str, Any]:
         "cause": s.cause.name,
         "title": s.cause.title,
         "probability": round(s.probability, 4),
+        "words": s.words,
+        "calibrated": s.earned,
         "for": list(s.supports),
         "against": list(s.against),
         "next_test": s.cause.settle or None,

@@ -31,7 +31,7 @@ def _one(d: Diagnosis) -> str:
     if any(told):
         lines += [escaped(" ".join(filter(None, told))), ""]
     for c in d.likely[:3]:
-        lines.append(f"- {escaped(c.cause.title)} ({c.words}, {c.probability:.0%}): {escaped(c.prescription)}")
+        lines.append(f"- {escaped(c.cause.title)} ({c.said}): {escaped(c.prescription)}")
     shown = [f for f in d.findings if f.severity > Severity.INFO] or list(d.findings[:3])
     if shown:
         lines += ["", "| | code | what | where | steps |", "|---|---|---|---|---|"]

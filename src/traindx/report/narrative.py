@@ -147,11 +147,16 @@ def _cause(c: Suspect, d: Diagnosis) -> str:
     said = {f.code: f for f in reversed(d.findings)}
     name = c.cause.title[:1].upper() + c.cause.title[1:]
     return (
-        f'<article class="card cause"><div class="row"><h3>{text(name)}</h3><span class="soft small">{c.words}, {c.probability:.0%}</span></div>'
-        f'<div class="meter" role="presentation"><i style="width:{c.probability:.0%}"></i></div>{do(c.prescription) if c.prescription != _cure(d) else ""}'
+        f'<article class="card cause"><div class="row"><h3>{text(name)}</h3><span class="soft small">{c.said}</span></div>'
+        f"{_meter(c)}{do(c.prescription) if c.prescription != _cure(d) else ''}"
         f"{_speaking('Speaks for it', c.supports, said)}{_speaking('Speaks against it', c.against, said)}"
         f"{_not_yet(c.cause.not_yet)}{_settle(c) if c.cause.settle else ''}</article>"
     )
+
+
+def _meter(c: Suspect) -> str:
+    """The probability as a bar, where the number may be believed."""
+    return f'<div class="meter" role="presentation"><i style="width:{c.probability:.0%}"></i></div>' if c.earned else ""
 
 
 def _speaking(title: str, codes: Sequence[str], said: dict[str, Finding]) -> str:

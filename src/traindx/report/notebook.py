@@ -34,7 +34,7 @@ def framed(inner: str) -> str:
 def fragment(d: Diagnosis) -> str:
     """Verdict, what to do, the loss curve, causes and findings."""
     causes = "".join(
-        f"<p><b>{text(c.cause.title[:1].upper() + c.cause.title[1:])}</b> <span class=soft>{c.words}, {c.probability:.0%}</span></p>"
+        f"<p><b>{text(c.cause.title[:1].upper() + c.cause.title[1:])}</b> <span class=soft>{c.said}</span></p>"
         f"{narrative.do(c.prescription)}"
         for c in d.likely[:2]
         if c.probability >= 0.2

@@ -138,7 +138,7 @@ def _causes(causes: Sequence[Suspect], *, alarmed: bool) -> list[RenderableType]
         return []
     parts: list[RenderableType] = [Text(causes_title(len(shown), alarmed=alarmed), style="bold")]
     for i, c in enumerate(shown):
-        head = Text.assemble((f"{safe(c.cause.title)}", "bold"), (f"  {c.words} ({c.probability:.0%})", "dim"))
+        head = Text.assemble((f"{safe(c.cause.title)}", "bold"), (f"  {c.said}", "dim"))
         rows = [("for", ", ".join(c.supports))]
         if c.against:
             rows.append(("against", ", ".join(c.against)))

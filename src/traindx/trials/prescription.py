@@ -48,7 +48,7 @@ def change_of(prescription: Any) -> dict[str, Any]:
     prescription = getattr(prescription, "cause", prescription)  # a Suspect
     if isinstance(prescription, Cause):
         if not prescription.change:
-            raise UsageError(f"the cure of {prescription.name} cannot be tried on a fork: {prescription.cure}")
+            raise UsageError(f"the cure of {prescription.name} cannot be tried on a fork: {prescription.advice}")
         return dict(prescription.change)
     if not isinstance(prescription, Mapping) or not prescription:
         raise UsageError(f"a prescription is a dict such as {{'lr': 0.1}}, a cause or its name; got {prescription!r}")
@@ -79,9 +79,16 @@ def apply_to(prescription: Any, task: Task) -> list[str]:
     applied(change, task)(view)
     task.scheduler = view.scheduler
     after = _state(task)
-    said = [f"{key}: {before.get(key, 'none')} → {after[key]}" for key in after if before.get(key) != after[key]]
-    said += [f"{key}: {change[key]}" for key in ("clip", "init", "regularisers", "mode") if key in change]
+    said = [f"{key}: {_told(before.get(key, 'none'))} → {_told(after[key])}" for key in after if before.get(key) != after[key]]
+    said += [f"{key}: {_told(change[key])}" for key in ("clip", "init", "regularisers", "mode") if key in change]
     return said
+
+
+def _told(value: Any) -> str:
+    """A value as a person would write it: 1e-05 and not 9.999999999999999e-06."""
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_told, value))})"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _state(task: Task) -> dict[str, Any]:

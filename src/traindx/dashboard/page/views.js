@@ -31,7 +31,7 @@ function story(run) {
   if (d.waiting) parts.push(el("p", { class: "soft" }, `Waiting: ${d.waiting}.`));
   if (d.needs.length) parts.push(el("p", { class: "soft" }, `Needs ${d.needs.join("; ")}.`));
   for (const c of [first, ...rest].filter(Boolean)) {
-    parts.push(el("p", { class: "cause" }, el("b", {}, `${c.title ?? c.cause.replaceAll("-", " ")}`), el("span", { class: "soft" }, `, ${Math.round(100 * c.probability)} %, because of ${c.for.join(", ")}${c.against.length ? `; against it: ${c.against.join(", ")}` : ""}`),
+    parts.push(el("p", { class: "cause" }, el("b", {}, `${c.title ?? c.cause.replaceAll("-", " ")}`), el("span", { class: "soft" }, `, ${c.calibrated === false ? c.words : `${Math.round(100 * c.probability)} %`}, because of ${c.for.join(", ")}${c.against.length ? `; against it: ${c.against.join(", ")}` : ""}`),
       c.next_test ? el("span", { class: "soft" }, ". Settle it: ", el("code", {}, `traindx trial ${c.next_test} TARGET`)) : null));
   }
   return parts;
