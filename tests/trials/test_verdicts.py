@@ -15,7 +15,7 @@ from traindx.trials.check import LISTS, QUESTIONS, check
 from traindx.trials.curvature import differenced, eigenvalues, hessian_vector, product_of
 from traindx.trials.fork import compare_arms
 from traindx.trials.forks import scaled_lr
-from traindx.trials.lr_range import read, valley
+from traindx.trials.lr_range import read, swept, valley
 from traindx.trials.task import Task
 from trials.tasks import HEALTHY, SICK, digits, mlp, task
 
@@ -282,3 +282,68 @@ def test_what_is_to_be_pasted_runs(name: str) -> None:
         optimizer.step()
         here["scheduler"].step()
     assert all(np.isfinite(g["lr"]) and g["lr"] > 0 for g in optimizer.param_groups)
+
+
+def test_a_sweep_that_ends_while_the_loss_falls_goes_on_beyond() -> None:
+    bounds: list[tuple[float, float]] = []
+
+    def sweep(rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
+        bounds.append((float(rates[0]), float(rates[-1])))
+        x = np.log10(rates)
+        noise = np.random.default_rng(0).normal(0, 0.005, len(x))
+        return rates, 2.0 - 1.5 / (1 + np.exp(-3 * (x - 0.5))) + np.where(x > 1.5, 5 * (x - 1.5), 0.0) + noise, None
+
+    found = swept(sweep, 1e-7, 1.0, 120)
+    assert found.result == "done" and bounds[1] == pytest.approx((0.1, 100.0)) and 0.5 < found.answer["start_lr"] < 10
+
+
+def test_a_task_that_answers_slowly_is_swept_again_below_the_end() -> None:
+    bounds: list[tuple[float, float]] = []
+
+    def sweep(rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
+        bounds.append((float(rates[0]), float(rates[-1])))
+        noise = np.random.default_rng(1).normal(0, 0.05, len(rates))
+        fall = 0.0 if len(bounds) == 1 else 1.5
+        x = np.log10(rates)
+        return rates, 2.3 - fall / (1 + np.exp(-4 * (x + 1.5))) + np.where(x > -0.5, 3 * (x + 0.5), 0.0) + noise, None
+
+    found = swept(sweep, 1e-7, 1.0, 120)
+    assert found.result == "done" and bounds[1] == pytest.approx((1e-3, 1.0))
+    assert found.answer["start_lr"] == pytest.approx(min(found.answer[k] for k in ("steep", "min_tenth", "valley")))
+    assert found.steps == 360
+
+
+def test_a_first_batch_without_a_reward_does_not_blame_the_model() -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    silent = (torch.randn(8, 4), torch.zeros(8))
+    told = (torch.randn(8, 4), torch.randn(8))
+    policy = Task(
+        model,
+        loss=lambda m, b: -(m(b[0]).log_softmax(1)[:, 0] * b[1]).sum(),
+        train=[silent, told, silent],
+        optimizer=torch.optim.Adam(model.parameters()),
+    )
+    assert catalogue()["one-step"].run(policy).result == "pass"
+    assert "zero" not in catalogue()["overfit"].run(policy, steps=20, samples=8).reason
+    unpaid = Task(model, loss=policy.loss, train=[silent] * 3, optimizer=policy.optimizer)
+    assert catalogue()["one-step"].run(unpaid).result == "fail"
+
+
+def test_a_loss_of_several_terms_may_end_above_zero() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 6))
+    x = torch.rand(32, 6)
+
+    def loss(m: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+        return nn.functional.binary_cross_entropy_with_logits(m(batch), batch) + 0.5
+
+    optimizer = torch.optim.Adam(model.parameters())
+    found = catalogue()["overfit"].run(Task(model, loss=loss, train=[x], optimizer=optimizer), steps=60)
+    assert found.result == "undecided" and "not known" in found.reason
+    soft = Task(model, nn.BCEWithLogitsLoss(), [(x, x)], optimizer=optimizer)
+    assert catalogue()["overfit"].run(soft, steps=300, rates=(1e-2,)).answer["floor_name"] == "the entropy of soft targets"
+    stuck = Task(
+        model, loss=lambda m, b: 0.0 * m(b).sum() + m(b).detach().square().mean() + 2.0, train=[x], optimizer=optimizer
+    )
+    assert catalogue()["overfit"].run(stuck, steps=20).result == "fail"

@@ -24,12 +24,11 @@ from traindx.trials.floors import Floor
 from traindx.trials.fork import CONFIRM, LEVEL, Comparison, judge
 from traindx.trials.forks import compared
 from traindx.trials.lr_range import ADAPTIVE, SLOWER, Floats, lost, swept
-from traindx.trials.overfit import PASS
+from traindx.trials.overfit import MOVED, PASS
 from traindx.trials.precision import EXPECTED_LOSS
 from traindx.trials.prescription import change_of, slower_than_now
 
 LADDER = (1.0, 0.1, 10.0)  # times the script's own rates
-MOVED = 0.05  # share of its first value by which the loss of one batch must fall to have moved at all
 TAIL = 0.25  # share of the steps, at the end, whose mean loss is compared
 LEAST = 10  # updates below which nothing can be read
 Drive = Callable[[dict[str, Any]], "Ride"]
@@ -126,7 +125,7 @@ def _overfit(t: Any, ride: Go, limits: Mapping[str, Any]) -> Result:
         it = ride(steps=t.steps, fixed=True, **course)
         word = f"{rate:g} × its own rate" if own else f"lr {rate:g}"
         if not it.held:
-            why = "blind: no batch can be held: they come from no DataLoader, and random numbers that repeat do not repeat them"
+            why = "blind: no batch can be held: they come from no loader, nor do they visibly repeat with the random numbers"
             return Result("overfit", "refused", {"blind": True}, why)
         losses = it.losses[0 if it.loader else 2 :]
         curves[word] = losses.tolist()

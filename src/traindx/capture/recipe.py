@@ -61,6 +61,7 @@ class Recipe:
     key: str  # equal for steps that differ in their batch only
     inputs: int  # tensors of the batch that go into modules; the rest go into the loss
     kind: nn.Module | None = field(default=None, compare=False)  # the loss of torch it ends in
+    plain: bool = False  # … and nothing is done to it afterwards
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
         """The loss of a batch under `model`, with its graph."""
@@ -99,19 +100,21 @@ def written(moment: Moment, own: Mapping[int, str], parts: Mapping[int, int]) ->
         raise CannotCapture("there were too many torch calls between the model and backward()")
     writer = _Writer(own)
     calls, key, kind, inputs = [], [], None, 0
+    ends: Any = None  # what the last loss of torch gave
     for thing in moment.happened:
         if isinstance(thing, Called):
             calls.append(writer.call(thing, parts[id(thing.model)], thing.model, True))
             inputs = len(writer.batch)
         elif thing.output is not None:
             calls.append(writer.call(thing, None, thing.func, thing.grad))
-            kind = _loss_kind(thing) or kind
+            found = _loss_kind(thing)
+            kind, ends = (found, calls[-1].gives) if found is not None else (kind, ends)
         key.append(f"{thing.file}:{thing.line}")
     place = writer.made.get(id(moment.root))
     if place is None:
         raise CannotCapture(moment.untaped or "the loss was not made from the model's output by torch calls alone")
     key += [repr((c.part, getattr(c.func, "__name__", ""), c.args, c.kwargs)) for c in calls]
-    return Recipe(tuple(calls), place, "\n".join(key), inputs, kind), tuple(writer.batch)
+    return Recipe(tuple(calls), place, "\n".join(key), inputs, kind, ends == Place("made", place)), tuple(writer.batch)
 
 
 class _Writer:

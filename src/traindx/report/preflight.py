@@ -12,7 +12,8 @@ from traindx.report.words import number, safe
 MARK = {"pass": "✔", "fail": "✖", "cannot-tell": "?"}  # never colour alone
 TONE = {"pass": "good", "fail": "critical", "cannot-tell": "info"}
 STYLE = """
-td.mark{width:1%;white-space:nowrap;font-weight:650}.good{color:var(--good)}.critical{color:var(--critical)}.info{color:var(--info)}
+td.mark{width:1%;white-space:nowrap;font-weight:650}td.good,li .good{color:var(--good)}td.info,li .info{color:var(--info)}
+td.critical,li .critical,.card.critical h3{color:var(--critical)}
 .lists{display:grid;grid-template-columns:repeat(auto-fit,minmax(240px,1fr));gap:14px}.lists .card{margin:0;padding:14px 16px}
 .lists ol{list-style:none;margin:8px 0 0;padding:0;font-size:.86rem}.lists li{display:grid;grid-template-columns:1.2em 1fr;gap:6px;margin:3px 0}
 .batch{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px;margin:10px 0;overflow-x:auto}

@@ -383,7 +383,7 @@ def _by_trial(q: Question, run: Callable[[str, Mapping[str, Any]], Result]) -> I
     except Exception as error:  # a model that cannot be called the trial's way tells nothing about the question
         from traindx.trials.faults import located
 
-        return Item(q.item, "cannot-tell", located(error))
+        return Item(q.item, "cannot-tell", f"the trial {q.trial} does not fit this task ({located(error)})")
     words = CURED if q.cure else PLAIN
     word = words.get(result.result, "cannot-tell")
     if result.answer.get("blind"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from traindx.trials.task import Batch, evaluating, split, to_device
+from traindx.trials.task import Batch, Task, evaluating, split, to_device
 from traindx.trials.twin import Twin
 
 
@@ -48,11 +48,24 @@ class Fit:
 def known(twin: Twin, batch: Batch) -> Floor:
     """The lowest loss that a perfect fit of this batch can have."""
     smoothing, classes = _smoothing(twin), _classes(twin, batch)
+    soft = _soft(twin, batch)
+    if soft is not None:
+        return Floor(soft, "the entropy of soft targets", "targets between 0 and 1 cannot be hit exactly")
     if smoothing and classes:
         hit, miss = 1 - smoothing + smoothing / classes, smoothing / classes
         level = -hit * math.log(hit) - (classes - 1) * miss * math.log(miss)
         return Floor(level, "label smoothing", f"smoothing {smoothing:g} over {classes} classes")
     return Floor(0.0, "zero")
+
+
+def certain(task: Task) -> bool:
+    """Whether it is known where the loss must end: a loss of torch, or the model's own, and nothing added to it.
+
+    A sum of terms, a weighted or a home-made loss may end anywhere above zero.
+    """
+    if task.loss is not None:
+        return bool(getattr(task.loss, "plain", False))
+    return task.loss_fn is None or type(task.loss_fn).__module__.startswith("torch.")
 
 
 def named(fit: Fit) -> Floor | None:
@@ -97,6 +110,17 @@ def suspects(twin: Twin, batch: Batch) -> tuple[Floor, ...]:
         said = "the mean is predicted for every sample: the input is ignored, or shapes broadcast in the loss (WIRE008)"
         return tuple(Floor(v, "the variance of the targets", said) for v in (whole, each) if v == v and v > 0)
     return ()
+
+
+def _soft(twin: Twin, batch: Batch) -> float | None:
+    """The lowest binary cross-entropy that targets between 0 and 1 allow; None where they are 0 or 1, or it is another loss."""
+    _, target = split(batch)
+    if "BCE" not in type(twin.task.loss_fn).__name__ or not isinstance(target, Tensor) or not target.is_floating_point():
+        return None
+    y = target.detach().double()
+    if bool(((y == 0) | (y == 1)).all()):
+        return None
+    return float(-(torch.xlogy(y, y) + torch.xlogy(1 - y, 1 - y)).mean())
 
 
 def _entropy(target: Tensor) -> float:

@@ -15,12 +15,13 @@ from traindx.errors import UsageError
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials import paste
-from traindx.trials.task import Task
+from traindx.trials.task import Batch, Task, size_of, take
 
 Floats = NDArray[np.float64]
 Sweep = Callable[[Floats], tuple[Floats, Floats, Floats | None]]  # from rates to rates, losses, and losses of held batches
 PLAIN_SNR = 10.0  # from here on one sweep is enough
 SLOWER, BELOW = 2, 1000.0  # the second sweep has that many times the steps, from this far below the end of the first one on
+BEYOND = 100.0  # … or to this far beyond it
 LEAST_SNR = 5.0  # fall of the loss over its noise that needs no witness: shuffled labels reach 3.1
 DOUBTFUL = 2.0  # below this there is nothing; between, batches that were not trained on must have fallen too
 LEAST_FALL, SURE = 0.05, 4.0  # … by this share of their loss, and this many standard errors
@@ -62,6 +63,7 @@ class LrRange:
         pool = task.batches(min(len(rates), 512))
         if not probe and len(pool) > 4 * PROBES:
             probe, pool = pool[-PROBES:], pool[:-PROBES]
+        probe = _parts(probe)
         looks: list[list[float]] = []
         with task.twin() as twin:
             assert twin.optimizer is not None
@@ -80,14 +82,27 @@ class LrRange:
         return rates[: len(losses)], np.array(losses), np.array(looks)
 
 
+def _parts(probe: list[Batch]) -> list[Batch]:
+    """Few large batches in parts: it takes several to tell how sure a fall is."""
+    if not 0 < len(probe) < PROBES:
+        return probe
+    each = -(-PROBES // len(probe))
+    sizes = [max(1, size_of(b) // each) for b in probe]
+    return [take(b, n, i * n) for b, n in zip(probe, sizes, strict=True) for i in range(min(each, size_of(b)))]
+
+
 def swept(sweep: Sweep, lo: float, hi: float, steps: int) -> Result:
-    """A sweep, and a slower one where the first says nothing or little, read as the result of a trial."""
+    """A sweep, and a slower one where the first says nothing or little, read as the result of a trial.
+
+    The second lies below the end of the first, or beyond it where the loss still fell there.
+    """
     rates, losses, held = sweep(np.geomspace(lo, hi, steps))
     reading, taken = read(rates, losses, held), len(rates)
     if reading.refused or reading.answer["snr"] < PLAIN_SNR:
         end = float(rates[-1])
-        slow = sweep(np.geomspace(max(lo, end / BELOW), end, SLOWER * steps))
-        again, taken = read(*slow, slow=True), taken + len(slow[0])
+        bounds = (end / 10, end * BEYOND) if reading.beyond else (max(lo, end / BELOW), end)
+        slow = sweep(np.geomspace(*bounds, SLOWER * steps))
+        again, taken = read(*slow, slow=not reading.beyond), taken + len(slow[0])
         if not again.refused or reading.refused:
             rates, losses, reading = slow[0], slow[1], again
     return _result(rates, losses, reading, taken)
@@ -124,6 +139,7 @@ class Reading:
 
     answer: dict[str, Any]
     refused: str = ""
+    beyond: bool = False  # the loss still fell at the largest rate
 
 
 def read(rates: Floats, losses: Floats, held: Floats | None = None, slow: bool = False) -> Reading:
@@ -152,7 +168,7 @@ def read(rates: Floats, losses: Floats, held: Floats | None = None, slow: bool =
     if low <= 5:
         return Reading(answer, "the loss only rises: start the sweep at smaller rates")
     if low >= len(y) - 3 and len(losses) == len(keep):
-        return Reading(answer, "the loss still falls at the largest rate: the minimum is beyond the sweep")
+        return Reading(answer, "the loss still falls at the largest rate: the minimum is beyond the sweep", beyond=True)
     found = {
         "steep": 10 ** steepest(x[: low + 1], y[: low + 1]),
         "min_tenth": rates[low] / 10,

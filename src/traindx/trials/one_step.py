@@ -10,7 +10,7 @@ import torch
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials.state import random_kept
-from traindx.trials.task import Task
+from traindx.trials.task import Task, moving
 
 
 @trial("one-step", steps=4, most=lambda t: 1 + len(t.rates))
@@ -26,7 +26,7 @@ class OneStep:
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
         """Shrink the step until the prediction holds or the ladder ends."""
-        [batch] = task.batches(1)
+        batch = moving(task)
         ratios: dict[float, float] = {}
         with task.twin() as twin:
             for module in twin.model.modules():

@@ -12,9 +12,10 @@ from torch import nn
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials import floors
-from traindx.trials.task import Batch, Task
+from traindx.trials.task import Batch, Task, moving, take
 from traindx.trials.twin import Twin
 
+MOVED = 0.05  # share of its first value by which a loss must fall to have moved at all
 PASS, ALMOST, FAIL = 0.02, 0.1, 0.2  # shares of the way from the first loss to the floor that are left (CATALOGUE T01)
 
 
@@ -34,6 +35,8 @@ class Overfit:
     def run(self, task: Task, progress: Progress = silent) -> Result:
         """Climb the ladder of learning rates until one passes."""
         batch = task.samples(self.samples)
+        if _still(task, batch):
+            batch = take(moving(task), self.samples)
         best: floors.Fit | None = None
         done, curves = 0, {}
         for i, rate in enumerate(self.rates):
@@ -49,7 +52,7 @@ class Overfit:
             if best.left < PASS or (best.accuracy == 1.0 and best.left < ALMOST):
                 break
         assert best is not None
-        return _judged(best, done, curves)
+        return _judged(best, done, curves, floors.certain(task))
 
     def _fit(self, twin: Twin, batch: Batch, rate: float, progress: Progress, rung: int) -> floors.Fit:
         floor = floors.known(twin, batch)
@@ -65,6 +68,12 @@ class Overfit:
             if not math.isfinite(loss) or (step > 20 and loss - floor.level < PASS / 2 * max(losses[0] - floor.level, 1e-12)):
                 break
         return floors.Fit(losses, floor, floors.accuracy(twin, batch), rate, floors.suspects(twin, batch))
+
+
+def _still(task: Task, batch: Batch) -> bool:
+    """Whether these samples give no gradient at all: then others are looked at before the model is blamed."""
+    with task.twin() as twin:
+        return (problem := _prepare(twin, batch)) is not None and "zero" in problem[0]
 
 
 def _prepare(twin: Twin, batch: Batch) -> tuple[str, float] | None:
@@ -86,7 +95,7 @@ def _prepare(twin: Twin, batch: Batch) -> tuple[str, float] | None:
     return None
 
 
-def _judged(fit: floors.Fit, steps: int, curves: dict[str, list[float]]) -> Result:
+def _judged(fit: floors.Fit, steps: int, curves: dict[str, list[float]], certain: bool = True) -> Result:
     first, last = fit.losses[0], fit.last
     answer = {
         "initial": first,
@@ -108,6 +117,10 @@ def _judged(fit: floors.Fit, steps: int, curves: dict[str, list[float]]) -> Resu
     reason = f"loss {first:.4g} → {last:.4g}" + (
         f", stuck at {stuck.name} ({stuck.level:.4g}): {stuck.meaning}" if stuck else ""
     )
+    fell = first - last > MOVED * abs(first)
+    if fit.left > FAIL and fell and not (certain or stuck or (fit.accuracy is not None and fit.accuracy < 1.0)):
+        said = f"the loss falls on one batch ({reason}); where a loss of several terms or of your own must end is not known"
+        return Result("overfit", "undecided", answer, said, run, steps)
     if fit.left > FAIL:
         return Result("overfit", "fail", answer, f"cannot learn one batch: {reason}", run, steps)
     return Result("overfit", "undecided", answer, f"got most of the way: {reason}", run, steps)

@@ -172,6 +172,26 @@ def stated(kind: TrialKind, task: Task, limits: Mapping[str, Any]) -> tuple[str,
     return said, pace * kind.most(**limits)
 
 
+OTHERS = 16  # batches that are looked at before a missing gradient is blamed on the model
+
+
+def moving(task: Task) -> Batch:
+    """A training batch whose gradient is not zero: the first one, unless it says nothing (no reward, all of it masked)."""
+    batches = task.batches(OTHERS)
+    if not batches:
+        raise UsageError("the task has no train data")
+    for batch in batches:
+        with task.twin() as twin:
+            twin.model.train()
+            loss = twin.loss(batch)
+            if not loss.requires_grad:
+                break
+            loss.backward()
+            if any(p.grad is not None and bool((p.grad != 0).any()) for p in twin.model.parameters()):
+                return batch
+    return batches[0]
+
+
 def to_device(batch: Any, device: Any) -> Any:
     """The batch with every tensor on `device`."""
     return apply(lambda t: t.to(device) if t.device != torch.device(device) else t, batch)
