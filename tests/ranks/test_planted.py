@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ranks.endless import endless, watched
 from traindx import record
 from traindx.diagnosis import diagnose
 from traindx.run import Run
@@ -115,12 +116,10 @@ def test_a_rank_that_is_killed_is_reported_and_the_others_end_as_without_us(
 
 @pytest.mark.slow
 def test_a_rank_that_is_stuck_says_where(tmp_path: Path) -> None:
-    program = str(HERE / "program.py")
-    with pytest.raises(subprocess.TimeoutExpired):
-        torchrun(
-            ["-m", "traindx", "run", "--dir", str(tmp_path / "r"), "-q", program, "hang", "40"], 45, TRAINDX_HANG_SECONDS="3"
-        )
-    run = record.read(tmp_path / "r")
+    words = ["--standalone", "--nproc-per-node", "2", "-m", "traindx", "run", "--dir", str(tmp_path / "r"), "-q"]
+    program = [*words, str(HERE / "program.py"), "hang", "40"]
+    with endless([*TORCHRUN, *program], TRAINDX_HANG_SECONDS="3"):
+        run = watched(tmp_path / "r", lambda run: {e.data["rank"] for e in run.events_of("hang")} == {0, 1})
     hangs = {e.data["rank"]: e.data["stack"] for e in run.events_of("hang")}
     assert set(hangs) == {0, 1}
     assert "time.sleep" in hangs[1] and "backward" in hangs[0]

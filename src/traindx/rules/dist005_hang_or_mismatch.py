@@ -45,7 +45,7 @@ _WAITS = re.compile(r"all_reduce|all_gather|reduce_scatter|broadcast|barrier|bac
     says={
         "hang": "no progress for {seconds:.0f} s at step {first}: {where}",
         "holds": "no progress for {seconds:.0f} s at step {first}: the others wait for {where}",
-        "lost": "{where} {why}, at step {first}",
+        "lost": "{where} {why}; the last step in its record is {first}",
         "error": "{where} {why}, at step {first}; the others could not go on",
         "left": "{where} {why}, at step {first}",
         "differ": "the ranks call different collectives: {calls}",
