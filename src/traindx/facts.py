@@ -138,3 +138,14 @@ def majority(run: Run, part: str = "val") -> tuple[str, float, float]:
     name = max(found, key=lambda k: found[k])
     once = sum(last.values())  # the counts may be those of several evaluations of the same few samples
     return name, found[name] / total, min(total, once) if once > 0 else total
+
+
+def either_axis(run: Run) -> bool:
+    """Whether the outputs of a cross-entropy have as many entries along axis 1 as along the last: both may be the classes."""
+    shape, classes = run.fact("loss.input_shape"), run.fact("loss.classes")
+    return (
+        run.fact("loss.kind") in ("ce", "nll")
+        and isinstance(shape, list | tuple)
+        and len(shape) >= 3
+        and shape[1] == shape[-1] == classes
+    )

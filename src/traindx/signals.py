@@ -269,6 +269,7 @@ FACTS: dict[str, str] = {
     "model.attention_masks": "self-attention calls of training forwards by how they were masked: {causal, masked, none, open: "
     "masked, but nearly every position sees later ones, ahead: how far the least open of these}",
     "model.pad_mask": "key padding masks against the padding of the input: {valid_masked: share, pad_attended: share}",
+    "model.time_first": "recurrent and attention modules with batch_first=False: {module: the first two sizes of its input}",
     "model.batch_softmax": "modules in which a softmax of the training graph ran over the batch: axis 0 of a tensor of two or "
     "more dimensions whose first size is the number of samples",
     "model.linear_pairs": "pairs of linear layers with no non-linearity between them",

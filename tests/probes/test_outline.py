@@ -379,6 +379,21 @@ def test_convolutions_follow_each_other_only_when_they_are_dense():
     assert pairs(nn.Conv2d(2, 4, 3, groups=2), nn.Conv2d(4, 4, 1), *tail, x=images) == []
 
 
+def test_what_takes_axis_0_for_time_says_what_it_was_given():
+    class Reader(nn.Module):
+        def __init__(self, **how) -> None:
+            super().__init__()
+            self.layer = nn.TransformerEncoderLayer(8, 2, 16, 0.0, **how)
+            self.rnn, self.head = nn.GRU(8, 4, **how), nn.Linear(4, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.rnn(self.layer(x[:, None].expand(-1, 5, -1)))[0][:, -1])
+
+    found = outline(Reader, steps=4, batch=20).fact("model.time_first")
+    assert found["rnn"] == [20, 5] and found["layer.self_attn"] == [20, 5]
+    assert "model.time_first" not in outline(lambda: Reader(batch_first=True), steps=4, batch=20).facts
+
+
 def test_a_softmax_over_the_batch_is_named():
     class Mixes(Net):
         def __init__(self, dim: int) -> None:

@@ -45,3 +45,12 @@ def test_noise_that_is_small_beside_the_gain_misleads_nobody() -> None:
     run = a_run({"loss/val": Series(AT, falls + noise(20, 0.03))})
     assert not list(rule.findings(run))
     assert list(rule.findings(run, of_gain=0.01))
+
+
+def test_a_handful_of_samples_is_said_to_be_one() -> None:
+    val = 0.6 + 0.1 * np.random.default_rng(0).standard_normal(20)
+    few = {"loss/val": val, "eval/samples": np.full(20, 10.0), "eval/loss_se": np.full(20, 0.1)}
+    [found] = rule.findings(a_run(few))
+    assert found.variant == "few" and "10 samples, each of them 10%" in found.message
+    [found] = rule.findings(a_run({**few, "eval/samples": np.full(20, 400.0)}))
+    assert found.variant == ""

@@ -65,3 +65,9 @@ def test_a_printed_accuracy_that_never_moves_is_told() -> None:
     assert found.variant == "constant" and found.severity is Severity.CRITICAL
     near = a_run({"eval/claimed_accuracy": np.full(5, 0.54), "accuracy/val": real})
     assert not rule.outcome(near).findings
+
+
+def test_where_two_axes_could_be_the_classes_the_metric_is_not_blamed() -> None:
+    table = {"eval.metric_recomputed": {"accuracy": [0.21, 0.14]}, "loss.kind": "ce", "loss.classes": 12}
+    assert list(rule.findings(a_run(facts=table)))
+    assert not list(rule.findings(a_run(facts={**table, "loss.input_shape": [50, 12, 12]})))

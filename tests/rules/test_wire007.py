@@ -93,3 +93,12 @@ def test_as_many_outputs_as_whole_numbers_are_classes_whatever_their_frequency()
     assert found.variant == "one-output-each" and found.severity is Severity.WARNING
     [single] = rule.findings(loss("mse", **IDS, **{"loss.input_shape": [50, 1]}))
     assert single.severity is Severity.INFO
+
+
+def test_two_axes_that_could_be_the_classes_and_an_accuracy_that_takes_the_other() -> None:
+    seen = {"loss.kind": "ce", "loss.classes": 12, "loss.input_shape": [50, 12, 12], "loss.target_shape": [50, 12]}
+    other = {"eval.metric_recomputed": {"accuracy": [0.21, 0.14]}}
+    [found] = rule.findings(a_run(facts={**seen, **other}))
+    assert found.variant == "either-axis" and found.severity is Severity.CRITICAL and "(50, 12, 12)" in found.message
+    assert not list(rule.findings(a_run(facts={**seen, "eval.metric_recomputed": {"accuracy": [0.8, 0.8]}})))
+    assert not list(rule.findings(a_run(facts={**seen, **other, "loss.input_shape": [50, 12, 9]})))

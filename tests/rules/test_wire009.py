@@ -49,3 +49,18 @@ def test_a_softmax_over_the_batch_inside_the_model_is_named() -> None:
 def test_contrastive_losses_compare_samples_by_design() -> None:
     run = a_run(facts={"model.batch_softmax": ["similarity"], "loss.kind": "contrastive", "trial.batch_mixing": {"ratio": 0.0}})
     assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_a_recurrent_layer_that_takes_samples_for_time() -> None:
+    def given(sizes: list[int], target: list[int]) -> list[str]:
+        found = rule.findings(a_run(facts={"model.time_first": {"rnn": sizes}, "loss.target_shape": target, **trial}))
+        return [f.variant for f in found]
+
+    trial = {"trial.batch_mixing": {"ratio": 0.0}}
+    assert given([40, 18], [40]) == ["time"] and given([40, 18], [40, 1]) == ["time"]
+    assert given([18, 40], [40]) == []  # as it should be
+    assert given([40, 40], [40]) == []  # cannot be told
+    assert given([500, 1], [500]) == []  # one long sequence with a target per step
+    assert given([18, 40], [18, 40]) == []  # a target per step and sample
+    [found] = rule.findings(a_run(facts={"model.time_first": {"rnn": [40, 18]}, "loss.target_shape": [40]}))
+    assert found.where == ("rnn",) and "40 samples of 18 steps" in found.message and "batch_first=True" in found.fix

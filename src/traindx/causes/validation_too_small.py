@@ -7,10 +7,11 @@ validation_too_small = Cause(
     title="the validation set is too small for the differences looked at",
     likely={
         "EVAL002": 0.9,
+        "EVAL002:few": 0.4,
         "LOSS003:val": 0.2,
         "LOSS006:coarse": 0.1,
     },
-    prior=0.5,
+    prior=0.7,
     verdict="fix-evaluation",
     cure="Use[[ {samples}]] samples for a resolution of 1 %, or compare checkpoints sample by sample; smooth over "
     "three evaluations.",

@@ -93,6 +93,9 @@ class Outline(Probe):
         self._vocabulary = Vocabulary()
         self._frozen_since: dict[str, tuple[int, int]] = {}
         self._mixed: set[str] = set()  # modules with a softmax over the batch
+        self._time_first: dict[
+            str, tuple[int, int]
+        ] = {}  # recurrent and attention modules → the first two sizes of their input
         self._softmaxes: list[int] = []
         self._samples = 0
         self._said: set[str] = set()
@@ -137,6 +140,7 @@ class Outline(Probe):
         self._walks, self._whole, self.idle = 0, True, False
         for seen in (self._order, self._reached, self._walked, self._graded, self._pairs, self._frozen_since, self._live):
             seen.clear()
+        self._time_first.clear()
         self._steps, self._pads, self._mixed, self._masks = [], [], set(), Masks()
         self._boundary = self._loss = None
         self._known.clear()
@@ -184,6 +188,8 @@ class Outline(Probe):
             self._order[name] = len(self._order)
         if scene.step - self._base > 2:
             return
+        if getattr(module, "batch_first", None) is False and args and isinstance(args[0], Tensor) and args[0].ndim == 3:
+            self._time_first[name] = (int(args[0].shape[0]), int(args[0].shape[1]))
         for value in args:
             if isinstance(value, Tensor) and not value.requires_grad and (source := self._outputs.get(value.data_ptr())):
                 self._cuts[source[0]] = source[1]
@@ -406,6 +412,8 @@ class Outline(Probe):
         if self._walks >= _LEAST_WALKS:
             found["model.linear_pairs"] = self._linear_pairs()
             found["model.batch_softmax"] = sorted(self._mixed)
+        if self._time_first:
+            found["model.time_first"] = {n: list(sizes) for n, sizes in self._time_first.items()}
         pad = self._vocabulary.stated(0).pad
         return found | self._masks.facts([p for t, m in self._pads if (p := padding(t, m, pad)) is not None])
 

@@ -43,6 +43,8 @@ from traindx.run import Run
     says={
         "": "evaluations scatter by {se:.2g} ({relative:.1%} of the level); the best one (step {best}) leads by only "
         "{lead:.2g}: differences below {resolution:.2g} mean nothing",
+        "few": "validation has {n:.0f} samples, each of them {each:.0%}: evaluations scatter by {se:.2g} ({relative:.0%} of "
+        "the level), the best one (step {best}) leads by {lead:.2g}, and differences below {resolution:.2g} mean nothing",
     },
     fix="Use {samples} validation samples for a resolution of 1 %, or compare checkpoints sample by sample; smooth "
     "over three evaluations.",
@@ -53,6 +55,7 @@ def eval_too_noisy(
     *,
     relative: float = 0.01,  # noise below 1 % of the level misleads nobody
     deviations: float = 2.0,  # CATALOGUE EVAL002
+    few: int = 30,  # samples up to which an accuracy may be off by ten points either way
     of_gain: float = 0.1,  # share of the gain that must stay unresolved; every small experiment has noise
 ) -> Iterator[Evidence]:
     val = regime.curve(run, "loss/val")
@@ -74,7 +77,10 @@ def eval_too_noisy(
         return
     values = {"se": se, "relative": se / level, "best": int(val.steps[best]), "lead": max(lead, 0.0), "resolution": resolution}
     needed = _samples(run, (resolution / (0.01 * level)) ** 2)
-    yield Evidence({**values, "samples": needed}, ("loss/val",), (int(val.steps[0]), int(val.steps[-1])))
+    seen = run.series("eval/samples").finite().values
+    n = float(np.median(seen)) if len(seen) else math.inf
+    told = {**values, "n": n, "each": 1 / n, "samples": needed}
+    yield Evidence(told, ("loss/val",), (int(val.steps[0]), int(val.steps[-1])), "few" if 2 <= n <= few else "")
 
 
 def _samples(run: Run, factor: float) -> str:

@@ -70,8 +70,8 @@ def metric_contradicts_loss(
     for name, both in recomputed_too.items():
         reported, recomputed = facts.pair(both)
         gap = abs(reported - recomputed)
-        if not math.isfinite(gap):
-            continue
+        if not math.isfinite(gap) or (name == "accuracy" and reported > recomputed and facts.either_axis(run)):
+            continue  # the latter: the loss may have the wrong axis, not the metric (WIRE007)
         share = min(max(recomputed, 0.0), 1.0)
         error = math.sqrt(share * (1 - share) / size) if size > 0 and 0 <= recomputed <= 1 else 0.0
         # The same predictions must give the same figure; only what averages over other samples may differ by chance.

@@ -48,6 +48,9 @@ BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sig
     says={
         "one-class": "a cross-entropy over one class is always zero: nothing can be learned from it",
         "axis": "the class axis seems to be in the wrong place: inputs of shape {shape} with {classes} classes",
+        "either-axis": "outputs of shape {shape} have {classes} entries along axis 1, which cross_entropy takes for classes, "
+        "and along the last, where the script finds its answers: its accuracy {reported:.3g} is not that of axis 1 "
+        "({recomputed:.3g})",
         "unreachable": "{share:.0%} of the targets lie outside what a {activation} head can produce ({lo:g} to {hi:g})",
         "bounded-logits": "the outputs go through {activation} before a loss that expects unbounded logits",
         "class-ids": "{loss} loss on whole-number targets 0 to {top}, all about equally frequent: these look like class ids",
@@ -60,6 +63,7 @@ BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sig
     fix={
         "one-class": "Use BCEWithLogitsLoss for one output, or give the head two.",
         "axis": "cross_entropy wants (N, C) or (N, C, L…): permute or flatten the outputs.",
+        "either-axis": "cross_entropy wants (N, C, L): transpose the outputs before the loss, or flatten them to (N·L, C).",
         "unreachable": "Use a linear head, or scale the targets into [{lo:g}, {hi:g}].",
         "bounded-logits": "Remove the {activation} after the last linear layer.",
         "class-ids": "Use cross_entropy with one output per class.",
@@ -86,6 +90,7 @@ def loss_head_mismatch(
     if axis:
         shown = {"shape": tuple(axis.get("shape") or ()), "classes": axis.get("classes", "?")}
         yield Evidence(where=where, steps=run.steps, say="axis", confidence=Confidence.STRONG, facts=shown)
+    yield from _either(run, where)
     yield from _head(run, str(kind), where, unreachable)
     if kind in REGRESSION and not regime.adversarial(run):
         yield from _class_ids(run, str(kind), where, even)
@@ -93,6 +98,15 @@ def loss_head_mismatch(
         yield Evidence(where=where, steps=run.steps, say="sum", severity=Severity.INFO)
     if kind in ("bce", "bce_logits") and run.fact("loss.target_one_hot"):
         yield Evidence(where=where, steps=run.steps, say="one-hot", severity=Severity.INFO)
+
+
+def _either(run: Run, where: tuple[str, ...], least: float = 0.03) -> Iterator[Evidence]:
+    """Two axes could be the classes, and the script's own accuracy is better along the other one than along the loss's."""
+    reported, recomputed = facts.pair(facts.table(run, "eval.metric_recomputed").get("accuracy"))
+    if facts.either_axis(run) and reported > recomputed + least:
+        shape = tuple(run.fact("loss.input_shape"))
+        seen = {"shape": shape, "classes": shape[1], "reported": reported, "recomputed": recomputed}
+        yield Evidence(where=where, steps=run.steps, say="either-axis", confidence=Confidence.STRONG, facts=seen)
 
 
 def _head(run: Run, kind: str, where: tuple[str, ...], limit: float) -> Iterator[Evidence]:
