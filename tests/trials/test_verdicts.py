@@ -347,3 +347,22 @@ def test_a_loss_of_several_terms_may_end_above_zero() -> None:
         model, loss=lambda m, b: 0.0 * m(b).sum() + m(b).detach().square().mean() + 2.0, train=[x], optimizer=optimizer
     )
     assert catalogue()["overfit"].run(stuck, steps=20).result == "fail"
+
+
+def test_dependency_calls_a_model_of_several_inputs_as_its_script_does() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.token, self.head = nn.Embedding(9, 4), nn.Linear(10, 2)
+
+        def forward(self, dense: torch.Tensor, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"logits": self.head(torch.cat([dense, self.token(tokens).mean(1)], 1))}
+
+    model = Two()
+    batch = (torch.randn(8, 6), torch.randint(9, (8, 3)), torch.randint(2, (8,)), torch.rand(8))
+
+    def loss(m: nn.Module, b: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        return (nn.functional.cross_entropy(m(b[0], b[1])["logits"], b[2], reduction="none") * b[3]).mean()
+
+    captured = Task(model, loss=loss, train=[batch] * 3, output=lambda m, b: m(b[0], b[1]))
+    assert catalogue()["dependency"].run(captured).result == "pass"

@@ -75,7 +75,7 @@ def _leaves(twin: Twin, batch: Batch) -> tuple[list[Tensor], Tensor | None]:
             floats.append(t)
         return t
 
-    from traindx.trials.task import _call, _main, apply
+    from traindx.trials.task import _call, _main, apply, to_device
 
     kept: list[Tensor] = []
 
@@ -86,12 +86,17 @@ def _leaves(twin: Twin, batch: Batch) -> tuple[list[Tensor], Tensor | None]:
 
     handles = [m.register_forward_hook(keep) for m in twin.model.modules() if isinstance(m, nn.Embedding)]
     try:
-        output = _main(_call(twin.model, apply(free, inputs)))
+        whole = twin.task.output
+        output = _main(
+            _call(twin.model, apply(free, inputs))
+            if whole is None
+            else whole(twin.model, apply(free, to_device(batch, twin.task.device)))
+        )
     finally:
         for handle in handles:
             handle.remove()
     n = size_of(batch)
-    leaves = [t for t in (floats or kept) if t.ndim and t.shape[0] == n]
+    leaves = [t for t in (floats or kept if whole is None else floats + kept) if t.ndim and t.shape[0] == n]
     return leaves, output if isinstance(output, Tensor) and output.ndim and output.shape[
         0
     ] == n and output.requires_grad else None
