@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from traindx import rule as rules_
-from traindx.diagnosis.posterior import POSSIBLE, Suspect, rank
+from traindx.diagnosis.posterior import Suspect, rank
 from traindx.diagnosis.story import Story, tell
 from traindx.diagnosis.verdict import Verdict, judge
 from traindx.finding import Finding, Outcome, Severity, Status
@@ -60,7 +60,7 @@ class Diagnosis:
     @property
     def likely(self) -> tuple[Suspect, ...]:
         """The causes worth acting on: without an alarm only those held possible, the rest are answers to a question."""
-        return self.causes if self.alarmed else tuple(c for c in self.causes if c.probability >= POSSIBLE)
+        return self.causes if self.alarmed else tuple(c for c in self.causes if c.possible)
 
     def with_status(self, status: Status) -> tuple[Outcome, ...]:
         return tuple(o for o in self.outcomes if o.status is status)

@@ -69,6 +69,11 @@ class Suspect:
         return "not excluded"
 
     @property
+    def possible(self) -> bool:
+        """Whether it is held possible at least."""
+        return self.words != "not excluded"
+
+    @property
     def said(self) -> str:
         """The words, with the number where calibration earned it."""
         return f"{self.words} ({self.probability:.0%})" if self.earned else self.words
@@ -101,9 +106,13 @@ def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome], *, loud:
         # a remark or a hypothesis needs no cause: something worth acting on must be among what it explains
         return f.severity > Severity.INFO if loud else f.code in COMPLAINTS and f.variant not in NO_COMPLAINT
 
-    if cause.witness and not any(f.severity > Severity.INFO or not loud for key in cause.witness for f in _found(by_code, key)):
+    def vouches(f: Finding) -> bool:
+        return f.severity > Severity.INFO or (not loud and f.confidence is not Confidence.SUGGESTIVE)
+
+    if cause.witness and not any(vouches(f) for key in cause.witness for f in _found(by_code, key)):
         return False
-    return any(counts(f) for key in cause.likely for f in _found(by_code, key))
+    # … and it must speak for the cause: be commoner with it than without
+    return any(counts(f) and share > _alarm_rate([f]) for key, share in cause.likely.items() for f in _found(by_code, key))
 
 
 def _found(by_code: Mapping[str, Outcome], key: str) -> list[Finding]:
@@ -215,7 +224,7 @@ def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome], r
 
 def watched(run: Run) -> bool:
     """Whether traindx saw the training itself, as in the runs the probabilities were calibrated on, or reads a log of it."""
-    return run.kind == "record" or run.fact("watched") is not None
+    return run.kind == "record" or run.fact("model.outline") is not None
 
 
 class _Facts(dict[str, object]):

@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from traindx.diagnosis import Diagnosis, Suspect
-from traindx.diagnosis.posterior import POSSIBLE
 from traindx.diagnosis.story import Story
 from traindx.finding import Finding, Severity, Status
 from traindx.record import diary
@@ -142,7 +141,7 @@ def _causes(causes: Sequence[Suspect], *, alarmed: bool) -> list[RenderableType]
         rows = [("for", ", ".join(c.supports))]
         if c.against:
             rows.append(("against", ", ".join(c.against)))
-        if i == 0 and (alarmed or c.probability >= POSSIBLE):
+        if i == 0 and (alarmed or c.possible):
             rows.append(("do", safe(c.prescription)))
             rows += [("not yet", safe(warning)) for warning in c.cause.not_yet]
         if c.cause.settle and c.probability < 0.95:
