@@ -517,3 +517,25 @@ def test_a_target_of_many_numbers_is_probed_by_a_sum_of_them():
         probe = run.fact("data.label_probe")
         assert (probe["score"] > 0.5) is not shuffled
         assert not run.fact("data.feature_auc")
+
+
+def test_evaluations_under_inference_mode_are_described_as_any_other():
+    x = torch.cat([-torch.ones(300, 1), torch.randn(300, 5, generator=torch.Generator().manual_seed(2))], 1)
+    y, model = (x[:, 1] > 0).long(), net(6)
+
+    def loop() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for i in range(12):
+            at = torch.arange(16 * i, 16 * i + 16)
+            optimizer.zero_grad()
+            F.cross_entropy(model(x[at]), y[at]).backward()
+            optimizer.step()
+            if i % 4 == 3:
+                model.eval()
+                with torch.inference_mode():
+                    F.cross_entropy(model(x[200:]), y[200:])
+                model.train()
+
+    run = watched(loop, Data())  # a probe that fails is an error of the test
+    assert run.fact("data.val_channel_stats")["mean"][0] == pytest.approx(-1.0)
+    assert run.fact("data.val_input_stats")["n"] == 300

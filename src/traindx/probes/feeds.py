@@ -258,7 +258,8 @@ class Feed:
             if len(self.channels) < 4:
                 self.channels[count] = rows
             return
-        torch._foreach_add_(known, rows)
+        # a new sum, not in place: rows of an evaluation under inference_mode may not be changed outside it
+        self.channels[count] = list(torch._foreach_add(known, rows))
 
     def keep_rows(self, main: Tensor | None, target: Tensor | None) -> None:
         """A few samples as short rows with their label: what the one-feature and label probes work on."""
