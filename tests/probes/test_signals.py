@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 
 import numpy as np
@@ -204,3 +205,33 @@ def test_processor_time_is_that_of_one_update():
     assert used.after_step(scene, None) is None  # within a fiftieth of a second
     used._at, used._thread = 0.0, -2
     assert used.after_step(scene, None) is None  # another thread has another clock
+
+
+def test_outputs_of_unlike_sizes_keep_the_order_of_the_model():
+    from traindx.probes.activations import _in_groups
+
+    torch.manual_seed(0)
+    parts = [torch.randn(n) * 10**i for i, n in enumerate((7, 3, 7, 1, 3))]
+    norm, total, top, held, bad = _in_groups(parts)
+    assert norm.tolist() == pytest.approx([p.norm().item() for p in parts], rel=1e-5)
+    assert total.tolist() == pytest.approx([p.sum().item() for p in parts], rel=1e-4)
+    assert top.tolist() == pytest.approx([p.abs().max().item() for p in parts])
+    assert held.tolist() == [7, 3, 7, 1, 3] and bad.tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_the_gap_of_a_batch_normalisation_is_that_of_the_batch(hooked):
+    from traindx.probes.activations import _moments
+
+    torch.manual_seed(0)
+    layer, x, seen = nn.BatchNorm1d(3), torch.randn(32, 3) * 2 + 1, []
+
+    def unpack(kept):
+        seen.append(kept)
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack) if hooked else contextlib.nullcontext():
+        mean, var = _moments(layer, x, layer(x))
+    assert mean.tolist() == pytest.approx(x.mean(0).tolist(), rel=1e-5)
+    assert var.tolist() == pytest.approx(x.var(0, unbiased=False).tolist(), rel=1e-4)
+    assert not seen  # the user's hooks are the user's

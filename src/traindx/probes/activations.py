@@ -16,28 +16,27 @@ _SKIPPED = ("Dropout", "Identity", "Flatten", "Unflatten", "AlphaDropout", "Feat
 SAMPLE_ROWS = 1 << 18  # entries of a batch behind per-channel statistics
 QUERIES = 64  # of one sequence behind attention entropy
 MODULES = 1024
-Floats = list[float]
+_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
 
 class Outputs(Probe):
-    """`act_rms`, mean, std, largest magnitude, zero and non-finite share, and nearness to the dtype's limit, per module."""
+    """`act_rms`, mean, std, largest magnitude, zero and non-finite share, and nearness to the dtype's limit, per module.
+
+    A sample of each output is copied when it is made (it may be written over, and is freed) and reduced with all others of
+    its size in one go: five calls for a whole model, not for each of its modules.
+    """
 
     cadence = "full"
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[list[Tensor], Tensor | None, int, torch.dtype]] = {}
+        self._seen: dict[str, tuple[Tensor, torch.dtype]] = {}
         self._names: tuple[str, ...] = ()
 
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
         tensor = output[0] if isinstance(output, tuple) and output else output
         if name in self._seen or len(self._seen) >= MODULES or not readable(tensor) or not _wanted(name, module):
             return None
-        part = wide(spread(tensor))
-        ends = torch.aminmax(part)
-        norm = torch.linalg.vector_norm(part)
-        value = peek(norm)
-        bad = None if value is not None and math.isfinite(value) else (~torch.isfinite(part)).sum()
-        self._seen[name] = ([norm, part.sum(), ends.min, ends.max, torch.count_nonzero(part)], bad, part.numel(), tensor.dtype)
+        self._seen[name] = (spread(tensor).clone(memory_format=torch.contiguous_format).view(-1), tensor.dtype)
         return None
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
@@ -47,12 +46,9 @@ class Outputs(Probe):
         if self._names != (names := tuple(seen)):
             self._names = names
         names = self._names
-        counts = [n for _, _, n, _ in seen.values()]
-        limits = [torch.finfo(kind).max for _, _, _, kind in seen.values()]
-        norm, total, low, high, held = (torch.stack(column) for column in zip(*(five for five, _, _, _ in seen.values())))
-        none = low.new_zeros((), dtype=torch.int64)
-        bad = torch.stack([none if b is None else b for _, b, _, _ in seen.values()])
-        columns = (norm, total, torch.maximum(high, -low), held.float(), bad.float())
+        counts = [part.numel() for part, _ in seen.values()]
+        limits = [torch.finfo(kind).max for _, kind in seen.values()]
+        columns = _in_groups([part for part, _ in seen.values()])
 
         def result(
             norm: list[float], sum_: list[float], top: list[float], held: list[float], bad: list[float]
@@ -73,6 +69,30 @@ class Outputs(Probe):
             return {k: Row(names, v) for k, v in rows.items()}
 
         return {"_outputs": Later(columns, result)}
+
+
+def _in_groups(parts: list[Tensor]) -> tuple[Tensor, ...]:
+    """`_reduced` of each part, in their order; those of one size, kind and device at a time. 5 x (N,)"""
+    alike: dict[tuple[int, torch.dtype, torch.device], list[int]] = {}
+    for i, part in enumerate(parts):
+        alike.setdefault((part.numel(), part.dtype, part.device), []).append(i)
+    groups = [_reduced(torch.stack([parts[i] for i in places])) for places in alike.values()]
+    if len(groups) == 1:
+        return groups[0]
+    device = parts[0].device
+    order = torch.tensor([i for places in alike.values() for i in places]).argsort().to(device, non_blocking=True)
+    return tuple(torch.cat([column.to(device) for column in columns])[order] for columns in zip(*groups))
+
+
+def _reduced(rows: Tensor) -> tuple[Tensor, ...]:
+    """2-norm, sum, largest magnitude, entries that are not zero, entries that are not finite, of each row. 5 x (N,)"""
+    rows = wide(rows)
+    norm, ends = torch.linalg.vector_norm(rows, dim=1), torch.aminmax(rows, dim=1)
+    whole = peek(norm.sum())
+    sound = whole is not None and math.isfinite(whole)
+    bad = torch.zeros_like(norm) if sound else (~torch.isfinite(rows)).sum(1).to(norm.dtype)
+    held = torch.count_nonzero(rows, dim=1).to(norm.dtype)
+    return norm, rows.sum(1), torch.maximum(ends.max, -ends.min), held, bad
 
 
 def _wanted(name: str, module: nn.Module) -> bool:
@@ -98,10 +118,7 @@ class BatchNormGap(Probe):
         x: Any = args[0] if args else None
         if not readable(x) or module.running_mean is None or module.running_var is None or x.dim() < 2:
             return None
-        rows = wide(sampled_rows(x.detach(), SAMPLE_ROWS))
-        over = [0, *range(2, rows.dim())]
-        mean = rows.mean(over)
-        var = (rows * rows).mean(over) - mean * mean
+        mean, var = _moments(module, x, output)
         sigma = (wide(module.running_var) + module.eps).sqrt()
         self._seen[name] = (
             ((mean - wide(module.running_mean)).abs() / sigma).median(),
@@ -117,6 +134,19 @@ class BatchNormGap(Probe):
             self._names = tuple(seen)
         mean, var = (torch.stack([v[i] for v in seen.values()]) for i in (0, 1))
         return {"bn_mean_gap/module": Row(self._names, mean), "bn_var_gap/module": Row(self._names, var)}
+
+
+def _moments(module: Any, x: Tensor, output: Any) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each channel of a batch: what the layer has kept for its backward (unless hooks of the user's
+    stand before it), else a sample's."""
+    node = output.grad_fn if isinstance(output, Tensor) and _hooks(False) is None else None
+    mean, scale = getattr(node, "_saved_result1", None), getattr(node, "_saved_result2", None)
+    if isinstance(mean, Tensor) and isinstance(scale, Tensor) and mean.shape == scale.shape == module.running_mean.shape:
+        return wide(mean), wide(scale).pow(-2) - module.eps
+    rows = wide(sampled_rows(x.detach(), SAMPLE_ROWS))
+    over = [0, *range(2, rows.dim())]
+    mean = rows.mean(over)
+    return mean, (rows * rows).mean(over) - mean * mean
 
 
 class Attention(Probe):
