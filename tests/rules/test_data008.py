@@ -130,3 +130,19 @@ def test_resampled_training_moves_features_by_intent() -> None:
     assert found.severity is Severity.WARNING
     [found] = rule.findings(_run(**stats, data__loader={"sampler": "WeightedRandomSampler"}))
     assert found.severity is Severity.INFO
+
+
+def test_validation_targets_on_another_scale() -> None:
+    n = 200
+    signals = {
+        "loss/train": 0.04 + np.exp(-np.arange(n) / 20),
+        "loss/val": np.full(6, 6.7e10),
+        "batch/label_std": np.ones(n),
+        "batch/label_mean": np.zeros(n),
+    }
+    [found] = rule.findings(a_run(signals, facts={"loss.kind": "mse"}))
+    assert found.variant == "target" and found.severity is Severity.CRITICAL and "6.7e+10 times" in found.message
+    overfit = {**signals, "loss/val": np.full(6, 3.0)}  # bad, but what a wrong guess may cost
+    assert not list(rule.findings(a_run(overfit, facts={"loss.kind": "mse"})))
+    exploding = {**signals, "loss/train": np.full(n, 50.0)}
+    assert not list(rule.findings(a_run(exploding, facts={"loss.kind": "mse"})))

@@ -71,3 +71,13 @@ def test_where_two_axes_could_be_the_classes_the_metric_is_not_blamed() -> None:
     table = {"eval.metric_recomputed": {"accuracy": [0.21, 0.14]}, "loss.kind": "ce", "loss.classes": 12}
     assert list(rule.findings(a_run(facts=table)))
     assert not list(rule.findings(a_run(facts={**table, "loss.input_shape": [50, 12, 12]})))
+
+
+def test_a_printed_accuracy_that_never_meets_the_predictions() -> None:
+    rising = Series(np.arange(8) * 50, np.linspace(0.7, 0.98, 8))
+    wrong = Series(np.arange(8) * 50, 0.2 + 0.02 * np.cos(np.arange(8)))
+    [found] = rule.findings(a_run({"accuracy/val": rising, "eval/claimed_accuracy": wrong}))
+    assert found.variant == "printed" and found.severity is Severity.WARNING and "8 times out of 8" in found.message
+    of_training = {"accuracy/val": wrong, "eval/claimed_accuracy": rising, "accuracy/train": rising}
+    for sound in (of_training, {"accuracy/val": rising, "eval/claimed_accuracy": rising}):
+        assert rule.outcome(a_run(sound)).status is Status.BLIND

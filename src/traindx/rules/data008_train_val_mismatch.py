@@ -6,7 +6,8 @@ Mean, deviation and range of training and validation inputs, over all and per ch
 each: a mean that is more than half a deviation away, a deviation three times larger or smaller, a range ten times wider (0
 … 255 against 0 … 1). And the class counts: a class that is common in validation and absent from training. Of tokens: ids
 that are frequent in one part and rare in the other, although the frequencies themselves agree, as when each part got a
-vocabulary of its own.
+vocabulary of its own. Of a squared error: validation at more than a hundred times the variance of the training targets in
+every evaluation while training is below it, as when only the training targets were scaled.
 
 ## Why it matters
 
@@ -39,7 +40,7 @@ from typing import Any
 
 import numpy as np
 
-from traindx import facts
+from traindx import facts, regime
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Floats, Run
@@ -47,7 +48,10 @@ from traindx.run import Floats, Run
 
 @rule(
     "DATA008",
-    needs={"fact:data.val_input_stats | fact:data.val_channel_stats | fact:data.val_class_counts | fact:data.token_shift": 1},
+    needs={
+        "fact:data.val_input_stats | fact:data.val_channel_stats | fact:data.val_class_counts | fact:data.token_shift | "
+        "batch/label_std": 1
+    },
     says={
         "range": "validation inputs span {val_range}, training inputs {train_range}: {factor:.0f} times apart",
         "scale": "validation inputs have deviation {val_std:.3g}, training inputs {train_std:.3g}",
@@ -56,6 +60,8 @@ from traindx.run import Floats, Run
         "feature": "{where}: validation is {shift:.1f} training deviations away in {count} of {features} features",
         "classes": "{where}: {share:.0%} of the validation targets, none of {n:.0f} training targets",
         "prior": "class shares differ: {where}",
+        "target": "the validation loss is {times:.2g} times the variance of the training targets at every evaluation, while "
+        "training is at {level:.3g}: validation targets are on another scale",
         "tokens": "{distance:.0%} of the validation tokens have ids that are not as frequent in training, though the "
         "frequencies themselves agree: the two seem to be encoded with different tables",
     },
@@ -63,6 +69,7 @@ from traindx.run import Floats, Run
         "": "Prepare training and validation with one function and the training set's constants.",
         "classes": "Split so that every class is in both parts; check that both use one label table.",
         "tokens": "Build the vocabulary once, from the training text, and encode both parts with it; decode a batch to see.",
+        "target": "Transform the validation targets with the constants of the training targets, or transform predictions back.",
         "prior": "Fine if training is resampled on purpose; otherwise split with stratification.",
     },
     severity=Severity.WARNING,
@@ -86,6 +93,8 @@ def train_val_mismatch(
     yield from found
     yield from _classes(run)
     yield from _tokens(run, apart)
+    if not found:
+        yield from _targets(run)
     enough = min(facts.number(t.get("n"), 0.0) for t in (train, val)) >= least_samples
     if not found and train and val and not enough:
         raise Unsure(f"needs {least_samples} samples of training and validation each")
@@ -201,3 +210,15 @@ def _tokens(run: Run, apart: float) -> Iterator[Evidence]:
 
 def _span(d: Mapping[str, float]) -> str:
     return f"{d['min']:.3g} … {d['max']:.3g}"
+
+
+def _targets(run: Run, times: float = 100.0, least: int = 3) -> Iterator[Evidence]:
+    """A squared error that no guess within the range of the training targets makes, while training is below their variance."""
+    spread, val = regime.target_variance(run), run.series("loss/val").finite()
+    train = regime.curve(run).finite().values
+    if run.fact("loss.kind") != "mse" or spread is None or spread[0] <= 0 or len(val) < least or len(train) < 20:
+        return
+    level, ratio = float(np.median(train[-max(3, len(train) // 10) :])), float(np.min(val.values)) / spread[0]
+    if regime.plain_loss(run) and level < spread[0] and ratio > times:
+        at = (int(val.steps[0]), int(val.steps[-1]))
+        yield Evidence({"times": ratio, "level": level}, ("loss/val",), at, "target", Severity.CRITICAL)

@@ -6,7 +6,8 @@ Metrics recomputed from the predictions of the same evaluation, against what the
 and two standard errors. And a bound that needs no predictions: a sample answered wrongly costs a cross-entropy of at least
 ln 2, so accuracy cannot be below 1 − loss/ln 2. An accuracy below that bound contradicts the loss. And
 the accuracy that the script prints beside its evaluations (a number behind a word with "acc" that is not of training): one
-that is the same every time and more than .05 away from all that the predictions give.
+that is the same every time and more than .05 away from all that the predictions give, or one that is never within .1 of
+them (nor of the accuracy in training), as when predictions of a shuffled loader meet labels in file order.
 
 ## Why it matters
 
@@ -44,6 +45,8 @@ from traindx.run import Run
         "": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}",
         "constant": "the printed accuracy is {reported:.4g} in all of {count} evaluations; the predictions give "
         "{low:.4g} to {high:.4g}",
+        "printed": "the printed accuracy ({reported:.3g} at last) is far from what the predictions of the same evaluations "
+        "give ({recomputed:.3g}), {count} times out of {count}",
         "bound": "{where} is {accuracy:.1%}, but with a loss of {loss:.3g} at least {least:.1%} of the answers must be right",
     },
     fix="Recompute it from the predictions of one pass: axis of argmax, threshold on logits, label offset, ignored "
@@ -61,7 +64,7 @@ def metric_contradicts_loss(
 ) -> Iterator[Evidence]:
     recomputed_too = {k: v for k, v in facts.table(run, "eval.metric_recomputed").items() if k != "loss"}  # that is EVAL008's
     bounded = _bounded(run)
-    constant = list(_constant(run, grave))
+    constant = list(_constant(run, grave)) or list(_printed(run))
     yield from constant
     if not recomputed_too and not bounded and not constant:
         raise Blind("no reported metric was seen beside the predictions it was computed from", "eval.metric_recomputed")
@@ -93,6 +96,22 @@ def _constant(run: Run, apart: float, least: int = 4) -> Iterator[Evidence]:
         low, high = float(np.min(real)), float(np.max(real))
         numbers = {"reported": float(said[0]), "count": len(at), "low": low, "high": high}
         yield Evidence(numbers, ("accuracy",), (int(at[0]), int(at[-1])), "constant", Severity.CRITICAL, Confidence.STRONG)
+
+
+def _printed(run: Run, apart: float = 0.1, least: int = 4) -> Iterator[Evidence]:
+    """A printed accuracy that is never near what the predictions give, nor near the accuracy in training."""
+    claimed, own = run.series("eval/claimed_accuracy").finite(), run.series("accuracy/val").finite()
+    at = np.intersect1d(claimed.steps, own.steps)
+    if len(at) < least or len(at) < len(run.events_of("evaluation")) or facts.either_axis(run):
+        return  # the second: several sets are evaluated, and it may be another's
+    said, real = claimed.at(at), own.at(at)
+    ours = run.series("accuracy/train").finite()
+    trained = ours.at(at) if len(ours) else np.full(len(at), np.nan)
+    near = np.abs(said - real) <= apart
+    near |= np.abs(said - np.where(np.isfinite(trained), trained, math.inf)) <= apart
+    if not near.any():
+        numbers = {"reported": float(said[-1]), "recomputed": float(real[-1]), "count": len(at)}
+        yield Evidence(numbers, ("accuracy",), (int(at[0]), int(at[-1])), "printed", Severity.WARNING, Confidence.STRONG)
 
 
 def _bounded(run: Run) -> str:
