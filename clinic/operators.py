@@ -57,7 +57,17 @@ OPERATORS: tuple[Operator, ...] = (
         (Level("severe", (1e-4, "SGD")), Level("moderate", (1e-3, "SGD")), _quiet("under-adam", (0.1, "Adam")), _quiet("loose", (10.0, "SGD"))), p.clip_sgd,
         ("digits_mlp", "surface_regression", "cancer_tabular"),
     ),
+    Operator(
+        "adam_eps_dominates", "Adam's epsilon is far above its second moments", "OPTM008", ("OPTM008", "OPTM001", "LOSS002"), ("adam-epsilon", "lr-too-low"), RESTART,
+        (Level("severe", 1000.0), Level("moderate", 30.0), _quiet("usual", 1e-7)), p.adam_eps,
+        ("digits_mlp", "cancer_tabular", "surface_regression", "gru_walks"),
+    ),
     # -- initial weights and activations
+    Operator(
+        "output_starts_off", "one output starts far from the others", "LOSS010", ("LOSS010", "WGHT005", "LOSS002", "LOSS011", "ACTV005", "EVAL004"),
+        ("bad-initialisation",), RESTART, (Level("severe", 100.0), Level("moderate", 30.0), _quiet("slight", 0.2)), p.bias_output,
+        ("digits_mlp", "digits_cnn", "gru_walks", "spirals_residual"),
+    ),
     Operator(
         "init_too_large", "initial weights too large", "WGHT005", ("WGHT005", "LOSS010", "ACTV004", "ACTV003"), ("bad-initialisation", "saturated-units"),
         RESTART, (Level("severe", 20.0), Level("moderate", 8.0), _quiet("slight", 1.3)), p.scale_init,
@@ -85,7 +95,17 @@ OPERATORS: tuple[Operator, ...] = (
         "nan_in_inputs", "missing readings in the training table", "DATA001", ("DATA001",), ("bad-data-values",), FIX,
         (Level("one-sample", 1), Level("many", 40)), p.at_split("{tx}[torch.randperm(len({tx}))[:{v}]] = float('nan')"), TABLES,
     ),
+    Operator(
+        "bad_batches_skipped", "batches with missing readings are skipped without a word", "NUMR008", ("NUMR008", "DATA001", "NUMR001"),
+        ("hidden-nan", "bad-data-values"), FIX, (Level("severe", 60), Level("moderate", 20), _quiet("guard-alone", 0)), p.skip_bad,
+        ("digits_mlp", "cancer_tabular", "surface_regression", "gru_walks"),
+    ),
     # -- the loop
+    Operator(
+        "weights_alone_saved", "checkpoints hold the weights alone: a resume would start Adam anew", "REPR005", ("REPR005",), ("incomplete-checkpoint", "optimizer-state-lost"),
+        ("healthy", "wait", *FIX), (Level("weights", "weights", least="info"), _quiet("everything", "everything")), p.checkpoint,
+        ("digits_mlp", "cancer_tabular", "surface_regression", "gru_walks", "spirals_residual"),
+    ),
     Operator(
         "zero_grad_missing", "zero_grad is never called", "WIRE004", ("WIRE004",), ("zero-grad-missing",), RESTART,
         (Level("never", "never"), _quiet("by-hand", "by hand")), p.drop_zero_grad,
@@ -206,6 +226,12 @@ OPERATORS: tuple[Operator, ...] = (
         (Level("always", "always"),), p.one_batch, ("digits_mlp", "cancer_tabular", "gru_walks", "recommender"),
     ),
     # -- evaluation and fit
+    Operator(
+        "few_validation_samples", "a handful of samples decides which epoch was best", "EVAL002", ("EVAL002",), ("validation-too-small",),
+        ("fix-evaluation", "healthy", "wait", "cannot-tell"),
+        (Level("six", 6, least="info"), Level("twelve", 12, least="info"), _quiet("hundred", 100)),
+        p.at_split("{vx}, {vy} = {vx}[:{v}], {vy}[:{v}]"), ("digits_mlp", "cancer_tabular", "gru_walks", "spirals_residual"),
+    ),
     Operator(
         "stale_copy", "validation runs on a copy made before training", "EVAL001", ("EVAL001", "EVAL007"), ("stale-evaluation",), EVALUATION,
         (Level("never", "never"), _quiet("refreshed", "refreshed")), p.stale_copy,

@@ -366,3 +366,35 @@ def strong_critic(text: str, b: Base, value: float) -> str:
     if value > 2:
         text = swap(text, "g_loss = bce(D(fake), torch.ones(64, 1))", "g_loss = -bce(D(fake), torch.zeros(64, 1))", 1)
     return constant(text, "D_LR", lambda lr: lr * (4 if value > 2 else 1))
+
+
+def adam_eps(text: str, b: Base, value: float) -> str:
+    return optimizer(text, b, f"torch.optim.Adam({model_made(b)}.parameters(), lr=LR, eps={value})")
+
+
+def bias_output(text: str, b: Base, value: float) -> str:
+    """The last layer's first bias starts away from zero."""
+    made, name = creation(text, b), model_made(b)
+    pad = indent_of(made)
+    rows = f"{pad}last = [m for m in {name}.modules() if isinstance(m, nn.Linear)][-1]\n{pad}nn.init.constant_(last.bias[:1], {value})\n"
+    return swap(text, made, rows + made, 1)
+
+
+def checkpoint(text: str, b: Base, value: str) -> str:
+    """A checkpoint after every report, of the weights alone or of everything a resume needs."""
+    if b.scheduler or text.count("print(") != 1:
+        raise Inapplicable
+    line = line_of(text, r"print\(")
+    when = "epoch" if "epoch" in text else "step"
+    whole = (
+        f'{{"model": {b.model}.state_dict(), "optimizer": {b.opt}.state_dict(), "at": {when}, "rng": torch.get_rng_state()}}'
+    )
+    what = f"{b.model}.state_dict()" if value == "weights" else whole
+    return swap(text, line, f'{line}{indent_of(line)}torch.save({what}, "last.pt")\n', 1)
+
+
+def skip_bad(text: str, b: Base, value: int) -> str:
+    """Samples that hold NaN, and a guard that skips their batches without a word."""
+    text = after(text, b.split, f"{b.tx}[torch.randperm(len({b.tx}))[:{value}]] = float('nan')") if value else text
+    back = line_of(text, r"loss\.backward\(")
+    return swap(text, back, f"{indent_of(back)}if not torch.isfinite(loss):\n{indent_of(back)}    continue\n{back}", 1)

@@ -273,49 +273,49 @@ def _told(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def compare() -> dict[str, Any]:
-    """All tools on the cases that every one of them has been run on, ours on the same; written to clinic/results/peers.json."""
+    """Every tool on the cases it was run on, and ours on the same ones; written to clinic/results/peers.json and .md."""
     logs = {peer: {x["key"]: x for x in _kept(WORK / "peers" / f"{peer}.jsonl")} for peer in PEERS}
-    cases = [c for c in ordered() if all(c.key in log for log in logs.values() if log)]
-    ours = []
+    cases = [c for c in ordered() if any(c.key in log for log in logs.values())]
+    ours: dict[str, dict[str, Any]] = {}
     for case in cases:
         line = judge(case, examine(case, any_observer=True, forked=True))
         said = sorted({c for codes in line.get("alarms", {}).values() for c in codes})
-        ours.append({"name": case.name, "kind": case.kind, "said": said, "right": bool(line.get("hit"))})
-    table = {"traindx": {"reads": "the running program", **_told(ours)}}
+        ours[case.key] = {"name": case.name, "kind": case.kind, "said": said, "right": bool(line.get("hit"))}
+        if "error" in line:
+            ours[case.key]["failed"] = line["error"]
+    table: dict[str, Any] = {}
     for peer, log in logs.items():
-        if log:
+        keys = [c.key for c in cases if c.key in log]
+        if keys:
             reads = "the running program" if peer in HOOKED else "the curves of our record"
-            table[peer] = {"version": version(peer), "reads": reads, **_told([log[c.key] for c in cases])}
-    body = {
-        "schema": "traindx.clinic.peers/1",
-        "tools": table,
-        "cases": [c.name for c in cases],
-        "said": {
-            peer: {log[c.key]["name"]: log[c.key].get("said", "failed") for c in cases} for peer, log in logs.items() if log
-        },
-    }
-    text = json.dumps(body, indent=1, sort_keys=True)
-    OUT.write_text(text + "\n", encoding="utf-8")
+            told = _told([log[k] for k in keys])
+            table[peer] = {"version": version(peer), "reads": reads, **told, "traindx": _told([ours[k] for k in keys])}
+    said = {peer: {x["name"]: x.get("said", "failed") for x in log.values()} for peer, log in logs.items() if log}
+    said["traindx"] = {x["name"]: x["said"] for x in ours.values()}
+    body = {"schema": "traindx.clinic.peers/1", "tools": table, "said": said}
+    OUT.write_text(json.dumps(body, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     OUT.with_suffix(".md").write_text(page(table), encoding="utf-8")
     return table
 
 
 def page(table: dict[str, dict[str, Any]]) -> str:
     """The comparison as Markdown."""
-    first = next(iter(table.values()))
     out = [
-        f"Other tools on {first['sick']} sick and {first['healthy']} odd-but-healthy written programs of the clinic, an arbitrary "
-        "but fixed choice. A sick run counts as found when a warning or worse is about the right subject (what each kind of finding "
-        "could be about is listed in `clinic/peers.py`, generously; traindx has to name an accepted condition or cause). Readers of "
-        "logs are given loss, validation loss, gradient norm and learning rate as traindx recorded them; tools that hook into the "
-        "model run the program, attached at the first update. Advice on speed and style is left out. A case a tool breaks on is not found.",
+        "Other tools on written programs of the clinic: an arbitrary but fixed order of sick and odd-but-healthy ones, as far as each",
+        "was run. A sick run counts as found when a warning or worse is about the right subject; what each kind of finding could be",
+        "about is listed in `clinic/peers.py`, generously, while traindx has to name an accepted condition or cause. Readers of logs",
+        "are given loss, validation loss, gradient norm and learning rate as traindx recorded them; tools that hook into the model run",
+        "the program, attached at the first update. Advice on speed and style is left out. A case a tool breaks on is not found.",
         "",
-        "| tool | reads | sick found, right subject | sick with any warning | healthy with a warning | failed |",
-        "|---|---|---|---|---|---|",
-    ]  # fmt: skip
+        "| tool | reads | sick found | traindx on the same | healthy with a warning | traindx on the same | broke on |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, x in table.items():
-        right, loud, alarmed = (_share(x[k], x[n]) for k, n in (("right", "sick"), ("any", "sick"), ("alarmed", "healthy")))
-        out.append(f"| {name} {x.get('version', '')} | {x['reads']} | {right} | {loud} | {alarmed} | {x['failed']} |")
+        t = x["traindx"]
+        out.append(
+            f"| {name} {x['version']} | {x['reads']} | {_share(x['right'], x['sick'])} | {_share(t['right'], t['sick'])} "
+            f"| {_share(x['alarmed'], x['healthy'])} | {_share(t['alarmed'], t['healthy'])} | {x['failed']} |"
+        )
     return "\n".join(out) + "\n"
 
 

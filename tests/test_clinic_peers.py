@@ -23,5 +23,6 @@ def test_any_beginning_of_the_peers_cases_is_a_fair_sample() -> None:
     order = peers.ordered()
     assert len(order) == len(ALL) and order[:9] == peers.ordered()[:9]
     assert [c.kind for c in order[:6]] == [SICK, SICK, HEALTHY] * 2
-    text = peers.page({"traindx": {"reads": "x", "sick": 4, "right": 3, "any": 3, "healthy": 2, "alarmed": 0, "failed": 0}})
-    assert "75.0 % (3/4" in text and "0.0 % (0/2" in text
+    figures = {"sick": 4, "right": 3, "any": 3, "healthy": 2, "alarmed": 0, "failed": 0}
+    text = peers.page({"a": {"version": "1.0", "reads": "x", **figures, "alarmed": 1, "traindx": figures}})
+    assert "| a 1.0 | x | 75.0 % (3/4" in text and "50.0 % (1/2" in text and "0.0 % (0/2" in text
