@@ -14,7 +14,7 @@ that work.
 
 ## What else looks like this
 
-- The first steps, before routing settles: only the last fifth of at least 20 looks counts.
+- The first steps, before routing settles: only the last fifth counts, of at least five looks and 20 steps.
 - Experts that specialise: loads differ by a factor of two or three.
 
 ## What to do
@@ -30,14 +30,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts, outline
-from traindx.finding import Evidence
+from traindx.finding import Evidence, Unsure
 from traindx.rule import rule
 from traindx.run import Run
 
 
 @rule(
     "SPEC005",
-    needs={"expert_load/expert | fact:model.never_called": 20},
+    needs={"expert_load/expert | fact:model.never_called": 5},
     says={
         "": "{busiest} gets {top:.0%} of the tokens ({peak:.1f}× its share); {idle} of {experts} experts of {router} are idle",
         "idle": "only {busy} of {experts} modules of {router} are ever called: the router has collapsed",
@@ -51,10 +51,12 @@ def moe_router_collapse(run: Run, *, peak: float = 4.0, entropy: float = 0.5) ->
         yield from _never_chosen(run)
         return
     load = run.matrix("expert_load/expert")
+    if len(load) < 5 or load.steps[-1] - load.steps[0] < 20:
+        raise Unsure("routing has hardly begun", needs_steps=20)
     routers: dict[str, list[int]] = {}
     for i, name in enumerate(load.names):
         routers.setdefault(name.rpartition("/")[0] or "the router", []).append(i)
-    late = np.where(np.isfinite(load.values), load.values, np.nan)[-max(len(load) // 5, 5) :]
+    late = np.where(np.isfinite(load.values), load.values, np.nan)[-max(len(load) // 5, min(5, len(load) // 2)) :]
     for router, columns in routers.items():
         part = late[:, columns]
         if len(columns) < 2 or not np.all(np.isfinite(part).any(axis=0)):
