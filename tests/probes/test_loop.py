@@ -441,3 +441,19 @@ def test_abnormal_losses_are_noted_and_looked_at():
             optimizer.step()
     assert 50 in [e.step for e in seen.run.events_of("spike")]
     assert 50 in seen.run["grad_norm"].steps and 51 in seen.run["act_rms/module"].steps
+
+
+def test_a_loss_divided_by_its_number_of_tokens_is_recorded_as_the_program_has_it():
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = torch.randn(30, 4), torch.randint(0, 3, (30,))
+    losses = []
+    with observing() as seen:
+        for _ in range(30):
+            loss = F.cross_entropy(model(x), y, reduction="sum") / 30
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert seen.run.series("loss/train").values.tolist() == pytest.approx(losses, rel=1e-6)

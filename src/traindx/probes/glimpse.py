@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from traindx.probe import TRAIN, Forward, Keeper
-from traindx.probes.passes import divisor, first_tensor
+from traindx.probes.passes import first_tensor
 from traindx.probes.recorder import Listeners
 from traindx.probes.replicas import due
 from traindx.probes.step import Micro, Step
@@ -203,10 +203,9 @@ class Glimpse(Way):
     def _take(self, root: Tensor, value: float, source: Tensor | None) -> bool:
         step, phases = self._stage.step, self._phases
         alone = bool(self._call) and root is self._call[4]
-        whole = value if alone else value * divisor(root)
-        if step.scaled or not self._updates._gate.takes(whole):
+        if step.scaled or not self._updates._gate.takes(value):
             return False
-        phases._evaluations.trained(whole)
+        phases._evaluations.trained(value)
         phases._glimpsed(source)
         if phases._loader is None:
             self._pass_over(source)
@@ -219,7 +218,7 @@ class Glimpse(Way):
             self._drop()
         self._loop._backwards += 1
         step.backwards += 1
-        self._loss = whole
+        self._loss = value
         return True
 
     def backward_ended(self) -> bool:

@@ -11,8 +11,8 @@ class Micro:
     """One backward: where it was called, its loss, what that loss was divided by, and whether a loss call of torch gave it."""
 
     site: str
-    value: Any  # float on CPU, tensor elsewhere; already multiplied by `parts`
-    parts: float
+    value: Any  # float on CPU, tensor elsewhere
+    parts: float  # what it was divided by
     call: str  # site of the loss call when the root is nothing but that call's output, else ""
 
 
@@ -66,12 +66,19 @@ class Step:
 
 
 def mean_loss(losses: list[Micro]) -> Any:
-    """Mean over the micro-batches of one backward site, summed over sites; None without a loss."""
+    """Mean over the micro-batches of one backward site, summed over sites; None without a loss.
+
+    A division is undone where it shares a batch among several backwards, and only there: a sum over tokens that is divided by
+    their number is the loss itself.
+
+    >>> mean_loss([Micro("a", 0.5, 4.0, ""), Micro("a", 0.7, 4.0, "")]), mean_loss([Micro("a", 0.5, 4.0, "")])
+    (2.4, 0.5)
+    """
     if len(losses) == 1:
         return losses[0].value
     if not losses:
         return None
     sites: dict[str, list[Any]] = {}
     for micro in losses:
-        sites.setdefault(micro.site, []).append(micro.value)
+        sites.setdefault(micro.site, []).append(micro.value * micro.parts)
     return sum(sum(values) / len(values) for values in sites.values()) if sites else None

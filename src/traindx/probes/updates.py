@@ -40,6 +40,7 @@ class Updates:
         self._losses_of: dict[int, Any] = {}
         self._optimizer_names: tuple[str, ...] = ()
         self._last_lr: float | None = None
+        self._shared = False  # the latest update was shared among several backwards
         self._site = ""  # where the latest backward was called
         self.on_close: list[Callable[[Step], None]] = []  # told of each step that is complete
         self._others = self._gap = 0  # steps of other optimizers since the primary one's last, and the most of them so far
@@ -78,9 +79,8 @@ class Updates:
         step = self._stage.step
         step.backwards += 1
         parts = 1.0 if alone else divisor(root)
-        whole = value * parts if parts != 1.0 else value
-        step.losses.append(Micro(self._site, whole, parts, call if alone else ""))
-        self._judge(whole)
+        step.losses.append(Micro(self._site, value, parts, call if alone else ""))
+        self._judge(value, parts)
         self._recorder.tell("on_backward", root)
 
     def _take_loss(self, root: Tensor, site: str, nearest: Any) -> float | None:
@@ -96,15 +96,15 @@ class Updates:
         self._scene.loss = loss.detach()
         whole = value * parts if parts != 1.0 else value
         alone = nearest is not None and nearest.value == whole and self._inside is None
-        self._stage.step.losses.append(Micro(site, whole, parts, nearest.site if alone else ""))
+        self._stage.step.losses.append(Micro(site, value, parts, nearest.site if alone else ""))
         if isinstance(value, float) and not math.isfinite(value):
             return value
-        if isinstance(whole, float):
-            self._judge(whole)
+        if isinstance(value, float):
+            self._judge(value, parts)
         return None
 
-    def _judge(self, loss: float) -> None:
-        self._phases._evaluations.trained(loss)
+    def _judge(self, loss: float, parts: float) -> None:
+        self._phases._evaluations.trained(loss * parts if self._shared else loss)
         z = self._gate.z(loss)
         if z > LossGate.ABNORMAL:
             self._scene.full = True  # gradients and weights of this step, activations from the next on
@@ -214,6 +214,7 @@ class Updates:
     def _close(self) -> None:
         stage, step, now = self._stage, self._stage.step, clock()
         loss = mean_loss(step.losses)
+        self._shared = len(step.losses) > 1
         if loss is not None:
             self._recorder.take({"loss/train": loss})
         if len(stage._optimizers) > 1:
