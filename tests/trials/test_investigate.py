@@ -55,3 +55,11 @@ def test_a_healthy_run_has_no_complaint() -> None:
 def test_an_unknown_complaint_says_which_there_are() -> None:
     with pytest.raises(UsageError, match="DX-P"):
         looked_into(task(mlp()), complaint="Z")
+
+
+def test_an_alarm_of_the_record_outweighs_what_is_only_left_over() -> None:
+    curve = np.r_[learning(300), np.geomspace(0.4, 80, 200)]
+    d = diagnose(a_run(loss__train=curve))
+    assert d.alarmed and d.likely[0].probability >= 0.5
+    found = looked_into(task(mlp()), complaint="D", minutes=1e-9, curve=curve)
+    assert found.verdict == d.verdict and "what the record says" in found.summary

@@ -23,7 +23,7 @@ FLAT = 1e-6  # curvature over the loss below which there is none
 ROOM, RESTARTS = 20, 15  # of Lanczos: vectors kept, and how often it starts again with the best of them
 PRODUCTS = ROOM * (RESTARTS + 1)  # at most, for each end of the spectrum
 LOST = 0.1  # an exact product this much smaller than differences of gradients has lost parts of the graph
-SPENT = 0.01  # of the loss: what following the gradient can still gain where it leads nowhere
+SPENT = 0.05  # of the loss: what following the gradient can still gain where it leads nowhere
 DEEP = 0.25  # of the largest eigenvalue: nets in the middle of training show a tenth of it downwards, too
 NOTABLE = 0.1  # the critical radius is where the loss rises by this share
 

@@ -22,7 +22,7 @@ from traindx.trials.task import Task
 
 FROM_START = ("DX-A", "DX-C", "DX-H", "DX-I")  # complaints that begin with the first step: tried on the initial weights
 STEP_S = 0.05  # seconds a step is thought to take until one was timed
-LIKELY = 0.66  # a cause the record alone makes this probable outweighs what experiments only hint at
+LIKELY = 0.5  # a cause that alarms of the record make more likely than not outweighs symptoms and what experiments only hint at
 # Experiments in which "pass" means that the suspected thing is there; in all others "fail" does.
 CURES = ("lr-tenth", "clip", "regularisers-off", "fix", "anneal")
 
@@ -177,10 +177,12 @@ def _closed(
     hinted = next((w for w in hypotheses if w.state is State.LIKELY), None)
     left = tuple(w.branch.hypothesis for w in hypotheses if w.state in (State.OPEN, State.LIKELY))
     last = left[0] if len(left) == 1 else None
-    if sure is not None:
+    tested = sure is not None and any(sure.why.startswith(f"{t.trial}: ") for t in tried)
+    strong = diagnosis.alarmed and bool(diagnosis.likely) and diagnosis.likely[0].probability >= LIKELY
+    if sure is not None and (tested or not strong or sure.branch.verdict == diagnosis.verdict):
         verdict, said = sure.branch.verdict, f"{sure.branch.hypothesis} ({sure.why})"
-    elif diagnosis.alarmed and diagnosis.likely and diagnosis.likely[0].probability >= LIKELY:
-        verdict, said = diagnosis.verdict, f"no experiment settled it; the record says: {diagnosis.summary.rstrip('.')}"
+    elif strong:
+        verdict, said = diagnosis.verdict, f"no experiment speaks against what the record says: {diagnosis.summary.rstrip('.')}"
     elif hinted is not None:
         verdict, said = hinted.branch.verdict, f"probably: {hinted.branch.hypothesis} ({hinted.why})"
     elif last is not None:
