@@ -45,7 +45,7 @@ from traindx.run import Run
 
 @rule(
     "GRAD001",
-    needs={"grad_norm/param": 8},
+    needs={"grad_norm/param": 5},
     says={
         "": "gradients shrink to {ratio:.1e} of their size from the last to the first layers, and {where} hardly move "
         "({moves:.1e} a step)",
