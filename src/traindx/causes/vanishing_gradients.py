@@ -23,7 +23,7 @@ vanishing_gradients = Cause(
     verdict="restart",
     cure="Use ReLU or GELU, residual connections and normalisation, He or Xavier initialisation; recurrent nets: gate "
     "bias +1, orthogonal matrices.",
-    refutes=("WIRE003", "ACTV001", "OPTM002", "WGHT004", "GRAD004:all", "WIRE006"),
+    refutes=("WIRE003", "ACTV001", "OPTM002", "WGHT004", "GRAD004:all", "WIRE006", "WIRE009:time"),
     witness=("GRAD001", "ACTV005:lost"),
     settle="overfit",
     cost_steps=300,
