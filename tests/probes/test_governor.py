@@ -102,3 +102,14 @@ def test_the_gate_sees_leaps_and_forgets_trends():
     falling = [gate.z(2.0 * 0.99**i + 0.02 * ((i * 7919) % 13 - 6) / 6) for i in range(400)]
     assert max(falling) < LossGate.ABNORMAL
     assert gate.z(1.0) > LossGate.ABNORMAL
+
+
+def test_a_busy_machine_does_not_make_it_blind() -> None:
+    """A look that costs ten times a step, every one of them slowed down: the start still has its looks, and an end."""
+    governor, full = Governor(0.01), 0
+    for step in range(5000):
+        now = governor.full(step)
+        full += now
+        governor.account(step, 0.03 + 0.1 * now, 0.1 if now else 0.001, now)
+    assert 40 <= full <= 80
+    assert governor.spent_s < 12.0  # of 150
