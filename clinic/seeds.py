@@ -16,7 +16,7 @@ from clinic.case import WORK, BadCase, Case
 from clinic.judge import judge
 from clinic.patient import examine
 
-SEED = re.compile(r"(manual_seed|random\.seed|default_rng|RandomState|seed_everything|set_seed)\((\d+)\)")
+SEED = re.compile(r"(seed\w*\s*(?:\(|=)\s*|default_rng\(|RandomState\(|random_state\s*=\s*)(\d+)", re.IGNORECASE)
 APART = 1000  # between the seeds of two runs
 ENOUGH = 4  # of five
 # Statistical diagnoses, whose evidence moves with the seed: an exact fact agrees with itself anyway. Cheap ones.
@@ -44,7 +44,7 @@ def reseeded(case: Case, count: int = 5) -> Iterator[Case]:
     for k in range(1, count):
         path = folder / f"{case.name}__seed{k}.py"
         shift = k * APART
-        path.write_text(SEED.sub(lambda m, by=shift: f"{m[1]}({int(m[2]) + by})", case.text), encoding="utf-8")
+        path.write_text(SEED.sub(lambda m, by=shift: f"{m[1]}{int(m[2]) + by}", case.text), encoding="utf-8")
         yield replace(case, name=path.stem, path=path)
 
 

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from traindx.capture.shelf import Shelf
 from traindx.capture.start import ASKED, SAID
 from traindx.probes import launch
 from traindx.report.json import plain
@@ -77,7 +78,8 @@ class Session:
         from traindx.probes.attach import attach
         from traindx.probes.recorder import Recorder
 
-        torch.save = lambda *args, **kwargs: None  # a trial must not overwrite the user's checkpoints; under our own patch
+        self.shelf = Shelf(torch.save, torch.load)  # a trial must not overwrite the user's checkpoints; under our own patch
+        torch.save, torch.load = self.shelf.save, self.shelf.load
         what = self.job.asked["what"]
         self.recorder = Recorder(budget=None, probes=[])  # every step in full, and nothing but the capture
         late = what == "investigate" or bool(self.job.asked.get("now"))
@@ -132,6 +134,7 @@ class Session:
             told = str(error) if isinstance(error, TraindxError) else located(error)
             self.job.answer(error=told, known=isinstance(error, TraindxError), exit=getattr(error, "exit_code", 70))
             code = 1
+        self.shelf.clear()
         os._exit(code)
 
     def _work(self) -> None:
@@ -177,6 +180,7 @@ def main(argv: list[str]) -> None:
         session.finish()  # a short script: what it did is all there is
     else:
         job.answer(ended=ended.code, steps=session.steps)
+    session.shelf.clear()
     os._exit(0)
 
 

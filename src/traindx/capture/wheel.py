@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from traindx.capture.shelf import Shelf
 from traindx.probe import Probe, Scene
 from traindx.probes.attach import attach, detach
 from traindx.probes.recorder import Recorder
@@ -74,7 +75,8 @@ class Wheel:
         """Take the wheel: before the script runs."""
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-        torch.save = lambda *args, **kwargs: None  # a trial must not overwrite the user's checkpoints; under our own patch
+        self.shelf = Shelf(torch.save, torch.load)  # a trial must not overwrite the user's checkpoints; under our own patch
+        torch.save, torch.load = self.shelf.save, self.shelf.load
         if self.course.seed is not None:
             seeded(self.course.seed)
         _on_iteration(self._iterates)
@@ -148,6 +150,7 @@ class Wheel:
 
             self.job.answer(error=located(error), known=False, exit=70)
             code = 1
+        self.shelf.clear()
         os._exit(code)
 
     def _told(self, failed: str) -> dict[str, Any]:
