@@ -30,17 +30,21 @@ BOTTOM = 0.05  # share of the fall that counts as the bottom: a task that is lea
 ONSET = 0.1  # share of the fall at which it has begun
 FIRST = 10  # losses at the smallest rates: where the sweep starts, and how much batches differ
 MOST_SPREAD = 30.0  # rates that the rules suggest may differ by this factor, no more
+RACE = 3.0  # factor between rates that run against each other
+MOST_RACERS = 5
+LEVEL, SURELY = 0.01, 2.0  # equally well: within this share of what the best has learned, or within so many standard errors
 ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Lion", "Adafactor", "SparseAdam", "Muon")
 
 
-@trial("lr-range", steps=120, most=lambda t: (1 + SLOWER) * t.steps)
+@trial("lr-range", steps=120, most=lambda t: (1 + SLOWER + MOST_RACERS) * t.steps)
 @dataclass(frozen=True)
 class LrRange:
     """Which learning rate to start with: a sweep of rates on real batches, read by three rules that must agree.
 
     It starts from the weights as they are, so it answers for this moment: blind to limits that come later in training and to
     schedules. A task that answers slowly is swept once more, slower, below the rate at which the first sweep ended. It refuses
-    when the loss does not fall clearly more than it shakes.
+    when the loss does not fall clearly more than it shakes. A sweep sees each rate for a moment only; so rates around its answer
+    then run against each other on the same batches, and of those that do equally well the lowest is taken.
     """
 
     lo: float = 1e-7
@@ -105,7 +109,54 @@ def swept(sweep: Sweep, lo: float, hi: float, steps: int) -> Result:
         again, taken = read(*slow, slow=not reading.beyond), taken + len(slow[0])
         if not again.refused or reading.refused:
             rates, losses, reading = slow[0], slow[1], again
+    if not reading.refused:
+        taken += _race(sweep, reading.answer, steps)
     return _result(rates, losses, reading, taken)
+
+
+def _race(sweep: Sweep, answer: dict[str, Any], steps: int) -> int:
+    """Let constant rates around the answer run against each other and put the winner in its place; gives the steps it took."""
+    raced: dict[float, Floats] = {}
+    learned: dict[float, float] = {}
+
+    def run(rate: float) -> bool:
+        """Whether it does better than those before it; never beyond the rate at which the sweep turned."""
+        if len(raced) >= MOST_RACERS or rate > answer["min_lr"]:
+            return False
+        _, losses, held = sweep(np.full(steps, rate))
+        best = min((float(y.mean()) for y in raced.values()), default=math.inf)
+        seen = losses if held is None or held.ndim != 2 or held.shape[1] < 2 else held  # what was not trained on knows better
+        last = seen[-max(len(seen) // 3, 1) :]
+        raced[rate] = last if seen is losses else last.mean(axis=0)
+        if len(losses) < steps:  # it broke on the way
+            raced[rate] = np.full_like(raced[rate], np.inf)
+        learned[rate] = float(np.median(seen[:3]) if seen is losses else seen[0].mean()) - float(raced[rate].mean())
+        return float(raced[rate].mean()) < best
+
+    rate = start = answer["start_lr"]
+    run(rate)
+    while run(rate * RACE):
+        rate *= RACE
+    if rate == start:
+        while run(rate / RACE):
+            rate /= RACE
+    ended = {r: y for r, y in raced.items() if np.isfinite(y).all()}
+    if ended:
+        best = min(ended, key=lambda r: float(ended[r].mean()))
+        won = min(r for r, y in ended.items() if _level(y, ended[best], learned[best]))
+        answer["raced"] = {f"{r:.3g}": float(y.mean()) for r, y in sorted(raced.items())}
+        answer["start_lr"], (low, high) = won, answer["interval"]
+        answer["interval"], answer["max_lr"] = [min(low, won), max(high, won)], max(answer["max_lr"], won)
+    return len(raced) * steps
+
+
+def _level(losses: Floats, best: Floats, learned: float) -> bool:
+    """Whether a run does as well as the best one: both were asked for the same batches, so each is compared with itself."""
+    if len(losses) != len(best):
+        return False
+    apart = losses - best
+    error = float(apart.std(ddof=1)) / math.sqrt(len(apart))
+    return float(apart.mean()) <= max(LEVEL * max(learned, 0.0), SURELY * error)
 
 
 def _result(rates: Floats, losses: Floats, reading: Reading, taken: int) -> Result:
@@ -116,6 +167,8 @@ def _result(rates: Floats, losses: Floats, reading: Reading, taken: int) -> Resu
     low, high = a["interval"]
     a["code"] = "\n\n".join((paste.warmup_cosine(a["start_lr"]), paste.one_cycle(a["max_lr"]), paste.cyclical(low, high)))
     said = f"start with {a['start_lr']:.2g} (between {low:.2g} and {high:.2g})"
+    if len(a.get("raced", ())) > 1:
+        said += f"; of {len(a['raced'])} rates that ran on the same batches, the lowest that no other beats"
     return Result("lr-range", "done", a, said, run, taken)
 
 
