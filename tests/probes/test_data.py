@@ -539,3 +539,22 @@ def test_evaluations_under_inference_mode_are_described_as_any_other():
     run = watched(loop, Data())  # a probe that fails is an error of the test
     assert run.fact("data.val_channel_stats")["mean"][0] == pytest.approx(-1.0)
     assert run.fact("data.val_input_stats")["n"] == 300
+
+
+@pytest.mark.parametrize("hashed", [1.0, 0.6])
+def test_a_look_at_the_training_set_is_no_validation_however_much_of_it_was_hashed(hashed: float) -> None:
+    from traindx.probes.contents import shared
+    from traindx.probes.feeds import Feed
+
+    rng = np.random.default_rng(0)
+    samples = rng.integers(1, 2**60, 1500).astype(np.uint64)
+    train, val = Feed(), Feed()
+    train.store.add(samples[: int(1000 * hashed)], None, 1)
+    val.store.add(samples[1000:], None, 1)
+    assert shared(train, val) == (0, 500)
+    val.store.add(rng.permutation(samples[:1000]), None, 1)
+    assert shared(train, val) == (0, 500)
+    overlapping = Feed()  # the first tenth of what is validated on was trained on, too
+    overlapping.store.add(samples[900:1000], None, 1)
+    overlapping.store.add(samples[1000:], None, 1)
+    assert shared(train, overlapping)[1] == (500 if hashed == 1.0 else 600)

@@ -95,3 +95,8 @@ def test_a_recurrent_layer_that_forgets_while_nothing_is_learned() -> None:
     assert the(recurrent(0.55))[0].severity is Severity.INFO, "gates as torch starts them, and nothing known of the labels"
     for quiet in (recurrent(0.02, z=0), recurrent(0.02, loss=0.3), recurrent(0.9), recurrent(0.02, moves=1e-7)):
         assert not the(quiet)
+
+
+def test_it_says_whether_the_network_was_born_that_way() -> None:
+    [born] = the(deep(1e-6, 1e-9, "SGD"))
+    assert born.variant == "start" and "from the first step on" in born.message

@@ -34,6 +34,7 @@ lr_too_high = Cause(
         "OPTM004": 0.15,
         "LOSS009": 0.15,
         "EVAL002": 0.15,
+        "GRAD001": 0.15,
         "EVAL007": 0.1,
         "WGHT001": 0.12,
         "LOSS003": 0.1,
@@ -44,6 +45,7 @@ lr_too_high = Cause(
     "of the steps[[; clip gradients at {clip}]].",
     refutes=(
         "OPTM002:survived",
+        "GRAD001:start",
         "WIRE004",
         "WIRE011",
         "WIRE006",

@@ -18,12 +18,13 @@ vanishing_gradients = Cause(
         "EVAL004": 0.25,
         "WGHT005:small": 0.2,
         "LOSS003": 0.15,
+        "OPTM002": 0.15,  # only the last layers move, and those a lot
     },
     prior=0.8,
     verdict="restart",
     cure="Use ReLU or GELU, residual connections and normalisation, He or Xavier initialisation; recurrent nets: gate "
     "bias +1, orthogonal matrices.",
-    refutes=("WIRE003", "ACTV001", "OPTM002", "WGHT004", "GRAD004:all", "WIRE006", "WIRE009:time"),
+    refutes=("WIRE003", "ACTV001", "WGHT004", "GRAD004:all", "WIRE006", "WIRE009:time"),
     witness=("GRAD001", "ACTV005:lost"),
     settle="overfit",
     cost_steps=300,

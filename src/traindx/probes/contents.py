@@ -25,13 +25,18 @@ def validated(train: Feed, val: Feed) -> Hashes:
     """Distinct contents that were validated on.
 
     Without a loader, a script's evaluations of its training data and of its validation data look alike: batches that
-    were wholly trained on are left out where there are others.
+    were wholly trained on are left out where there are others; and where some are new and others hold most of what is known of
+    the training set, those others are that set, however much of it was hashed (batches of a split that overlaps hold little).
     """
     known = np.unique(train.store.table()[0])
     every, _, _ = val.store.table()
     if val.about or not len(every):
         return np.unique(every)
-    fresh = [part for part in val.store.contents if np.isin(part, known).mean() < 0.99]
+    parts = [(part, float(np.isin(part, known).mean())) for part in val.store.contents if len(part)]
+    fresh = [part for part, share in parts if share < 0.99]
+    looks = [part for part, share in parts if share >= 0.3]
+    if looks and any(share < 0.1 for _, share in parts) and np.isin(known, np.concatenate(looks)).mean() >= 0.5:
+        fresh = [part for part, share in parts if share < 0.3]
     return np.unique(np.concatenate(fresh)) if fresh else np.unique(every)
 
 

@@ -5,8 +5,9 @@
 The root mean square of each weight's gradient along the depth of the network: the first quarter below a thousandth of the
 last over at least 50 steps. With plain SGD the early layers must also hardly move (less than 1e-6 of their size per step);
 with Adam, whose steps are normalised, more than half of the entries must have a second moment below ten times ε, or the loss
-must have learned nothing. A ratio that does no visible harm is a remark; so is one where the last layers, which do get their
-gradient, move less than 1e-5 of their size per step as well: then the step size is what keeps the first ones still.
+must have learned nothing. Whether it was so before the first update tells an architecture from a rate that broke it. A ratio
+that does no visible harm is a remark; so is one where the last layers, which do get their gradient, move less than 1e-5 of
+their size per step as well: then the step size is what keeps the first ones still.
 
 Through time: a recurrent layer that passes on so little of its state per step (`model.recall`) that less than 1e-4 of the first
 step is left at the end of a sequence, in a run whose weights move and whose loss stands still. A remark where gates are as
@@ -32,6 +33,7 @@ back-propagation through time, a forget-gate bias of +1.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,6 +44,8 @@ from traindx.regime.curves import progress
 from traindx.rule import rule
 from traindx.run import Run
 
+FIRST = 3  # steps that show how the network was born
+
 
 @rule(
     "GRAD001",
@@ -51,6 +55,8 @@ from traindx.run import Run
         "({moves:.1e} a step)",
         "hidden": "gradients shrink to {ratio:.1e} of their size from the last to the first layers ({where}), and nothing "
         "is learned",
+        "start": "from the first step on gradients shrink to {ratio:.1e} of their size from the last to the first layers, and "
+        "{where} hardly move ({moves:.1e} a step)",
         "time": "{where} cannot remember: of what it reads first, {left:.0e} is left after the {length} steps of a sequence "
         "({keep:.2f} per step at the start), and nothing is learned",
         "harmless": "gradients shrink to {ratio:.1e} of their size from the last to the first layers ({where})",
@@ -86,8 +92,10 @@ def vanishing_gradients(
     # steps of another optimizer leave these parameters without a gradient
     late &= np.isfinite(sizes[:, :quarter]).any(axis=1) & np.isfinite(sizes[:, -quarter:]).any(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        shrink = np.nanmedian(sizes[late, :quarter], axis=1) / np.nanmedian(sizes[late, -quarter:], axis=1)
-    shrink = shrink[np.isfinite(shrink)]
+        every = np.nanmedian(sizes[:, :quarter], axis=1) / np.nanmedian(sizes[:, -quarter:], axis=1)
+    shrink, first = every[late & np.isfinite(every)], every[table.steps < FIRST]
+    first = first[np.isfinite(first)]
+    born = len(first) > 0 and bool(first[0] < ratio)  # no update has made it so
     if len(shrink) < 5 or np.quantile(shrink, 0.8) >= ratio:
         return
     found = float(np.median(shrink))
@@ -95,7 +103,8 @@ def vanishing_gradients(
     if _moves(run, names[-quarter:]) < idle:  # no gradient is too small for what no layer does
         yield Evidence({"ratio": found}, tuple(early), seen, "harmless", Severity.INFO, Confidence.SUGGESTIVE)
     else:
-        yield _judged(run, early, found, seen, still, small_v)
+        told = _judged(run, early, found, seen, still, small_v)
+        yield replace(told, say="start") if born and not told.say else told
 
 
 def _forgets(run: Run, idle: float, steps: int, left: float = 1e-4) -> Iterator[Evidence]:
