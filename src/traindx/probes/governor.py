@@ -1,8 +1,8 @@
 """The budget: how often everything may be read, so that observing costs no more than its share of the training time.
 
 What may be spent in all is `START_S` seconds, the first 20 steps (the dear ones of large models only as far as `DEAR_S`
-reaches), 40 more looks spread over the first thousands of steps (as far as `LOOKS_S` reaches), and from then on the budget's
-share of the elapsed time.
+reaches), 40 more looks spread over the first thousands of steps (as far as `LOOKS_SHARE` of the time reaches), and from then on
+the budget's share of the elapsed time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ DEAR_S = 2.0  # of our own time after which the first steps are no longer all re
 ALWAYS = 3  # of the first steps that are read in full whatever they cost
 SHORT_STEP_S = 3e-3  # a step shorter than this counts as this long: 1 % of 0.3 ms is not enough to see anything with
 GROWTH = 1.15  # at the start: at least one full step each time the run has grown by this factor
-LOOKS, LOOKS_S = 40, 4.0  # … until so many were read (20 to some 5,000 steps), or so much was spent: on a busy machine START_S
-#                           buys a handful of looks, and rules that need ten had nothing to say on whole runs
+LOOKS, LOOKS_SHARE = 40, 0.05  # … until so many were read, while no more than this share of the time was spent: on a busy
+#                                machine START_S buys a handful of looks, and rules that need ten had nothing to say
 SPARSE = 2.0  # the same when none is left, whatever it costs: 16 full steps in a million
 COMFORT = 4.0  # saved-up credit, in full steps: enough to follow a bad patch, too little to fall behind for long
 DEBT = 20.0  # the most that is owed, in full steps: a bad patch must not make us blind for the rest of the run
@@ -99,7 +99,7 @@ class Governor:
         """Whether `step` shall be read in full."""
         if self._first(step) or self.budget is None:
             return True
-        early = self.spent_s < START_S or (self.full_steps < FIRST + LOOKS and self.spent_s < LOOKS_S)
+        early = self.spent_s < START_S or (self.full_steps < FIRST + LOOKS and self.spent_s < LOOKS_SHARE * self.elapsed_s)
         due = step >= self._last * (GROWTH if early else SPARSE)
         if self._alarm > 0 or due or (self.budget > 0 and self._credit >= self._cost):
             self._alarm = max(self._alarm - 1, 0)
