@@ -112,4 +112,4 @@ def test_a_busy_machine_does_not_make_it_blind() -> None:
         full += now
         governor.account(step, 0.1 + 0.3 * now, 0.3 if now else 0.001, now)
         assert governor.spent_s < max(4.0, 0.07 * governor.elapsed_s)
-    assert 30 <= full <= 80
+    assert 24 <= full <= 60  # 21 without the looks of the start

@@ -13,7 +13,7 @@ DEAR_S = 2.0  # of our own time after which the first steps are no longer all re
 ALWAYS = 3  # of the first steps that are read in full whatever they cost
 SHORT_STEP_S = 3e-3  # a step shorter than this counts as this long: 1 % of 0.3 ms is not enough to see anything with
 GROWTH = 1.15  # at the start: at least one full step each time the run has grown by this factor
-LOOKS, LOOKS_SHARE = 40, 0.05  # … until so many were read, while no more than this share of the time was spent: on a busy
+LOOKS, LOOKS_SHARE = 40, 0.03  # … until so many were read, while no more than this share is spent since the start: on a busy
 #                                machine START_S buys a handful of looks, and rules that need ten had nothing to say
 SPARSE = 2.0  # the same when none is left, whatever it costs: 16 full steps in a million
 COMFORT = 4.0  # saved-up credit, in full steps: enough to follow a bad patch, too little to fall behind for long
@@ -99,7 +99,9 @@ class Governor:
         """Whether `step` shall be read in full."""
         if self._first(step) or self.budget is None:
             return True
-        early = self.spent_s < START_S or (self.full_steps < FIRST + LOOKS and self.spent_s < LOOKS_SHARE * self.elapsed_s)
+        early = self.spent_s < START_S or (
+            self.full_steps < FIRST + LOOKS and self.later_spent_s <= LOOKS_SHARE * self.later_elapsed_s
+        )
         due = step >= self._last * (GROWTH if early else SPARSE)
         if self._alarm > 0 or due or (self.budget > 0 and self._credit >= self._cost):
             self._alarm = max(self._alarm - 1, 0)
