@@ -207,3 +207,25 @@ def test_a_forward_that_raises_leaves_the_lane_as_it_was(level):
         plain(model, optimizer, x, y, 5)
 
     assert len(seen(loop).series("loss/train")) == 25
+
+
+def test_the_next_model_is_known_whole_even_if_only_its_parts_are_called(level):
+    model, optimizer, x, y = job()
+
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def loop(_):
+        plain(model, optimizer, x, y, 30)
+        whole = Whole()  # made while the steps of the first one go as usual: folds, restarts
+        again = torch.optim.SGD(whole.parameters(), lr=0.05)
+        for _ in range(90):
+            loss = F.cross_entropy(whole.head(whole.body(x).relu()), y)
+            again.zero_grad()
+            loss.backward()
+            again.step()
+
+    names = seen(loop).matrix("grad_norm/param").names
+    assert {"body.weight", "head.weight"} <= set(names)

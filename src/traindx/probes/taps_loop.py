@@ -183,7 +183,8 @@ def _modules(patches: Patches) -> None:
         depth[0] -= 1
 
     def noted(args: Args, kwargs: Kwargs) -> None:
-        if patches.lane is None:  # otherwise the models are known
+        lane = patches.lane
+        if lane is None or lane.key != id(args[0]):  # clipping asks for those of the known model at every step
             patches.report("noted", args[0])
 
     patches.replace(nn.Module, "train", partial(around, before=begins, after=switched, failed=fails))
