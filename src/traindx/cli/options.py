@@ -74,6 +74,24 @@ def judging(default_fail_on: str) -> Callable[[F], F]:
     return add
 
 
+def answering(help_: str) -> Callable[[F], F]:
+    """The options of verbs that end in the answer of an experiment."""
+    options = [
+        click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True),
+        click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help=help_),
+        click.option("--no-color", is_flag=True),
+        click.option("-q", "--quiet", is_flag=True),
+        click.option("--debug", is_flag=True, hidden=True),
+    ]
+
+    def add(f: F) -> F:
+        for option in reversed(options):
+            f = option(f)
+        return f
+
+    return add
+
+
 def settings(
     config: Path | None, select: tuple[str, ...], ignore: tuple[str, ...], fail_on: str | None, default: str
 ) -> settings_.Settings:

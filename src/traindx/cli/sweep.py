@@ -31,11 +31,7 @@ from traindx.trial import catalogue
     show_default=True,
     help="Where they run: on the cores of this machine, or on the Ray cluster that is running (it must see the targets).",
 )
-@click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the results to FILE as JSON.")
-@click.option("--no-color", is_flag=True)
-@click.option("-q", "--quiet", is_flag=True)
-@click.option("--debug", is_flag=True, hidden=True)
+@options.answering("Write the results to FILE as JSON.")
 def command(
     trials: str,
     targets: tuple[str, ...],

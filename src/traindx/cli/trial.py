@@ -42,11 +42,7 @@ LONG_S = 60.0  # a trial that takes longer is asked for
     metavar="RUN",
     help="Note the result in the diary of RUN; `fix` takes its cause from there.",
 )
-@click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the result to FILE.")
-@click.option("--no-color", is_flag=True)
-@click.option("-q", "--quiet", is_flag=True)
-@click.option("--debug", is_flag=True, hidden=True)
+@options.answering("Write the result to FILE.")
 def command(
     name: str,
     target: str | None,

@@ -34,16 +34,13 @@ class LossGate:
 
     def takes(self, loss: float) -> bool:
         """Take it in as `z` does, unless it is abnormal: then nothing changes."""
-        if self._n < self._EARLY:
-            self.z(loss)
-            return True
-        away, sigma = loss - self._level, 1.2533 * self._spread
-        if away > self.ABNORMAL * max(sigma, 1e-9 * abs(self._level), 1e-30):
+        if self._n >= self._EARLY and loss - self._level > self.ABNORMAL * self._sigma():
             return False
-        self._n += 1
-        self._level += self._PACE * away
-        self._spread += self._PACE * (abs(away) - self._spread)
+        self.z(loss)
         return True
+
+    def _sigma(self) -> float:
+        return max(1.2533 * self._spread, 1e-9 * abs(self._level), 1e-30)
 
     def z(self, loss: float) -> float:
         """How many mean absolute deviations (as a normal σ) the loss is above its level; 0 early on."""
@@ -52,7 +49,7 @@ class LossGate:
             self._level = loss
             return 0.0
         away = loss - self._level
-        sigma = max(1.2533 * self._spread, 1e-9 * abs(self._level), 1e-30)
+        sigma = self._sigma()
         z = away / sigma if self._n > self._EARLY else 0.0
         pace = max(self._PACE, 1.0 / self._n)
         held = math.copysign(min(abs(away), 4.0 * sigma), away) if z > self.ABNORMAL else away

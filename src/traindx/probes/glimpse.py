@@ -331,7 +331,7 @@ class Glimpse(Way):
             for listener in recorder.on_step:
                 listener(step, row)
             recorder.post.send(step, row, tensors, wall - (now - at))
-            governor.glimpsed(took_s, own_s)
+            governor.account(step, took_s, own_s, False)
             self._loop.spent(took_s, data_s, own_s)
 
     def _failed(self, error: Exception) -> None:

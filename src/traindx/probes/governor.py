@@ -1,8 +1,7 @@
 """The budget: how often everything may be read, so that observing costs no more than its share of the training time.
 
 What may be spent in all is `START_S` seconds, the first 20 steps (the dear ones of large models only as far as `DEAR_S`
-reaches), 40 more looks spread over the first thousands of steps (as far as `LOOKS_SHARE` of the time reaches), and from then on
-the budget's share of the elapsed time.
+reaches), and from then on the budget's share of the elapsed time.
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ START_S = 1.0  # of our own time that every run has free: a short run is read cl
 DEAR_S = 2.0  # of our own time after which the first steps are no longer all read in full
 ALWAYS = 3  # of the first steps that are read in full whatever they cost
 SHORT_STEP_S = 3e-3  # a step shorter than this counts as this long: 1 % of 0.3 ms is not enough to see anything with
-GROWTH = 1.15  # at the start: at least one full step each time the run has grown by this factor
-LOOKS, LOOKS_SHARE = 40, 0.03  # … until so many were read, while no more than this share is spent since the start: on a busy
-#                                machine START_S buys a handful of looks, and rules that need ten had nothing to say
+GROWTH = 1.15  # while free time is left: at least one full step each time the run has grown by this factor
 SPARSE = 2.0  # the same when none is left, whatever it costs: 16 full steps in a million
 COMFORT = 4.0  # saved-up credit, in full steps: enough to follow a bad patch, too little to fall behind for long
 DEBT = 20.0  # the most that is owed, in full steps: a bad patch must not make us blind for the rest of the run
@@ -82,27 +79,11 @@ class Governor:
             earned = self.budget * max(step_s - own_s, SHORT_STEP_S)
             self._credit = max(min(self._credit + earned - own_s, COMFORT * self._cost), -DEBT * self._cost)
 
-    def glimpsed(self, step_s: float, own_s: float) -> None:
-        """Book a step that was only glimpsed, as `account` would."""
-        self.steps += 1
-        self.elapsed_s += step_s
-        self.spent_s += own_s
-        self.later_elapsed_s += step_s
-        self.later_spent_s += own_s
-        self._lean = 0.9 * self._lean + 0.1 * own_s
-        rest = step_s - own_s
-        self._credit += (self.budget or 0.0) * (rest if rest > SHORT_STEP_S else SHORT_STEP_S) - own_s
-        if self._credit < -DEBT * self._cost:
-            self._credit = -DEBT * self._cost
-
     def full(self, step: int) -> bool:
         """Whether `step` shall be read in full."""
         if self._first(step) or self.budget is None:
             return True
-        early = self.spent_s < START_S or (
-            self.full_steps < FIRST + LOOKS and self.later_spent_s <= LOOKS_SHARE * self.later_elapsed_s
-        )
-        due = step >= self._last * (GROWTH if early else SPARSE)
+        due = step >= self._last * (GROWTH if self.spent_s < START_S else SPARSE)
         if self._alarm > 0 or due or (self.budget > 0 and self._credit >= self._cost):
             self._alarm = max(self._alarm - 1, 0)
             self._last = step
