@@ -208,6 +208,40 @@ def test_ordinary_batches_do_not_repeat():
     assert len(set(run["batch/fingerprint"].values)) == 48
 
 
+class Rated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.user, self.item = nn.Embedding(150, 4), nn.Embedding(100, 4)
+
+    def forward(self, user: torch.Tensor, item: torch.Tensor) -> torch.Tensor:
+        return (self.user(user) * self.item(item)).sum(1)
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_batches_of_ids_alone_are_told_apart(anew: bool):
+    """Users, items and ratings: nothing but ids is fed, and only an iterator made anew at every step repeats itself."""
+    draw = torch.Generator().manual_seed(0)
+    rows = TensorDataset(*(torch.randint(0, n, (320,), generator=draw) for n in (150, 100)), torch.rand(320))
+
+    def loop() -> None:
+        model, data = Rated(), DataLoader(rows, 32)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        feed = iter(data)
+        for _ in range(8):
+            user, item, stars = next(iter(data)) if anew else next(feed)
+            optimizer.zero_grad()
+            F.mse_loss(model(user, item), stars).backward()
+            optimizer.step()
+
+    seen = watched(loop, Data())["batch/repeat"].values
+    assert len(seen) >= 6 and (seen == float(anew)).all()
+
+
+def test_a_batch_without_inputs_has_no_fingerprint():
+    parts = batches.parted(list(batches.fields({"labels": torch.ones(4).long()})))
+    assert parts is not None and batches.fingerprint(parts) is None
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         for i in range(128):

@@ -60,6 +60,7 @@ class Batch:
     mask: Tensor | None
     samples: int
     main: Tensor | None  # the input whose numbers are described: the first floating one, else the first
+    ids: tuple[Tensor, ...] = ()  # one whole number per sample, not the target: lengths, indices, users and items
 
 
 def parted(found: list[Field], target_place: str | None = None) -> Batch | None:
@@ -76,9 +77,11 @@ def parted(found: list[Field], target_place: str | None = None) -> Batch | None:
     if target is None and len(fit) > 1 and fit[-1].place.rsplit(".", 1)[-1].isdigit():
         target = fit[-1]
     mask = next((f.tensor for f in fit if f.place.rsplit(".", 1)[-1] == "attention_mask"), None)
-    inputs = tuple(f.tensor for f in fit if f is not target and not (f.tensor.ndim == 1 and not f.tensor.is_floating_point()))
+    rest = [f.tensor for f in fit if f is not target]
+    inputs = tuple(t for t in rest if t.ndim > 1 or t.is_floating_point())
+    ids = tuple(t for t in rest if t.ndim == 1 and not t.is_floating_point())
     main = next((t for t in inputs if t.is_floating_point()), inputs[0] if inputs else None)
-    return Batch(inputs, target.tensor if target else None, mask, n, main)
+    return Batch(inputs, target.tensor if target else None, mask, n, main, ids)
 
 
 def _by_name(found: list[Field]) -> Field | None:
@@ -142,9 +145,15 @@ def device_hashes(tensor: Tensor) -> Tensor | None:
 
 
 def fingerprint(batch: Batch, *, whole: bool = False) -> int | None:
-    """A 52-bit content hash of the inputs of a batch in host memory: eight spread pieces of each, or `whole`."""
+    """A 52-bit content hash of the inputs of a batch in host memory: eight spread pieces of each, or `whole`.
+
+    Where nothing but ids is fed, of these; None where there is nothing to tell one batch from another.
+    """
+    told = batch.inputs or batch.ids
+    if not told:
+        return None
     digest = xxhash.xxh3_64()
-    for tensor in batch.inputs[:4]:
+    for tensor in told[:4]:
         array = host(tensor)
         if array is None:
             return None
