@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clinic.case import HERE, WORK, Case
-from clinic.operators import OPERATORS, Level, Operator, reseed
+from clinic.operators import OPERATORS
+from clinic.surgery import Level, Operator, reseed
 
 SEEDS = range(18)  # of every base: the healthy controls
 BASES = tuple(sorted(p.stem for p in (HERE / "bases").glob("*.py")))

@@ -107,6 +107,20 @@ def after(text: str, anchor: str, lines: str) -> str:
     return text[:end] + "".join(f"{indent}{row}\n" for row in lines.rstrip("\n").split("\n")) + text[end:]
 
 
+def ahead(text: str, line: str, rows: str) -> str:
+    """Insert rows before a line that line_of() found, at its indentation."""
+    return swap(text, line, _block(rows, indent_of(line)) + line, 1)
+
+
+def behind(text: str, line: str, rows: str) -> str:
+    """Insert rows after a line that line_of() found, at its indentation."""
+    return swap(text, line, line + _block(rows, indent_of(line)), 1)
+
+
+def _block(rows: str, indent: str) -> str:
+    return "".join(f"{indent}{row}\n" for row in rows.split("\n"))
+
+
 def constant(text: str, name: str, change: Callable[[float], float]) -> str:
     """Change the value of a constant at the top of the program."""
     found = re.search(rf"^{name} = ([\d.e+-]+)$", text, flags=re.M)
@@ -138,6 +152,20 @@ def call(b: Base, method: str) -> str:
     return rf"{re.escape(b.opt)}\.{method}\("
 
 
+def backward(text: str) -> str:
+    return line_of(text, r"loss\.backward\(\)")
+
+
+def loop(text: str) -> str:
+    """The line that heads the epochs, or the steps where there are no epochs."""
+    return line_of(text, r"for (?:epoch|step) in range\((?:EPOCHS|STEPS)\):")
+
+
+def length(text: str) -> tuple[str, str]:
+    """The running number of the outer loop and the constant that ends it."""
+    return ("epoch", "EPOCHS") if "EPOCHS = " in text else ("step", "STEPS")
+
+
 def optimizer(text: str, b: Base, new: str) -> str:
     """Replace the optimizer's constructor call."""
     made = creation(text, b)
@@ -147,3 +175,73 @@ def optimizer(text: str, b: Base, new: str) -> str:
 def model_made(b: Base) -> str:
     """The model's name where the optimizer is made: `model` inside a Trainer is `self.model` outside it."""
     return b.model.removeprefix("self.")
+
+
+def fill(rows: str, b: Base, value: Any) -> str:
+    """A template with the base's names for things, {m} for the model where it is made, and {v} for the level."""
+    return rows.format_map(_Names(b.names, m=model_made(b), v=value))
+
+
+class _Names(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        raise Inapplicable
+
+
+def at_data(rows: str) -> Patch:
+    """Insert lines where inputs and targets are whole."""
+    return lambda text, b, value: after(text, b.data, fill(rows, b, value))
+
+
+def at_split(rows: str) -> Patch:
+    """Insert lines where training and validation sets exist."""
+    return lambda text, b, value: after(text, b.split, fill(rows, b, value))
+
+
+def at_backward(rows: str) -> Patch:
+    """Insert lines between the loss and its backward."""
+    return lambda text, b, value: ahead(text, backward(text), fill(rows, b, value))
+
+
+def at_model(rows: str) -> Patch:
+    """Insert lines where the model is made and its optimizer is not yet."""
+    return lambda text, b, value: ahead(text, creation(text, b), fill(rows, b, value))
+
+
+def at_loss(rows: str) -> Patch:
+    """Insert lines between the outputs and the training loss."""
+
+    def patch(text: str, b: Base, value: Any) -> str:
+        found = re.findall(rf"^[ \t]*loss = .*\b{re.escape(b.out)}\b.*\n", text, flags=re.M)
+        if not found:
+            raise Inapplicable
+        return ahead(text, found[0], fill(rows, b, value))
+
+    return patch
+
+
+def replace(old: str, new: str) -> Patch:
+    """Replace one piece of text; {v} in the new one is the level."""
+    return lambda text, b, value: swap(text, old, new.format(v=value), 1)
+
+
+def either(*changes: tuple[str, str]) -> Patch:
+    """Replace the one of these pieces of text that the base has; {v} in the new one is the level."""
+
+    def patch(text: str, b: Base, value: Any) -> str:
+        for old, new in changes:
+            if old in text:
+                return swap(text, old, new.replace("{v}", str(value)), 1)
+        raise Inapplicable
+
+    return patch
+
+
+def both(*patches: Patch) -> Patch:
+    """One patch after the other, with the same level."""
+
+    def patch(text: str, b: Base, value: Any) -> str:
+        for each in patches:
+            text = each(text, b, value)
+        return text
+
+    return patch
