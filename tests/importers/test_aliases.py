@@ -21,6 +21,8 @@ from traindx.importers.aliases import adversarial, direction, meaning, words
         ("train/box_loss", "part", "train"), ("loss_box_reg", "part", ""), ("D_A", "part", ""), ("G_loss", "part", ""),
         ("eval_mnli_loss", "part", "val"), ("loss_scale", "scale", ""), ("loss scale", "scale", ""), ("grad_scale", "scale", ""),
         ("best_val_loss", "metric", "val"), ("loss_weight", "metric", ""), ("ppl", "perplexity", ""), ("val_perplexity", "perplexity", "val"),
+        ("loss_validierung", "loss", "val"), ("Verlust (Training)", "loss", "train"), ("pérdida_validación", "loss", "val"),
+        ("Perte entraînement", "loss", "train"), ("acurácia_validação", "accuracy", "val"), ("Époque", "epoch", ""),
         ("lr", "lr", ""), ("learning_rate", "lr", ""), ("lr-Adam", "lr", ""), ("x/lr0", "lr", ""), ("lr/pg2", "lr", ""), ("optim0_lr0", "lr", ""),
         ("grad_norm", "grad_norm", ""), ("gnorm", "grad_norm", ""), ("train/grad_norm", "grad_norm", "train"), ("grad norm", "grad_norm", ""),
         ("grad_2.0_norm_total", "grad_norm", ""), ("grad_2.0_norm/fc.weight", "grad_param", ""), ("step", "step", ""), ("iter", "step", ""),

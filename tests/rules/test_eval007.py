@@ -63,3 +63,21 @@ def test_accuracy_that_never_left_chance_tells_it_though_the_loss_rises() -> Non
         (np.linspace(2.4, 4, 20), np.linspace(0.1, 0.4, 20)),  # slowly better after all
     ):
         assert "never" not in [f.variant for f in rule.findings(_with_accuracies(val_loss, val, learned))]
+
+
+def test_without_training_accuracy_its_cross_entropy_bounds_it() -> None:
+    def run(val_loss: np.ndarray, val: np.ndarray, floor: float = 0.1) -> Run:
+        falling = 2.3 - (2.3 - floor) * np.arange(1001) / 1000
+        return a_run({"loss/train": falling, "loss/val": Series(AT, val_loss), "accuracy/val": Series(AT, val)})
+
+    chance, rising = 0.1 + noise(20, 0.005), np.linspace(2.31, 4, 20)
+    [found] = rule.findings(run(rising, chance))
+    assert found.variant == "never" and found.facts["now"] > 0.8
+    for val_loss, val, floor in (
+        (rising, np.linspace(0.1, 0.6, 20), 0.1),  # it learned
+        (rising, chance, 1.8),  # training did not learn either
+        (np.linspace(0.9, 1.6, 20), chance, 0.1),  # this loss is no cross entropy of that accuracy
+        (np.linspace(2.31, 4, 20) - 0.8 * (np.arange(20) == 3), chance, 0.1),  # it had a dip
+        (np.linspace(0.7, 2.5, 20), 0.5 + noise(20, 0.01), 0.5),  # half is chance, and not half of what training has
+    ):
+        assert "never" not in [f.variant for f in rule.findings(run(val_loss, val, floor))]

@@ -12,6 +12,7 @@ Meaning(role='loss', split='val', rest='', form='')
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,6 +38,7 @@ from traindx.importers.lexicon import (
     TOKENS,
     TRAIN,
     UP,
+    WEAK,
     WRONG,
     WRONG_TOLD,
 )
@@ -62,7 +64,9 @@ class Meaning:
 
 @lru_cache(maxsize=65536)
 def words(name: str) -> tuple[str, ...]:
-    """The words of a name in lower case: 'trainLoss_step' is train, loss, step."""
+    """The words of a name in lower case and without accents: 'trainLoss_step' is train, loss, step."""
+    if not name.isascii():
+        name = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
     spaced = _CAMEL.sub(" ", name).lower()
     return tuple(_WORD.findall(spaced))
 
@@ -227,7 +231,7 @@ def _loss(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
         return Meaning("train_eval", split)  # training data, evaluated: 'eval/train_loss'
     if rest:
         return Meaning("part", split, "_".join(rest), _form(bare))
-    weak = not have & {"loss", "losses", "cost", "perte"} or "nll" in have
+    weak = not have & (LOSS - WEAK) or "nll" in have
     kind = "weak" if weak else "total" if "total" in have else "method" if have & METHOD else ""
     return Meaning("loss", split, kind, _form(bare))
 

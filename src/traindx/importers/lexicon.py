@@ -7,12 +7,20 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-TRAIN = _set("train training trn traininner trainer trainset")
-VAL = _set("val valid validation validate eval evaluation evaluate dev heldout holdout crossval cv")
+# English, and what logs are written in besides: German, French, Spanish, Portuguese, Italian (without their accents)
+TRAIN = _set(
+    "train training trn traininner trainer trainset trainings entrainement apprentissage entrenamiento treino treinamento "
+    "addestramento"
+)
+VAL = _set(
+    "val valid validation validate eval evaluation evaluate dev heldout holdout crossval cv validierung validierungs "
+    "validacion validacao validazione"
+)
 TEST = _set("test testing")
 SPLITS: dict[str, frozenset[str]] = {"train": TRAIN, "val": VAL, "test": TEST}
 
-LOSS = _set("loss losses cost nll xent objective objf criterion perte")
+LOSS = _set("loss losses cost nll xent objective objf criterion perte verlust perdida perda perdita")
+WEAK = _set("nll xent objective objf criterion")  # a loss, unless a plainer name stands beside it
 # words that do not make a loss another loss
 PLAIN = _set(
     "total overall mean avg average all the of per full combined global value lm model objective batch "
@@ -35,7 +43,7 @@ EPISODE = _set("episode episodic ep eprew")
 RETURN = _set("return returns ret")
 GENERATOR = _set("g gen generator")
 DISCRIMINATOR = _set("d disc discriminator critic")
-ACCURACY = _set("acc accuracy top1 acc1 prec1")
+ACCURACY = _set("acc accuracy top1 acc1 prec1 genauigkeit exactitude exactitud acuracia accuratezza")
 # words that do not make an accuracy another metric
 ACCURACY_PLAIN = _set(
     "categorical sparse binary top 1 mean token overall avg average epoch step batch total multiclass "
@@ -74,6 +82,6 @@ def _names(text: str) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(name.split()) for name in text.split(","))
 
 
-EPOCHS = _names("epoch,epochs,ep,current epoch,epoch num,epoch number,epoch idx,n epoch")
+EPOCHS = _names("epoch,epoche,epochen,epoque,epoca,epocas,epochs,ep,current epoch,epoch num,epoch number,epoch idx,n epoch")
 SAMPLES = _names("samples,examples,consumed samples,num samples,samples seen,num examples,n samples,images seen")
 TOKENS = _names("tokens,num tokens,tokens seen,consumed tokens,num input tokens seen,n tokens,total tokens")

@@ -5,7 +5,9 @@
 At least six evaluations that stay within their own noise of the first ones (and within a tenth of what training fell since
 then), while the training loss fell clearly *after* the first evaluation. If most of the training fall had happened before
 the first evaluation, the model may simply have learned what it could by then: a remark. Or, where accuracies are known: that
-of validation never left its first level and is less than half of training's, and the loss was never below its first.
+of validation never left its first level and is less than half of training's, and the loss was never below its first. Where
+training's accuracy was not logged, its cross entropy bounds it: the mean probability of the right class is at least
+exp(-loss). That the loss is one is taken from validation itself, whose first loss must be what guessing at its accuracy costs.
 
 ## Why it matters
 
@@ -34,7 +36,7 @@ import numpy as np
 from traindx import facts, regime, stats
 from traindx.finding import Evidence, Severity, Unsure
 from traindx.rule import rule
-from traindx.run import Run, Series
+from traindx.run import Floats, Run, Series
 
 
 @rule(
@@ -44,7 +46,7 @@ from traindx.run import Run, Series
         "": "validation stayed at {level:.4g} (±{scatter:.1g}) over {count} evaluations while training fell from "
         "{before:.4g} to {now:.4g}",
         "never": "validation accuracy stayed at {level:.1%} over {count} evaluations and its loss was never below the first, "
-        "while training accuracy rose to {now:.1%}",
+        "while training rose to {now:.1%}",
         "late": "validation stayed at {level:.4g} over {count} evaluations; most of the training fall was before the "
         "first of them",
     },
@@ -94,16 +96,28 @@ def val_flat_from_start(
 
 def _never_better(run: Run, val: Series) -> Evidence | None:
     """Accuracy tells it even where the loss rises: what is learned helps validation in nothing, from the first look on."""
-    ours, theirs = (facts.accuracy(run, split) for split in ("val", "train"))
-    if len(ours) < 6 or len(theirs) < 6 or float(np.min(val.values)) < 0.98 * float(val.values[0]):
+    ours = facts.accuracy(run)
+    if len(ours) < 6 or float(np.min(val.values)) < 0.98 * float(val.values[0]):
         return None
     third = max(2, len(ours) // 3)
     noise = stats.noise_sigma(ours.values)
     room = max(0.02, 3 * (noise if math.isfinite(noise) else 0.0) * math.sqrt(2 / third))
-    learned = float(np.median(theirs.values[-max(2, len(theirs) // 10) :]))
-    rose = learned - float(np.median(theirs.values[: max(2, len(theirs) // 10)]))
-    level = float(np.mean(ours.values[-third:]))
-    if level - float(np.mean(ours.values[:third])) > room or rose < 0.1 or level > 0.5 * learned:
+    first, level = float(np.mean(ours.values[:third])), float(np.mean(ours.values[-third:]))
+    theirs = facts.accuracy(run, "train")
+    sure = theirs.values if len(theirs) >= 6 else _at_least(run, val, first)
+    if len(sure) < 6:
+        return None
+    tenth = max(2, len(sure) // 10)
+    learned = float(np.median(sure[-tenth:]))
+    rose = learned - float(np.median(sure[:tenth]))
+    if level - first > room or rose < 0.1 or level > 0.5 * learned:
         return None
     values = {"level": level, "count": len(ours), "now": learned}
     return Evidence(values, ("accuracy/val",), (int(ours.steps[0]), int(ours.steps[-1])), "never", Severity.WARNING)
+
+
+def _at_least(run: Run, val: Series, level: float, near: float = 0.1) -> Floats:
+    """A lower bound of the training accuracy's expectation by Jensen's inequality, or nothing if the loss may not be one."""
+    if not 0 < level < 1 or abs(float(np.median(val.values[:3])) + math.log(level)) > -near * math.log(level):
+        return np.empty(0)
+    return np.exp(-np.maximum(regime.losses_at(run, val.steps), 0.0))
