@@ -67,3 +67,16 @@ def test_too_few_records_are_blind() -> None:
 
 def test_its_limit_is_the_factor() -> None:
     assert the(layers(), wider=50.0) == []
+
+
+def test_a_short_log_of_steady_norms_is_clear_however_its_windows_fall() -> None:
+    """A window of twelve records is calm by chance in one log of ten; such logs are the usual ones."""
+    for n in (100, 140, 300):
+        found = [bool(the(a_run(grad_norm=np.exp(noise(n, 0.3, seed)), loss__train=1 + noise(n, 0.1)))) for seed in range(60)]
+        assert sum(found) <= 1, n
+
+
+def test_a_short_log_of_widening_norms_is_still_found() -> None:
+    for seed in range(10):
+        width = np.where(np.arange(140) < 84, 0.05, 0.5)
+        assert the(a_run(grad_norm=np.exp(noise(140, 1.0, seed) * width), loss__train=1 + noise(140, 0.1))), seed

@@ -2,8 +2,9 @@
 
 ## What it sees
 
-The spread of the logarithm of each weight's gradient norm (and of the global norm) in windows, against the calmest earlier
-window at the same learning rate: three times as wide in three of the last five windows, not explained by single bursts.
+The spread of the logarithm of each weight's gradient norm (and of the global norm) in windows, against the calmest three earlier
+windows in a row at the same learning rate: three times as wide in three of the last five windows, not explained by single
+bursts.
 
 ## Why it matters
 
@@ -80,7 +81,11 @@ def _swing(column: Floats, windows: int, wider: float, need: int) -> float | Non
     spread = stats.spread_windows(logs, size, width=9)
     if len(spread) < windows + 2:
         return None
-    calm = float(np.min(spread[: len(spread) - windows + 2]))
+    before = spread[: len(spread) - windows + 2]
+    if len(before) < 3:
+        return None
+    # one window of a dozen records may be calm by chance; three in a row are not
+    calm = float(np.min(np.median(np.lib.stride_tricks.sliding_window_view(before, 3), axis=1)))
     last = spread[-windows:]
     if calm <= 1e-3 or np.count_nonzero(last >= wider * calm) < need or last[-1] < wider * calm:
         return None
