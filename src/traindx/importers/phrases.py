@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from traindx.importers.aliases import Meaning, meaning, words
+from traindx.importers.heading import TELLING, Heading, heading_of
 from traindx.importers.lexicon import DOWN, SPLITS, UP
 
 LONGEST = 4000  # characters of a line that are looked at
@@ -34,7 +35,6 @@ _RESCALED = re.compile(
     r"(?:reducing|setting|lowering)\b[^\d\n]{0,30}\bto:? *([\d.]+(?:e[-+]?\d+)?)", re.I
 )  # apex, fairseq, DeepSpeed
 _PLAYER = re.compile(r"(?:^|[\s,|])(D\((?:x|G\(z\))\))$")  # what DCGAN scripts print of the discriminator
-_TELLING = ("loss", "part", "perplexity", "accuracy", "train_eval")
 _CHATTER = frozenset(
     ["improved", "from", "than", "best", "was", "reached", "patience", "early", "saving", "target", "minimum", "lowest"]
 )
@@ -115,6 +115,7 @@ class State:
     dropped: int = 0
     section: str = ""  # of a printed table: "rollout/"
     table: dict[str, float] = field(default_factory=dict)  # its rows so far
+    heading: Heading | None = None  # the names that stood over the numbers last
 
 
 def take(line: str, state: State) -> None:
@@ -128,8 +129,13 @@ def take(line: str, state: State) -> None:
     if "overflow" in line.lower() and (told := _RESCALED.search(line)):
         _rescaled(float(told[1]), state)
         return
+    if state.heading is not None and (phrase := state.heading.phrase(line)) is not None:
+        line = phrase
     if not _HINT.search(line):
         _setting(line, state)
+        return
+    if (heading := heading_of(line)) is not None:
+        state.heading = heading
         return
     if _PHRASED.search(line):
         for pattern, ours in _PHRASES:
@@ -258,7 +264,7 @@ def _words(before: str) -> Words:
         bare.endswith(("[", "|", "]", ":", "(")),
         "|" in before,
         _place_role(key, told),
-        told.role in _TELLING,
+        told.role in TELLING,
     )
 
 
@@ -320,7 +326,7 @@ def _column(key: str, split: str, unit: str, sure: bool) -> Column:
     """The column for a key: with the split of the line and the unit of the number where the key lacks them."""
     name = key
     m = meaning(name)
-    if split in ("val", "test") and not m.split and m.role in (*_TELLING, "metric", "duration"):
+    if split in ("val", "test") and not m.split and m.role in (*TELLING, "metric", "duration"):
         name = f"{split} {name}"
     if unit in ("m", "g") and m.role == "memory":
         unit += "b"
@@ -331,7 +337,7 @@ def _column(key: str, split: str, unit: str, sure: bool) -> Column:
         return Column(name, False, False)
     known = m.role != "metric" or bool(have & (UP | DOWN))
     taken = sure or (known and _plain_words(key))
-    return Column(name, taken, taken and (m.role in _TELLING or (m.role == "metric" and known)))
+    return Column(name, taken, taken and (m.role in TELLING or (m.role == "metric" and known)))
 
 
 def _plain_words(key: str) -> bool:
