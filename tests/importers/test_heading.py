@@ -20,7 +20,7 @@ TABLES = {
     "bars": ("| Epoch | Train Loss | Val Loss | Val Acc |\n|---|---|---|---|", "| {e}/30 | {t:.4f} | {v:.4f} | {a:.2%} |"),
     "commas after other lines": ("Using device: cpu\nepoch,train_loss,val_loss,val_acc", "{e},{t:.4f},{v:.4f},{a:.4f}"),
     "print": ("epoch train_loss val_loss val_acc", "{e} {t:.4f} {v:.4f} {a:.4f}"),
-    "a mark for the best": FASTAI[:1] + (FASTAI[1].replace("{a:<10.6f}", "{a:.6f}* "),),
+    "a mark for the best": (*FASTAI[:1], FASTAI[1].replace("{a:<10.6f}", "{a:.6f}* ")),
 }
 
 

@@ -79,4 +79,4 @@ def _known(name: str) -> bool:
 
 
 def _number(cell: str) -> bool:
-    return ":" not in cell and any(c.isdigit() for c in cell) or cell.lower().lstrip("+-") in ("nan", "inf")
+    return (":" not in cell and any(c.isdigit() for c in cell)) or cell.lower().lstrip("+-") in ("nan", "inf")

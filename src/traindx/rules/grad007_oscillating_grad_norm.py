@@ -2,9 +2,9 @@
 
 ## What it sees
 
-The spread of the logarithm of each weight's gradient norm (and of the global norm) in windows, against the calmest three earlier
-windows in a row at the same learning rate: three times as wide in three of the last five windows, not explained by single
-bursts.
+The spread of the logarithm of each weight's gradient norm (and of the global norm) in windows, against the calmest three
+earlier windows in a row at the same learning rate: three times as wide in three of the last five windows, not explained by
+single bursts.
 
 ## Why it matters
 
