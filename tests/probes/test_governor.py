@@ -46,10 +46,19 @@ def test_a_short_run_is_read_closely_while_the_free_time_of_the_start_lasts():
     assert max(gaps) < 0.2
 
 
-def test_even_without_any_credit_a_run_is_read_each_time_it_has_doubled():
-    full = [step for step in drive(Governor(0.0), 5000, 1e-4, 1e-5, 1.0) if step >= FIRST]
+def test_where_nothing_can_be_saved_up_a_run_is_read_each_time_it_has_doubled():
+    full = [step for step in drive(Governor(0.01), 5000, 3e-3, 1e-4, 1.0) if step >= FIRST]
     gaps = [(b - a) / a for a, b in itertools.pairwise(full)]
     assert 1 <= max(gaps) < 1.1 and len(full) < 10
+
+
+@pytest.mark.parametrize("seconds", [10, 60])
+def test_what_the_start_has_spent_is_not_owed_and_large_models_keep_to_the_budget_at_once(seconds):
+    governor = Governor(0.01)
+    full = drive(governor, int(seconds / 0.043), 0.043, 2e-4, 0.15)
+    assert governor.cost()["share"] <= 0.01
+    late = [step for step in full if step >= FIRST]
+    assert len(late) >= 0.5 * (seconds * 0.01 - seconds / 0.043 * 2e-4) / 0.15 - 1
 
 
 def test_dear_full_steps_are_not_forced_upon_the_start():

@@ -229,3 +229,10 @@ def test_the_next_model_is_known_whole_even_if_only_its_parts_are_called(level):
 
     names = seen(loop).matrix("grad_norm/param").names
     assert {"body.weight", "head.weight"} <= set(names)
+
+
+def test_steps_settled_after_a_pause_are_recorded_once(level, monkeypatch):
+    model, optimizer, x, y = job()
+    monkeypatch.setattr("traindx.probes.glimpse.SETTLE_S", 0.0)
+    run = seen(lambda _: plain(model, optimizer, x, y, 40))
+    assert run.series("loss/train").steps.tolist() == list(range(40))

@@ -218,7 +218,9 @@ class Witness(Keeper):
         return self.on and self._tape is None and self._simple.get(key, False) and key in self._lines and key in self._draws
 
     def brief(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return _versions(args, kwargs), (_random_state() if self._draws[id(model)] else None)
+        one: Any = args[0] if len(args) == 1 and not kwargs else None
+        plain = type(one) is Tensor and not one.is_inference()
+        return (one._version,) if plain else _versions(args, kwargs), (_random_state() if self._draws[id(model)] else None)
 
     def recall(
         self,
@@ -330,8 +332,6 @@ class Witness(Keeper):
 
 
 def _versions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
-    if len(args) == 1 and not kwargs and type(args[0]) is Tensor and not args[0].is_inference():
-        return (args[0]._version,)
     return tuple(t._version for t in tensors_in((args, kwargs)) if not t.is_inference())
 
 

@@ -19,13 +19,14 @@ from traindx.probes.passes import first_tensor
 from traindx.probes.recorder import Listeners
 from traindx.probes.replicas import due
 from traindx.probes.step import Micro, Step
-from traindx.probes.way import BACKWARD, DONE, FORWARDED, INSIDE, LOSS, Way, clock
+from traindx.probes.way import BACKWARD, DONE, FORWARDED, INSIDE, LOSS, OUTSIDE, Way, clock
 
 if TYPE_CHECKING:
     from traindx.probes.attach import Observer, Patches
     from traindx.probes.lane import Lane
 
 _sequence = torch._C._autograd._get_sequence_nr
+_NONE: dict[str, Any] = {}
 SETTLE, SETTLE_S = 16, 0.25  # so many steps, or so many seconds, are settled in one go: what a kill may take with it
 
 
@@ -37,7 +38,10 @@ class _Left(NamedTuple):
     took_s: float
     own_s: float
     data_s: float
-    row: dict[str, Any]
+    loss: float
+    lr: float | None
+    epoch: int
+    row: dict[str, Any]  # what others have added
     tensors: list[Any]
 
 
@@ -54,7 +58,9 @@ class Glimpse(Way):
         self._brief: Any = None
         self._root: Tensor | None = None
         self._loss = 0.0
-        self._back = self._waited = 0.0  # when the backward began, and how long it took
+        self._back = self._waited = 0.0  # when the backward began, and how long it took; known on ranks
+        self._timed = True  # this step's own cost is measured; it stands for the steps after it
+        self._tally = self._cost = 0.0  # so far, and of the latest that was measured
         self._forwards = self._samples = 0  # that no probe has looked at and no loader has counted
         self._left: list[_Left] = []
         self._recorder.behind.append(self.settle)
@@ -116,15 +122,15 @@ class Glimpse(Way):
     # -- the pass
 
     def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        begun = clock()
+        self._begun = begun = clock()
         if not self._expected(args[0]):
             return False
         recorder = self._recorder
         try:
             recorder.scene.autocast = None
             self._args, self._kwargs, self._first = args[1:], kwargs, _sequence()
-            if self._patient and self._keeper is not None:
-                self._brief, self._waits = self._keeper.brief(args[0], self._args, kwargs), True
+            if self._patient:
+                self._brief, self._waits = self._keeper.brief(args[0], self._args, kwargs), True  # type: ignore[union-attr]
             else:
                 recorder.busy = True
                 for _, method in self._kept["before_forward"]:
@@ -135,32 +141,38 @@ class Glimpse(Way):
             return False
         finally:
             recorder.busy = False
-            self._begun = now = clock()
-            recorder.spent_s += now - begun + recorder.detour_s
+            if self._timed:
+                self._begun = now = clock()
+                self._tally += now - begun + recorder.detour_s
         return True
 
     def leave(self, output: Any) -> bool:
         if self._at != INSIDE:
             return False
         self._ended = begun = clock()
-        recorder = self._recorder
         self._output, self._last, self._at = output, _sequence(), FORWARDED
-        model = None if self._waits or self._model is None else self._model()
-        if model is not None and self._kept["on_forward"]:
-            recorder.busy = True
-            try:
-                serial = self._phases._serial + 1
-                forward = Forward(serial, model, self._args, self._kwargs, output, TRAIN, True, model.training)
-                recorder.hear(self._kept["on_forward"], "on_forward", (forward,))
-            except Exception as error:  # as in Observer.told
-                self._failed(error)
-            finally:
-                recorder.busy = False
-        recorder.spent_s += clock() - begun + recorder.detour_s
+        if not self._waits and self._kept["on_forward"]:
+            self._forwarded(output)
+        if self._timed:
+            self._tally += clock() - begun + self._recorder.detour_s
         return True
 
+    def _forwarded(self, output: Any) -> None:
+        recorder, model = self._recorder, self._model() if self._model is not None else None
+        if model is None:
+            return
+        recorder.busy = True
+        try:
+            serial = self._phases._serial + 1
+            forward = Forward(serial, model, self._args, self._kwargs, output, TRAIN, True, model.training)
+            recorder.hear(self._kept["on_forward"], "on_forward", (forward,))
+        except Exception as error:  # as in Observer.told
+            self._failed(error)
+        finally:
+            recorder.busy = False
+
     def loss(self, call: tuple[Any, ...]) -> bool:
-        begun = clock()
+        begun = clock() if self._timed else 0.0
         recorder, out = self._recorder, call[4]
         if (
             self._at != FORWARDED
@@ -180,36 +192,34 @@ class Glimpse(Way):
                 self._failed(error)
                 return False
         self._call, self._at = call, LOSS
-        recorder.spent_s += clock() - begun + recorder.detour_s
+        if self._timed:
+            self._tally += clock() - begun + recorder.detour_s
         return True
 
     def backward(self, root: Any) -> bool:
-        begun = clock()
-        recorder = self._recorder
-        source = first_tensor(self._args, self._kwargs)
+        begun = clock() if self._timed else 0.0
+        recorder, args = self._recorder, self._args
+        source = args[0] if args and type(args[0]) is Tensor else first_tensor(args, self._kwargs)
         value = self._loss_of(root, source)
-        if value is None or recorder.busy:
+        if value is None or recorder.busy or self._stage.step.scaled or not self._updates._gate.takes(value):
             return False
         try:
-            if not self._take(root, value, source):
-                return False
+            self._take(root, value, source)
         except Exception as error:  # as in Observer.told
             self._failed(error)
             return False
-        self._at, self._back = BACKWARD, clock()
-        recorder.spent_s += self._back - begun + recorder.detour_s
+        self._at = BACKWARD
+        if self._timed:
+            self._tally += clock() - begun + recorder.detour_s
+        if recorder.scene.world > 1:
+            self._back = clock()
         return True
 
-    def _take(self, root: Tensor, value: float, source: Tensor | None) -> bool:
-        step, phases = self._stage.step, self._phases
-        alone = bool(self._call) and root is self._call[4]
-        if step.scaled or not self._updates._gate.takes(value):
-            return False
-        phases._evaluations.trained(value)
-        phases._glimpsed(source)
-        if phases._loader is None:
+    def _take(self, root: Tensor, value: float, source: Tensor | None) -> None:
+        self._phases._glimpsed(source, value)
+        if self._phases._loader is None:
             self._pass_over(source)
-        if self._waits and alone:
+        if self._waits and self._call and root is self._call[4]:
             self._root, self.noted = root, False
         else:
             self._testify()
@@ -217,26 +227,26 @@ class Glimpse(Way):
                 method(self._recorder.scene, root)
             self._drop()
         self._loop._backwards += 1
-        step.backwards += 1
+        self._stage.step.backwards += 1
         self._loss = value
-        return True
 
     def backward_ended(self) -> bool:
         if self._at != BACKWARD:
             return False
         self._at = DONE
-        self._waited = clock() - self._back
+        if self._recorder.scene.world > 1:
+            self._waited = clock() - self._back
         return True
 
     def cleared(self) -> None:
-        self._recorder.spent_s += self._recorder.detour_s
+        pass  # counted with the step
 
     # -- the update
 
     def steps(self, optimizer: Any, closure: Any) -> bool:
         if self._at != DONE or closure is not None or self._stage.primary is not optimizer:
             return False
-        begun = clock()
+        begun = clock() if self._timed else 0.0
         recorder = self._recorder
         try:
             if self._stage.step.backwards != 1 or self._updates._grad_gate.bad(recorder.scene, optimizer):
@@ -245,8 +255,8 @@ class Glimpse(Way):
         except Exception as error:  # as in Observer.told
             self._failed(error)
             return False
-        finally:
-            recorder.spent_s += clock() - begun + recorder.detour_s
+        if self._timed:
+            self._tally += clock() - begun + recorder.detour_s
         return True
 
     def _go_at_length(self) -> None:
@@ -261,53 +271,62 @@ class Glimpse(Way):
         self._drop()
 
     def stepped(self, optimizer: Any) -> bool:
-        if self._at != DONE or self._stage.primary is not optimizer:
+        if self._at != DONE:
             return False
-        begun = clock()
+        now = clock()
         recorder = self._recorder
         recorder.busy = True
         try:
-            self._close(optimizer, begun)
+            self._close(optimizer, now)
         except Exception as error:  # as in Observer.told
             self._failed(error)
         finally:
             recorder.busy = False
-            recorder.spent_s += clock() - begun + 4 * recorder.detour_s
         return True
 
     def _close(self, optimizer: Any, now: float) -> None:
         stage, recorder, phases = self._stage, self._recorder, self._phases
-        scene, step, row = recorder.scene, stage.step, recorder._row
+        scene, step, left = recorder.scene, stage.step, self._left
         took = now - stage.last_end if stage.last_end is not None else 0.0
         self._loop._step_ended(optimizer)
         lr = optimizer.param_groups[0].get("lr")
-        if type(lr) is float and lr == self._updates._last_lr:
-            row["lr"] = lr
-        else:
+        if type(lr) is not float or lr != self._updates._last_lr:
             self._updates._lr(optimizer)
+            lr = None
         data_s = step.data_s + phases._fetch_s
         if step.clips or step.scheduler_steps or step.zero_grads or step.eval_s or step.checkpoint_s or step.data_s:
             took -= step.eval_s + step.checkpoint_s
             self._loop.aside(step)
             if step.clips:
-                row["loop/clips"] = step.clips
-            stage.step = Step()
-        row["loss/train"], row["epoch"] = self._loss, float(scene.epoch)
-        row["time/step"], row["time/data"] = max(took, 0.0), data_s
+                recorder._row["loop/clips"] = step.clips
+            step = stage.step = Step()
         if scene.world > 1:
             waited = self._waited + (self._ended - self._begun if scene.waits_in_forward else 0.0)
-            row["time/own"] = max(took - waited - recorder.spent_s, 0.0)
-        phases._fetch_s, stage.step.backwards, stage.last_end = 0.0, 0, now
-        left, waited_for = self._left, self._waits
-        self._drop()
-        last = bool(scene.world > 1 or recorder.on_step or recorder._tensors or not waited_for or len(left) + 1 >= SETTLE)
+            recorder._row["time/own"] = max(took - waited - self._cost - recorder.spent_s, 0.0)
+        phases._fetch_s, step.backwards, stage.last_end = 0.0, 0, now
+        waited_for, self._at = self._waits, OUTSIDE
+        self.noted = self._waits = False
+        self._args = self._call = ()
+        self._kwargs, self._output, self._brief, self._root = _NONE, None, None, None
+        row, tensors, asked = recorder._row, recorder._tensors, clock() if self._timed else now
+        last = bool(scene.world > 1 or recorder.on_step or tensors or not waited_for or len(left) + 1 >= SETTLE)
         last = last or (len(left) > 0 and now - left[0].at > SETTLE_S)
         if last:
+            begun = clock()
             recorder.tell("after_step", optimizer)  # memory and kept graphs grow on such steps, too
-        left.append(_Left(scene.step, now, took, recorder.spent_s, data_s, row, recorder._tensors))
-        recorder.next_step()
+            recorder.spent_s += clock() - begun
+        if self._timed:
+            self._cost = self._tally + asked - now + 4 * recorder.detour_s
+        if row or tensors:
+            recorder._row, recorder._tensors = {}, []
+        else:
+            row, tensors = _NONE, []
+        own_s = self._cost + recorder.spent_s
+        left.append(_Left(scene.step, now, took, own_s, data_s, self._loss, lr, scene.epoch, row, tensors))
+        recorder.spent_s, self._timed = 0.0, False
+        scene.step += 1
         if last:
-            self._go_on(now)
+            self._go_on(clock())
 
     def _go_on(self, now: float) -> None:
         """Settle, and decide how closely to look at the next step."""
@@ -318,6 +337,8 @@ class Glimpse(Way):
             self._stage.set_view()
         else:
             self._lane.open()
+        self._timed, self._tally = True, 0.0
+        self._recorder.spent_s += clock() - now
 
     def settle(self) -> None:
         """Write down what the latest steps have left behind."""
@@ -326,8 +347,11 @@ class Glimpse(Way):
         left, self._left = self._left, []
         recorder, governor = self._recorder, self._recorder.governor
         now, wall = clock(), time.time()
-        for step, at, took_s, own_s, data_s, row, tensors in left:
+        for step, at, took_s, own_s, data_s, loss, lr, epoch, row, tensors in left:
+            row = {**row, "loss/train": loss, "epoch": float(epoch), "time/step": max(took_s, 0.0), "time/data": data_s}
             row["time/traindx"] = own_s
+            if lr is not None:
+                row["lr"] = lr
             for listener in recorder.on_step:
                 listener(step, row)
             recorder.post.send(step, row, tensors, wall - (now - at))

@@ -1,7 +1,7 @@
 """The budget: how often everything may be read, so that observing costs no more than its share of the training time.
 
-What may be spent in all is `START_S` seconds, the first 20 steps (the dear ones of large models only as far as `DEAR_S`
-reaches), and from then on the budget's share of the elapsed time.
+The start is free: the first 20 steps (the dear ones of large models only as far as `DEAR_S` reaches) and `START_S` seconds.
+From then on no more is spent than the budget's share of the time that passes, unless something looks abnormal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ DEAR_S = 2.0  # of our own time after which the first steps are no longer all re
 ALWAYS = 3  # of the first steps that are read in full whatever they cost
 SHORT_STEP_S = 3e-3  # a step shorter than this counts as this long: 1 % of 0.3 ms is not enough to see anything with
 GROWTH = 1.15  # while free time is left: at least one full step each time the run has grown by this factor
-SPARSE = 2.0  # the same when none is left, whatever it costs: 16 full steps in a million
+SPARSE = 2.0  # the same where steps are so short that the plain look at each is more than the budget: 16 in a million
+KEPT = 0.9  # of the budget is planned with; the rest is for what comes in between: alarms, facts, a slow disk
 COMFORT = 4.0  # saved-up credit, in full steps: enough to follow a bad patch, too little to fall behind for long
 DEBT = 20.0  # the most that is owed, in full steps: a bad patch must not make us blind for the rest of the run
 
@@ -37,6 +38,7 @@ class Governor:
         self._credit = 0.0
         self._cost = 0.0  # smoothed extra cost of a full step
         self._lean = 0.0  # smoothed cost of a step that is not full
+        self._earned = 0.0  # smoothed earnings of a step
         self._last = FIRST  # the latest full step, the first ones aside
         self._alarm = 0
 
@@ -65,6 +67,7 @@ class Governor:
         self.spent_s += own_s
         self.full_steps += was_full
         self.start_steps += start
+        earned = KEPT * (self.budget or 0.0) * max(step_s - own_s, SHORT_STEP_S)
         if was_full:
             extra = max(own_s - self._lean, 0.0)
             self._cost = extra if not self._cost else 0.7 * self._cost + 0.3 * extra
@@ -76,14 +79,18 @@ class Governor:
             self.later_elapsed_s += step_s
             self.later_spent_s += own_s
         if not self._first(step):
-            earned = self.budget * max(step_s - own_s, SHORT_STEP_S)
-            self._credit = max(min(self._credit + earned - own_s, COMFORT * self._cost), -DEBT * self._cost)
+            self._earned = earned if not self._earned else 0.9 * self._earned + 0.1 * earned
+            credit = min(self._credit + earned - own_s, COMFORT * self._cost)
+            self._credit = max(credit, 0.0 if start else -DEBT * self._cost)  # what the start spends is not owed
 
     def full(self, step: int) -> bool:
         """Whether `step` shall be read in full."""
         if self._first(step) or self.budget is None:
             return True
-        due = step >= self._last * (GROWTH if self.spent_s < START_S else SPARSE)
+        if self.spent_s < START_S:
+            due = step >= GROWTH * self._last
+        else:  # where nothing can be saved up
+            due = self._lean >= self._earned and step >= SPARSE * self._last
         if self._alarm > 0 or due or (self.budget > 0 and self._credit >= self._cost):
             self._alarm = max(self._alarm - 1, 0)
             self._last = step

@@ -130,7 +130,8 @@ class Loop:
         if param is None or param.grad is None:
             param = _first_graded(optimizer)
             owner.sentinel = weakref.ref(param) if param is not None else None
-        owner.grad = _grad_state(owner.sentinel)
+        grad = None if param is None else param.grad
+        owner.grad = None if grad is None else (id(grad), grad._version)
         owner.waits, owner.stale, owner.cleared = True, False, False
 
     def _closes(self, step: Step, row: dict[str, Any]) -> None:

@@ -340,8 +340,9 @@ class Phases:
         self._scene.phase = TRAIN
         self._train_pass(p)
 
-    def _glimpsed(self, source: Tensor | None) -> None:
-        """A training pass of which next to nothing is kept (`lane.py`)."""
+    def _glimpsed(self, source: Tensor | None, loss: float) -> None:
+        """A training pass of which next to nothing is kept (`glimpse.py`)."""
+        self._evaluations.trained(loss)
         self._serial += 1
         self._latest, self._scene.phase = None, TRAIN
         self._fed = weakref.ref(source) if source is not None else None

@@ -57,14 +57,21 @@ class Way:
 
     def _expected(self, model: nn.Module) -> bool:
         """Whether a call of this model begins a step as usual."""
-        if self._model is None or self._model() is not model or self._at != OUTSIDE:
-            return False
-        if not _grad_enabled() or _autocasting() or _graph_task() != -1 or not self._observer.free():
-            return False
         phases = self._phases
-        if phases._passes or phases._pending or phases._forced or phases._evaluations._open is not None:
-            return False
-        return phases._loader is None or phases._loader.train > 0
+        return not (
+            self._at != OUTSIDE
+            or self._model is None
+            or self._model() is not model
+            or not _grad_enabled()
+            or _autocasting()
+            or _graph_task() != -1
+            or phases._passes
+            or phases._pending
+            or phases._forced
+            or phases._evaluations._open is not None
+            or (phases._loader is not None and not phases._loader.train)
+            or not self._observer.free()
+        )
 
     def _drop(self) -> None:
         self.noted, self._at = False, OUTSIDE
