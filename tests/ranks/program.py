@@ -1,4 +1,7 @@
-"""A small data-parallel program with one fault of choice: `program.py FAULT STEPS`, started by torchrun (gloo)."""
+"""A small data-parallel program with one fault of choice: `program.py FAULT STEPS`, started by torchrun (gloo).
+
+With a third argument, a port, it spawns its two ranks itself; $WATCH is a folder that it lets `traindx.watch` write to.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
@@ -37,6 +40,16 @@ def _break(fault: str) -> None:
         dist.barrier()
 
 
+def _wrapped(net: nn.Sequential, fault: str) -> nn.Module:
+    if fault == "fsdp":
+        return FullyShardedDataParallel(net, device_id=torch.device("cpu"), use_orig_params=True)
+    if fault == "fsdp2":
+        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+        for layer in (net[0], net[2], net):
+            fully_shard(layer, mesh=mesh)
+    return net if fault in ("no-wrapper", "fsdp2") else DistributedDataParallel(net)
+
+
 def train(fault: str, steps: int) -> list[Tensor]:
     """Train in this rank; gives the weights."""
     rank, half = dist.get_rank(), steps // 2
@@ -44,12 +57,12 @@ def train(fault: str, steps: int) -> list[Tensor]:
     x = torch.randn(512, 8)
     y = (x[:, :2].sum(1) > 0).long()
     net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2))
-    if fault == "fsdp2":
-        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-        for layer in (net[0], net[2], net):
-            fully_shard(layer, mesh=mesh)
-    model = net if fault in ("no-wrapper", "fsdp2") else DistributedDataParallel(net)
+    model = _wrapped(net, fault)
     opt = torch.optim.SGD(model.parameters(), lr=0.05)
+    if "WATCH" in os.environ:
+        import traindx
+
+        traindx.watch(model, opt, dir=os.environ["WATCH"])
     data = TensorDataset(x, y)
     sampler = DistributedSampler(data, seed=3)
     torch.manual_seed(5 if fault == "same-data" else 100 + rank)
@@ -79,15 +92,21 @@ def train(fault: str, steps: int) -> list[Tensor]:
             if fault == "drift" and rank and step == half:
                 with torch.no_grad():
                     net[0].weight[0, 0] += 1e-4
-            if fault == "fsdp2" and os.environ.get("NORMS"):
+            if "NORMS" in os.environ:
                 with open(f"{os.environ['NORMS']}.{rank}", "a", encoding="utf-8") as out:
-                    norm = nn.utils.get_total_norm([p.grad for p in net.parameters()])
-                    out.write(f"{norm.full_tensor().item()}\n")  # type: ignore[operator]
+                    out.write(f"{_whole_norm(model)}\n")
             opt.step()
             step += 1
             if step == steps:
                 break
-    return [p.detach() for p in net.parameters()]
+    return [getattr(p, "_local_tensor", p).detach() for p in net.parameters()]
+
+
+def _whole_norm(model: nn.Module) -> float:
+    """The norm of the whole gradient, as torch itself makes it of the shards."""
+    if isinstance(model, FullyShardedDataParallel):
+        return float(model.clip_grad_norm_(float("inf")))
+    return float(nn.utils.get_total_norm([p.grad for p in model.parameters()]).full_tensor())  # type: ignore[operator]
 
 
 def spawned(rank: int, world: int, port: str, fault: str, steps: int) -> None:

@@ -73,18 +73,20 @@ def test_collectives_that_do_not_meet_are_named_from_the_flight_recorder(tmp_pat
     assert "rank 0: all_reduce of 178 at program.py:" in message and "rank 1: barrier at program.py:" in message
 
 
-def test_a_rank_that_was_stopped_and_went_on_is_told(tmp_path: Path) -> None:
-    done = launched(tmp_path / "r", "stopped", 120, STOPPED_S="25")
+def test_a_rank_that_was_stopped_for_a_minute_and_went_on_trains_the_same_and_is_told(tmp_path: Path) -> None:
+    launched(None, "stopped", 120, STOPPED_S="1", WEIGHTS=str(tmp_path / "bare"))
+    done = launched(tmp_path / "r", "stopped", 120, STOPPED_S="60", WEIGHTS=str(tmp_path / "observed"))
     assert done.returncode == 0, done.stderr[-2000:]
-    assert any("s for rank 1 at step 60, and went on" in m for m in told(record.read(tmp_path / "r")))
+    assert _same(tmp_path / "bare", tmp_path / "observed")
+    messages = told(record.read(tmp_path / "r"))
+    assert messages and all("s for rank 1 at step 60, and went on" in m for m in messages)
 
 
 def test_a_rank_without_disk_trains_the_same_and_it_is_said(tmp_path: Path) -> None:
     launched(None, "no-disk", 60, WEIGHTS=str(tmp_path / "bare"))
     done = launched(tmp_path / "r", "no-disk", 60, WEIGHTS=str(tmp_path / "observed"))
     assert done.returncode == 0 and "rank 1 left no numbers" in done.stderr
-    bare, observed = torch.load(tmp_path / "bare"), torch.load(tmp_path / "observed")
-    assert all(torch.equal(a, b) for a, b in zip(bare, observed, strict=True))
+    assert _same(tmp_path / "bare", tmp_path / "observed")
 
 
 def test_a_launch_whose_record_cannot_be_written_keeps_its_exit_code(tmp_path: Path) -> None:
@@ -92,17 +94,21 @@ def test_a_launch_whose_record_cannot_be_written_keeps_its_exit_code(tmp_path: P
     assert done.returncode == 0 and "no diagnosis could be made" in done.stderr
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_shards_keep_their_bits_and_their_norms_make_the_whole(ranks: int, tmp_path: Path) -> None:
-    launched(None, "fsdp2", 40, ranks, WEIGHTS=str(tmp_path / "bare"), NORMS=str(tmp_path / "norms"))
-    done = launched(tmp_path / "r", "fsdp2", 40, ranks, WEIGHTS=str(tmp_path / "observed"))
+def _same(*files: Path) -> bool:
+    one, other = (torch.load(file, weights_only=False) for file in files)
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize(("kind", "ranks"), [("fsdp2", 2), ("fsdp2", 4), ("fsdp", 2)])
+def test_shards_keep_their_bits_and_their_norms_make_the_whole(kind: str, ranks: int, tmp_path: Path) -> None:
+    launched(None, kind, 40, ranks, WEIGHTS=str(tmp_path / "bare"), NORMS=str(tmp_path / "norms"))
+    done = launched(tmp_path / "r", kind, 40, ranks, WEIGHTS=str(tmp_path / "observed"))
     assert done.returncode == 0, done.stderr[-2000:]
-    a, b = (torch.load(tmp_path / name, weights_only=False) for name in ("bare", "observed"))
-    assert all(torch.equal(p.to_local(), q.to_local()) for p, q in zip(a, b, strict=True))
+    assert _same(tmp_path / "bare", tmp_path / "observed")
     run = record.read(tmp_path / "r")
     true = np.array([float(line) for line in (tmp_path / "norms.0").read_text().splitlines()])
     norm = run.series("grad_norm")
-    assert run.fact("distributed") == "fsdp2" and len(norm) >= 4 and "shards" in " ".join(run.notes)
+    assert run.fact("distributed") == kind and len(norm) >= 4 and "shards" in " ".join(run.notes)
     assert np.allclose(norm.values, true[norm.steps], rtol=1e-5)
     assert told(run) == []
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ranks.endless import endless, watched
@@ -36,12 +37,15 @@ EXPECTED = {
 
 def torchrun(words: list[str], timeout: float = 240, ranks: int = 2, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program in so many ranks."""
+    own = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    launch = [*TORCHRUN, "--nproc-per-node", str(ranks), "--master-port", _free_port(), *words]
+    return subprocess.run(launch, env=own, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def _free_port() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    own = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    launch = [*TORCHRUN, "--nproc-per-node", str(ranks), "--master-port", port, *words]
-    return subprocess.run(launch, env=own, capture_output=True, text=True, timeout=timeout, check=False)
+        return str(free.getsockname()[1])
 
 
 def found(run: Run) -> list[str]:
@@ -72,13 +76,17 @@ def test_healthy_ranks_with_different_losses_are_not_accused(trained: Path) -> N
 
 
 @pytest.mark.slow
-def test_four_ranks_keep_their_bits_are_not_accused_and_their_slow_one_is_found(tmp_path: Path) -> None:
-    done = torchrun([str(HERE / "worker.py"), str(tmp_path), "straggler", "drift"], 400, ranks=4)
+def test_four_ranks_keep_their_bits_are_not_accused_and_every_planted_fault_is_found(tmp_path: Path) -> None:
+    done = torchrun([str(HERE / "worker.py"), str(tmp_path), *EXPECTED], 900, ranks=4)
     assert done.returncode == 0, done.stderr[-3000:]
     compared = json.loads((tmp_path / "compared.json").read_text())
     assert compared["same"] and compared["collectives"][0] == compared["collectives"][1] > 50
-    assert found(record.read(tmp_path / "healthy")) == []
-    assert "DIST004" in found(record.read(tmp_path / "straggler")) and "DIST001" in found(record.read(tmp_path / "drift"))
+    healthy = record.read(tmp_path / "healthy")
+    assert healthy.matrix("rank/loss").values.shape[1] == 4 and np.ptp(healthy.matrix("rank/loss").values, axis=1).min() > 0
+    assert found(healthy) == []
+    assert {fault: EXPECTED[fault] in found(record.read(tmp_path / fault)) for fault in EXPECTED} == dict.fromkeys(EXPECTED, True)
+    [slow] = [f for f in diagnose(record.read(tmp_path / "straggler")).findings if f.code == "DIST004"]
+    assert slow.rank == 3
 
 
 @pytest.mark.parametrize("fault", FEW)
@@ -161,10 +169,7 @@ def test_the_same_launch_on_one_process_is_compared(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_processes_that_a_script_spawns_are_observed(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    words = ["run", "--dir", str(tmp_path / "r"), "--select", "DIST", str(HERE / "program.py"), "around", "40", port]
+    words = ["run", "--dir", str(tmp_path / "r"), "--select", "DIST", str(HERE / "program.py"), "around", "40", _free_port()]
     own = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "traindx", *words], env=own, capture_output=True, text=True, timeout=240, check=False
@@ -173,3 +178,19 @@ def test_processes_that_a_script_spawns_are_observed(tmp_path: Path) -> None:
     run = record.read(tmp_path / "r")
     assert run.fact("world_size") == 2 and len(run.matrix("rank/loss").names) == 2
     assert "DIST003" in found(run) and "DIST003" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launch", ["torchrun", "spawn"])
+def test_ranks_that_watch_themselves_make_one_record(launch: str, tmp_path: Path) -> None:
+    program, own = str(HERE / "program.py"), {"WATCH": str(tmp_path / "r")}
+    if launch == "torchrun":
+        done = torchrun([program, "around", "40"], **own)
+    else:
+        alone = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | {"OMP_NUM_THREADS": "1"} | own
+        words = [sys.executable, program, "around", "40", _free_port()]
+        done = subprocess.run(words, env=alone, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    run = record.read(tmp_path / "r")
+    assert run.fact("world_size") == 2 and run.matrix("rank/loss").values.shape == (40, 2)
+    assert "DIST003" in found(run)
