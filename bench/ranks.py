@@ -1,11 +1,12 @@
-"""Many ranks and many runs: 64 simulated ranks × one hour merged, and 1,000 runs diagnosed on one and on two processes.
+"""Many ranks and many runs: 64 simulated ranks × one hour merged, and `traindx diagnose` over 1,000 records on one core and on two.
 
-    python bench/ranks.py [--ranks 64] [--steps 36000] [--runs 1000]
+    python bench/ranks.py [--only merge|growth|cores] [--ranks 64] [--steps 36000] [--runs 1000] [--home DIR]
 
 An hour at ten steps a second is 36,000 steps. `merge` is the time and the peak memory of reading all ranks side by side, in a
-process of its own. Runs are diagnosed in growing numbers to show that the time grows in proportion. Beside the seconds on the
-clock stand those of the processor, which other programs on the machine do not change: `speedup_cpu` is what two free cores give,
-the work of one process by that of the parent plus the longer of the two workers'. Writes bench/results/ranks.json and .md.
+process of its own. `growth` diagnoses a quarter, half and all of the records on one core and counts the processor's seconds, which
+other programs on the machine hardly change; `cores` compares one core with two on the clock, and wants a quiet machine. Both time
+the whole command as a user gives it: start, reading, diagnoses, page. Parts that are not named keep their last results, and the
+records stay in DIR when one is given. Writes bench/results/ranks.json and .md.
 """
 
 from __future__ import annotations
@@ -23,9 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from traindx.diagnosis.many import diagnose_all
 from traindx.record import Writer, read
-from traindx.run import Run
 
 RESULTS = Path(__file__).parent / "results" / "ranks"
 
@@ -63,88 +62,92 @@ def merge_here(folder: str) -> None:
     print(json.dumps(told))
 
 
-def some_runs(n: int) -> list[Run]:
+def write_runs(folder: Path, n: int) -> None:
+    """Records of small runs, one in five of them sick."""
     steps = np.arange(400)
-    out = []
     for i in range(n):
-        noise = np.random.default_rng(i).standard_normal(400)
-        out.append(Run.of({"loss/train": (2 * np.exp(-steps / 150) + 0.1 * noise).tolist()}, source=f"run-{i:04d}"))
-    return out
+        if (home := folder / f"run-{i:04d}").exists():
+            continue
+        rng = np.random.default_rng(i)
+        loss = (np.exp(steps / 120) if i % 5 == 4 else 2 * np.exp(-steps / 150)) + 0.1 * rng.standard_normal(400)
+        writer = Writer(home, name=home.name)
+        for step in range(400):
+            row = {"loss/train": float(loss[step]), "lr": 1e-3, "grad_norm": float(1 + 0.1 * rng.random()), "time/step": 0.1}
+            writer.write(step, row)
+        writer.close()
 
 
-def work(who: int) -> float:
-    """Seconds of the processor: of this process, or of its children that have ended."""
-    used = resource.getrusage(who)
-    return used.ru_utime + used.ru_stime
-
-
-def timed(runs: list[Run], jobs: int) -> dict[str, float]:
-    """Seconds on the clock; of the processor in this process and in its workers."""
-    begun, own, theirs = time.perf_counter(), work(resource.RUSAGE_SELF), work(resource.RUSAGE_CHILDREN)
-    diagnose_all(runs, jobs=jobs)
-    return {
-        "seconds": time.perf_counter() - begun,
-        "own": work(resource.RUSAGE_SELF) - own,
-        "workers": work(resource.RUSAGE_CHILDREN) - theirs,
-    }
-
-
-def compared(runs: list[Run]) -> dict[str, float]:
-    """One process against two."""
-    one, two = timed(runs, 1), timed(runs, 2)
-    ideal = two["own"] + two["workers"] / 2  # chunks of eight runs are taken as they come: the workers share evenly
-    return {
-        "runs": len(runs),
-        "one": round(one["seconds"], 1),
-        "two": round(two["seconds"], 1),
-        "speedup": round(one["seconds"] / two["seconds"], 2),
-        "cpu_one": round(one["own"], 1),
-        "cpu_parent": round(two["own"], 2),
-        "cpu_workers": round(two["workers"], 1),
-        "speedup_cpu": round(one["own"] / ideal, 2),
-        "ms_each": round(1e3 * one["own"] / len(runs), 1),
-    }
+def diagnosed(folder: Path, n: int, cores: int) -> dict[str, float]:
+    """`traindx diagnose` over the first n records on so many cores: seconds on the clock and of the processor."""
+    own = sorted(os.sched_getaffinity(0))[:cores]
+    runs = [str(folder / f"run-{i:04d}") for i in range(n)]
+    words = [sys.executable, "-m", "traindx", "diagnose", "--fail-on", "never", "--format", "json", *runs]
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    with tempfile.TemporaryFile() as out:
+        subprocess.run(words, stdout=out, check=True, preexec_fn=lambda: os.sched_setaffinity(0, own))
+    took, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"runs": n, "seconds": round(took, 1), "cpu": round(cpu, 1), "ms_each": round(1e3 * cpu / n, 1)}
 
 
 def page(found: dict[str, Any]) -> str:
     """The figures as a table."""
-    merge, many = found["merge"], found["diagnose"]
-    lines = [
-        "| what | measured | bar |",
-        "|---|---|---|",
-        f"| {merge['ranks']} ranks × {merge['steps']:,} steps merged | {merge['seconds']} s ({merge['cpu']} s of the processor), "
-        f"{merge['peak_mb']} MB | ≤ 20 s, < 1 GB |",
-    ]
-    lines += [
-        f"| {m['runs']:,} runs diagnosed on one core | {m['cpu_one']} s of the processor, {m['ms_each']} ms each | grows in proportion |"
-        for m in many
-    ]
-    last = many[-1]
-    lines.append(
-        f"| … on two cores | {last['speedup_cpu']}× by the processor's time, {last['speedup']}× on the clock "
-        f"under a load of {found['load']} | ≥ 1.7× |"
-    )
+    lines = ["| what | measured | bar |", "|---|---|---|"]
+    if merge := found.get("merge"):
+        lines.append(
+            f"| {merge['ranks']} ranks × {merge['steps']:,} steps merged | {merge['seconds']} s ({merge['cpu']} s of the "
+            f"processor), {merge['peak_mb']} MB | ≤ 20 s, < 1 GB |"
+        )
+    for m in found.get("growth", []):
+        told = f"{m['cpu']} s of the processor, {m['ms_each']} ms each"
+        lines.append(f"| `traindx diagnose` of {m['runs']:,} runs on one core | {told} | grows in proportion |")
+    if cores := found.get("cores"):
+        one, two = cores["one"], cores["two"]
+        told = f"{two['seconds']} s instead of {one['seconds']} s: {cores['speedup']}×"
+        lines.append(f"| … of {one['runs']:,} runs on two cores | {told} | ≥ 1.7× |")
     return "\n".join(lines) + "\n"
+
+
+def merge(chosen: argparse.Namespace, home: Path) -> dict[str, Any]:
+    """Write all ranks, then read them."""
+    folder = home / f"ranks-{chosen.ranks}x{chosen.steps}"
+    if not folder.exists():
+        for rank in range(chosen.ranks):
+            write_rank(folder, rank, chosen.ranks, chosen.steps)
+    return {"ranks": chosen.ranks, "steps": chosen.steps, **merged(folder)}
+
+
+def growth(chosen: argparse.Namespace, home: Path) -> list[dict[str, float]]:
+    """A quarter, half and all of the runs on one core."""
+    write_runs(home / "runs", chosen.runs)
+    return [diagnosed(home / "runs", n, 1) for n in (chosen.runs // 4, chosen.runs // 2, chosen.runs)]
+
+
+def cores(chosen: argparse.Namespace, home: Path) -> dict[str, Any]:
+    """All of the runs on one core and on two."""
+    write_runs(home / "runs", chosen.runs)
+    two, one = (diagnosed(home / "runs", chosen.runs, n) for n in (2, 1))
+    return {"one": one, "two": two, "speedup": round(one["seconds"] / two["seconds"], 2)}
+
+
+PARTS = {"merge": merge, "growth": growth, "cores": cores}
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--only", action="append", choices=PARTS)
     options.add_argument("--ranks", type=int, default=64)
     options.add_argument("--steps", type=int, default=36_000)
     options.add_argument("--runs", type=int, default=1000)
+    options.add_argument("--home", type=Path, default=None)
     chosen = options.parse_args()
-    found: dict[str, Any] = {"load": round(os.getloadavg()[0], 1)}
-    with tempfile.TemporaryDirectory() as folder:
-        for rank in range(chosen.ranks):
-            write_rank(Path(folder), rank, chosen.ranks, chosen.steps)
-        found["merge"] = {"ranks": chosen.ranks, "steps": chosen.steps, **merged(Path(folder))}
-        print("merge", found["merge"], flush=True)
-    runs = some_runs(chosen.runs)
-    found["diagnose"] = []
-    for n in (chosen.runs // 4, chosen.runs // 2, chosen.runs):
-        found["diagnose"].append(compared(runs[:n]))
-        print("diagnose", found["diagnose"][-1], flush=True)
-    RESULTS.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    file = RESULTS.with_suffix(".json")
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in chosen.only or PARTS:
+            found[name] = PARTS[name](chosen, chosen.home or Path(temporary))
+            print(name, found[name], flush=True)
+    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     RESULTS.with_suffix(".md").write_text(page(found), encoding="utf-8")
 
 

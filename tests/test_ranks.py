@@ -71,13 +71,15 @@ def test_the_first_to_part_is_named_with_what_and_when() -> None:
 def test_ranks_are_shown_side_by_side_with_the_first_that_parted() -> None:
     same, other = [1.0, 2.0, 3.0], [1.0, 2.0, 9.0]
     run = a_run(
-        {"rank/loss": {"0": [1.0, 2.0], "1": [3.0, 3.0]}, "rank/step_time": {"0": [0.01, 0.01], "1": [0.02, 0.02]}},
+        {"rank/loss": {"0": [1.0, 2.0], "1": [3.0, 3.0]}, "rank/step_time": {"0": [0.01] * 3, "1": [9.0, 0.02, 0.02]}},
         facts={"ranks": {"0": {"ended": "closed"}, "1": {"ended": "killed"}, "2": {"ended": "killed"}}},
     )
     rows = ranks.table(run)
     assert [r["rank"] for r in rows] == ["0", "1", "2"]
-    assert rows[0]["loss"] == "1.5\u00a0±\u00a00.5" and rows[1]["own ms"] == "20\u00a0±\u00a00" and rows[2]["loss"] == "–"
-    assert (rows[1]["last"], rows[2]["last"], rows[2]["ended"]) == (1, None, "killed")
+    assert (
+        rows[0]["loss"] == "1.5\u00a0±\u00a00.5" and rows[1]["median own ms"] == "20\u00a0±\u00a00" and rows[2]["loss"] == "–"
+    )
+    assert (rows[1]["last"], rows[2]["last"], rows[2]["ended"]) == (2, None, "killed")
     assert ranks.parting(run) == "their parameters were not compared"
     drifted = a_run({"rank/params": {"0": same, "1": same, "2": other}})
     assert ranks.parting(drifted) == "the parameters of rank 2 part from the others at step 2"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from traindx.finding import Blind, Muted
 from traindx.run import Floats, Ints, Matrix, Run, Series
+from traindx.stats import mad
 
 SHARDED = ("fsdp", "fsdp2", "tp", "pp", "deepspeed", "zero")  # ranks hold different parts of one model by design
 
@@ -90,11 +91,11 @@ def parting(run: Run) -> str:
 
 
 FEW = 16  # rows that are read at a glance
-COLUMNS = {"rank/loss": "loss", "rank/grad_norm": "grad norm", "rank/step_time": "own ms"}
+COLUMNS = {"rank/loss": "loss", "rank/grad_norm": "grad norm", "rank/step_time": "median own ms"}
 
 
 def table(run: Run) -> list[dict[str, str | int | None]]:
-    """Each rank in a row: mean ± spread of its loss, gradient norm and own time, its last step, how it ended."""
+    """Each rank in a row: mean ± spread of its loss and gradient norm, its typical own time, its last step, how it ended."""
     found = [(title, run.matrix(n)) for n, title in COLUMNS.items() if len(run.matrix(n).names) > 1]
     told = run.fact("ranks")
     about = {str(r): v for r, v in told.items() if isinstance(v, Mapping)} if isinstance(told, Mapping) else {}
@@ -107,7 +108,7 @@ def table(run: Run) -> list[dict[str, str | int | None]]:
     return [
         {
             "rank": n,
-            **{title: _mean_and_spread(m, n, 1e3 if title.endswith("ms") else 1.0) for title, m in found},
+            **{title: (_typical_ms if title.endswith("ms") else _mean_and_spread)(m, n) for title, m in found},
             "last": _last(found, n),
             "ended": str(ended) if (ended := about.get(n, {}).get("ended")) is not None else None,
         }
@@ -120,9 +121,15 @@ def _last(found: list[tuple[str, Matrix]], name: str) -> int | None:
     return max((int(steps[-1]) for steps in heard if len(steps)), default=None)
 
 
-def _mean_and_spread(matrix: Matrix, name: str, scale: float = 1.0) -> str:
-    values = matrix.column(name).finite().values * scale if name in matrix.names else np.empty(0)
+def _mean_and_spread(matrix: Matrix, name: str) -> str:
+    values = matrix.column(name).finite().values if name in matrix.names else np.empty(0)
     return f"{np.mean(values):.3g}\u00a0±\u00a0{np.std(values):.2g}" if len(values) else "–"
+
+
+def _typical_ms(matrix: Matrix, name: str) -> str:
+    """The median and how far half of the steps stray from it: a first step or a checkpoint takes a thousand times longer."""
+    values = 1e3 * matrix.column(name).finite().values if name in matrix.names else np.empty(0)
+    return f"{np.median(values):.3g}\u00a0±\u00a0{mad(values):.2g}" if len(values) else "–"
 
 
 def label(name: str) -> str:

@@ -223,7 +223,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("recompiles", "step", "count", "torch.compile recompilations so far"),
     ("sync_calls", "step", "count", "host-device synchronising calls of the step (sampled)"),
     # -- ranks (each rank's own files; merged by the reader)
-    ("rank/fingerprint", "step", "", "fingerprint of all parameters, folded to 52 bits"),
+    ("rank/fingerprint", "step", "", "fingerprint of all parameters when the step began, folded to 52 bits"),
     ("rank/grad_fingerprint", "step", "", "fingerprint of all gradients at the update, folded to 52 bits"),
     ("shard_norm/param", "param", "", "2-norm of this rank's shard of each gradient, of sharded models; merged into grad_norm"),
     ("time/own", "step", "s", "time/step without what ranks wait for one another in; only with several ranks"),
@@ -232,6 +232,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("rank/compute", "rank", "s", "time/ddp_compute of every rank, merged"),
     ("rank/comm", "rank", "s", "time/ddp_comm of every rank, merged"),
     ("rank/loss", "rank", "loss", "loss/train of every rank, merged"),
+    ("rank/lr", "rank", "", "lr of every rank, merged"),
     ("rank/step_time", "rank", "s", "time/step of every rank without collectives, merged"),
     ("rank/params", "rank", "", "rank/fingerprint of every rank, merged"),
     ("rank/grads", "rank", "", "rank/grad_fingerprint of every rank, merged"),

@@ -18,8 +18,10 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
+import traindx
 from probes.conftest import observing, patched_names
 from probes.workloads import WORKLOADS
+from traindx import record
 from traindx.probe import MOMENTS, Probe
 from traindx.probes.attach import PATCHES, attach, detach
 from traindx.probes.recorder import Recorder
@@ -448,6 +450,21 @@ def test_a_forked_child_is_silent():
     detach(observer)
     recorder.close()
     assert len(recorder.sink.run()["loss/train"]) == 2
+
+
+def test_a_forked_child_may_watch_itself(tmp_path):
+    model, optimizer, x, y = parts()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with traindx.watch(model, optimizer, dir=tmp_path / "r"):
+                train(model, optimizer, x, y, 5)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(record.read(tmp_path / "r").series("loss/train")) == 5
 
 
 def test_other_threads_may_use_torch_meanwhile():

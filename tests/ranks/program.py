@@ -1,6 +1,6 @@
 """A small data-parallel program with one fault of choice: `program.py FAULT STEPS`, started by torchrun (gloo).
 
-With a third argument, a port, it spawns its two ranks itself; $WATCH is a folder that it lets `traindx.watch` write to.
+With a third argument, a port, it starts its two ranks itself (a fourth says how); $WATCH is where `traindx.watch` shall write.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
@@ -47,7 +48,13 @@ def _wrapped(net: nn.Sequential, fault: str) -> nn.Module:
         mesh = init_device_mesh("cpu", (dist.get_world_size(),))
         for layer in (net[0], net[2], net):
             fully_shard(layer, mesh=mesh)
-    return net if fault in ("no-wrapper", "fsdp2") else DistributedDataParallel(net)
+    return net if fault in ("no-wrapper", "fsdp2", "local-sgd") else DistributedDataParallel(net)
+
+
+def _optimizer(model: nn.Module, fault: str) -> torch.optim.Optimizer:
+    if fault == "zero":  # each rank has the state of a part, makes that part's update, and sends it to the others
+        return ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.Adam, lr=0.01)
+    return torch.optim.SGD(model.parameters(), lr=0.05)
 
 
 def train(fault: str, steps: int) -> list[Tensor]:
@@ -58,7 +65,7 @@ def train(fault: str, steps: int) -> list[Tensor]:
     y = (x[:, :2].sum(1) > 0).long()
     net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2))
     model = _wrapped(net, fault)
-    opt = torch.optim.SGD(model.parameters(), lr=0.05)
+    opt = _optimizer(model, fault)
     if "WATCH" in os.environ:
         import traindx
 
@@ -82,14 +89,14 @@ def train(fault: str, steps: int) -> list[Tensor]:
                 time.sleep(0.03)  # far more than a step takes, also where several ranks share a core
             if step == half and rank == 1:
                 _break(fault)
-            if fault == "lone-nan" and rank and step == half:
+            if fault == "lone-nan" and rank == 1 and step == half:
                 a[3, 1] = float("nan")
             called = net if fault == "around" else model
             with model.no_sync() if fault == "no-sync" and step % 2 else contextlib.nullcontext():
                 loss = nn.functional.cross_entropy(called(a), b)
                 opt.zero_grad()
                 loss.backward()
-            if fault == "drift" and rank and step == half:
+            if fault == "drift" and rank == 1 and step == half:
                 with torch.no_grad():
                     net[0].weight[0, 0] += 1e-4
             if "NORMS" in os.environ:
@@ -97,6 +104,10 @@ def train(fault: str, steps: int) -> list[Tensor]:
                     out.write(f"{_whole_norm(model)}\n")
             opt.step()
             step += 1
+            if fault == "local-sgd" and step % 4 == 0:
+                for p in net.parameters():
+                    dist.all_reduce(p.data)
+                    p.data /= dist.get_world_size()
             if step == steps:
                 break
     return [getattr(p, "_local_tensor", p).detach() for p in net.parameters()]
@@ -118,7 +129,14 @@ def spawned(rank: int, world: int, port: str, fault: str, steps: int) -> None:
 
 
 if __name__ == "__main__" and len(sys.argv) > 3:
-    torch.multiprocessing.spawn(spawned, (2, sys.argv[3], sys.argv[1], int(sys.argv[2])), nprocs=2)
+    given = (2, sys.argv[3], sys.argv[1], int(sys.argv[2]))
+    if sys.argv[4:] == ["one-by-one"]:
+        processes = [torch.multiprocessing.get_context("spawn").Process(target=spawned, args=(r, *given)) for r in range(2)]
+        for process in processes:
+            process.start()
+        sys.exit(sum(process.join() or abs(process.exitcode or 0) for process in processes))
+    start = torch.multiprocessing.start_processes if sys.argv[4:] == ["start"] else torch.multiprocessing.spawn
+    start(spawned, given, nprocs=2)
 elif __name__ == "__main__":
     torch.set_num_threads(1)
     dist.init_process_group("gloo")

@@ -29,6 +29,8 @@ FAULTS = {
     "straggler": 240,
     "uneven-tokens": 120,
     "lone-nan": 40,
+    "zero": 80,
+    "local-sgd": 250,
 }
 
 

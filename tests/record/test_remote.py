@@ -57,6 +57,31 @@ def test_what_was_written_since_is_brought_by_the_next_copy(tmp_path: Path, plac
     assert len(importers.read(place)[0].series("loss/train")) == 50
 
 
+def test_a_folder_of_this_machine_is_an_address_too(tmp_path: Path) -> None:
+    folder = _write(tmp_path / "r")
+    (run,) = importers.read(folder.as_uri())
+    assert run.series("loss/train").values.tolist() == read(folder).series("loss/train").values.tolist()
+
+
+def test_a_machine_that_is_lost_with_its_disk_loses_no_more_than_is_stated(tmp_path: Path, place: str) -> None:
+    every = 0.5
+    writer = Writer(tmp_path / "r", name="far")
+    spool = remote.Spool(tmp_path / "r", place, every=every)
+    spool.start()
+    copies, end = [], time.monotonic() + 4.0
+    while time.monotonic() < end:
+        writer.write(len(copies), {"loss/train": 1.0}, time.time())
+        copies.append(spool.copied)
+        time.sleep(0.01)
+    lost_at = time.time()
+    (run,) = importers.read(place)  # what is there now is all there will ever be
+    writer.close()
+    spool.close()
+    times = run.series("loss/train").times
+    assert times is not None and max(copies) > 3
+    assert lost_at - times[-1] < every + 1.0 + 2.0  # the stated bound, the writer's own second, and a slow machine
+
+
 def test_an_address_that_refuses_is_told_and_raises_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

@@ -46,6 +46,22 @@ def test_replicas_that_meet_again_average_on_purpose() -> None:
     assert next(rule.findings(run, meetings=50)).severity is Severity.CRITICAL
 
 
+def test_rates_that_differ_before_the_parting_are_named_and_later_ones_are_not() -> None:
+    rates = np.full(20, 0.1)
+    half = np.where(np.arange(20) >= 3, 0.05, 0.1)
+    parted = replicas(PRINTS, changed(4))
+
+    def at(*columns: np.ndarray) -> Run:
+        return parted.with_(
+            a_run({"rank/lr": {str(i): c for i, c in enumerate(columns)}}, steps=parted["rank/params"].steps).signals
+        )
+
+    [found] = rule.findings(at(rates, half))
+    assert found.variant == "rates" and found.facts["since"] == 1500 and "rank 1: 0.05" in found.message
+    assert [f.variant for f in rule.findings(at(rates, rates * (1 + 1e-8)))] == [""]
+    assert [f.variant for f in rule.findings(at(rates, np.where(np.arange(20) >= 9, 0.05, 0.1)))] == [""]
+
+
 def test_sharded_models_are_not_judged() -> None:
     assert rule.outcome(replicas(PRINTS, changed(0), distributed="fsdp")).status is Status.MUTED
 

@@ -12,7 +12,8 @@ rank_drift = Cause(
     },
     prior=0.4,
     verdict="restart",
-    cure="Wrap the model, broadcast at the start, forward through the wrapper; restart from rank 0's weights.",
+    cure="Wrap the model, broadcast at the start, forward through the wrapper, the same rates on all; restart from rank 0's "
+    "weights.",
     witness=("DIST001",),
     regimes=(
         "world_size",

@@ -113,6 +113,9 @@ def command(
             sys.stderr.write(f"traindx: no diagnosis could be made: {type(bug).__name__}: {bug}\n")
     elif not quiet and not chosen.disabled:
         sys.stderr.write("traindx: saw no training with torch in this program\n")
+        if watcher.forked:
+            why = "forked processes cannot be observed; with the start method 'spawn', or traindx.watch in them, they can"
+            sys.stderr.write(f"traindx: it started {watcher.forked} processes: {why}\n")
     launch.leave(ended, code)
     return code
 
@@ -154,15 +157,17 @@ class Watcher:
         budget: float | None,
         chosen: Settings,
         addresses: Sequence[str] = (),
+        *,
+        ranked: bool = False,
     ) -> None:
         self.target, self.args, self.folder, self.budget = target, args, folder, budget
-        self.chosen, self.addresses = chosen, addresses
+        self.chosen, self.addresses, self.ranked = chosen, addresses, ranked
         self.recorder: Any = None
         self._observer: Any = None
         self._disarm: Callable[[], None] = lambda: None
         self.sync: str | None = None  # where the record is copied
         self._spool: remote.Spool | None = None
-        self.spawned = 0  # times that the program spawned processes, which observe themselves
+        self.spawned = self.forked = 0  # processes, or groups of them, that observe themselves; and that cannot
         self._unfollow: Callable[[], None] = lambda: None
         self._off: Callable[[], None] = (lambda: None) if chosen.disabled else launch.when_torch_is_there(self._attach)
 
@@ -175,7 +180,7 @@ class Watcher:
 
         name = Path(self.target).stem if self.target.endswith(".py") else self.target.rpartition(".")[2] or "run"
         torchrun.larger_batches()
-        sink = DiskSink(session.folder(name, self.folder), name, session.rank())
+        sink = DiskSink(session.folder(name, self.folder), name, session.rank(), ranked=self.ranked)
         self.recorder = Recorder(sink, budget=session.share(self.budget))
         self.recorder.scene.facts.update(session.about(self.target, self.args))
         if self.chosen.replay:
@@ -187,14 +192,17 @@ class Watcher:
         if session.rank() == 0:
             alerts.follow(sink.path, self.addresses)
         self._disarm = zero_code.arm()
-        self._unfollow = spawned.follow(self._spawns)
+        self._unfollow = spawned.follow(self._spawns, self._forks)
         if self.sync is not None and os.environ.get("LOCAL_RANK", "0") == "0":  # one of each machine's ranks copies for all
             self._spool = remote.Spool(sink.path, self.sync)
             self._spool.start()
 
-    def _spawns(self, function: Callable[..., Any]) -> spawned.Observed:
+    def _spawns(self, function: Callable[..., Any], ranked: bool) -> spawned.Observed:
         self.spawned += 1
-        return spawned.Observed(function, self.target, self.args, self.recorder.sink.path, self.budget, self.chosen)
+        return spawned.Observed(function, self.target, self.args, self.recorder.sink.path, self.budget, self.chosen, ranked)
+
+    def _forks(self) -> None:
+        self.forked += 1
 
     def end(self, ended: launch.Ended) -> None:
         """Detach and close the record."""

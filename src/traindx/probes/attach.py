@@ -35,12 +35,13 @@ class Observer:
     def __init__(self, recorder: Recorder, story: Story) -> None:
         self.recorder, self.story = recorder, story
         self._on = story.on
+        self._born = _forks[0]
         self.thread: int | None = None  # the training thread, known from the first backward on
 
     def told(self, what: str, *args: Any) -> None:
         """Hear of something; never raises, never re-enters, counts its own time and the detour that led here."""
         recorder = self.recorder
-        if recorder.busy or recorder.off or _forked[0] or _tracing() is not None or _interpreters() is not None:
+        if recorder.busy or recorder.off or _forks[0] != self._born or _tracing() is not None or _interpreters() is not None:
             return  # traced or transformed: what passes then are no numbers, and what we did would be recorded
         if self.thread != _thread() and self.thread is not None:
             return
@@ -72,7 +73,7 @@ class Observer:
         return not (
             recorder.busy
             or recorder.off
-            or _forked[0]
+            or _forks[0] != self._born
             or self.thread != _thread()
             or _tracing() is not None
             or _interpreters() is not None
@@ -86,8 +87,8 @@ _modes = torch._C._len_torch_function_stack
 _Modeless = torch._C.DisableTorchFunction
 
 
-_forked = [False]  # set in forked children: there we only pass calls through
-os.register_at_fork(after_in_child=lambda: _forked.__setitem__(0, True))
+_forks = [0]  # one more in each forked child: there what the parent attached only passes calls through
+os.register_at_fork(after_in_child=lambda: _forks.__setitem__(0, _forks[0] + 1))
 
 
 class Patch:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from traindx.probe import Probe, Scene
+from traindx.probes.names import working
 from traindx.probes.surroundings import commit_of, redacted, versions
 
 # What people call the place in the training (documented aliases, lower case); any whole number equal to the step counts too.
@@ -114,7 +115,7 @@ class Checkpoints(Probe):
     def _living(self, scene: Scene) -> set[str]:
         """What a resume would need now: state that exists and matters."""
         alive = {"step", "rng"}
-        if any(len(o.state) for o in scene.optimizers):
+        if any(len(working(o).state) for o in scene.optimizers):
             alive.add("optimizer")  # plain SGD keeps nothing
         if any(r() is not None for r in self._built.get("scheduler", ())):
             alive.add("scheduler")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 _INNER = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
@@ -19,6 +20,12 @@ def unwrapped(model: nn.Module) -> nn.Module:
             break
         model = inner
     return model
+
+
+def working(optimizer: Any) -> Any:
+    """The optimizer that has the state: the one inside of a wrapper that shards it, averages or looks ahead."""
+    held = [thing for thing in getattr(optimizer, "__dict__", {}).values() if isinstance(thing, Optimizer)]
+    return held[0] if len(held) == 1 else optimizer
 
 
 def clean(name: str) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor
 from traindx.measures import norms, peek, readable, sketch, table
 from traindx.probe import Later, Probe, Reading, Row, Scene
 from traindx.probes.gradients import _spread
+from traindx.probes.names import working
 from traindx.probes.rhythm import Rhythm
 
 SKETCH = 1024
@@ -27,16 +28,17 @@ class AdamHealth(Probe):
         self._rhythm = Rhythm(every=2)
 
     def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
-        if optimizer is None or "Adam" not in type(optimizer).__name__ or not self._rhythm.beat(scene, optimizer):
+        own = working(optimizer)
+        if own is None or "Adam" not in type(own).__name__ or not self._rhythm.beat(scene, optimizer):
             return None
         params, names = scene.owned(optimizer)
-        settings = {id(p): g for g in optimizer.param_groups for p in g["params"]}
+        settings = {id(p): g for g in own.param_groups for p in g["params"]}
         have: list[int] = []
         seconds: list[Tensor] = []
         grads: list[Tensor] = []
         known: list[tuple[float, float]] = []
         for i, p in enumerate(params):
-            one = _adam(p, optimizer.state.get(p), settings.get(id(p)))
+            one = _adam(p, own.state.get(p), settings.get(id(p)))
             if one is not None:
                 have.append(i)
                 seconds.append(one[0])
@@ -115,7 +117,7 @@ def _moments(scene: Scene) -> list[tuple[str, Tensor]]:
     return [
         (f"{name_of.get(id(p), '?')}:{key}", value)
         for optimizer in scene.optimizers
-        for p, state in optimizer.state.items()
+        for p, state in working(optimizer).state.items()
         if isinstance(state, dict)
         for key, value in state.items()
         if readable(value) and value.dim()
@@ -144,7 +146,13 @@ class OptimizerFacts(Probe):
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         """A stateful optimizer without state in the middle of a run: a resume that forgot it."""
-        if scene.step and scene.full and optimizer is scene.optimizer and optimizer is not None and not optimizer.state:
+        if (
+            scene.step
+            and scene.full
+            and optimizer is scene.optimizer
+            and optimizer is not None
+            and not working(optimizer).state
+        ):
             stateful = any(group.get("momentum") or "betas" in group for group in optimizer.param_groups)
             if stateful and "optimizer.fresh_at_step" not in scene.facts:
                 scene.fact("optimizer.fresh_at_step", scene.step)
@@ -161,7 +169,7 @@ class OptimizerFacts(Probe):
         out: dict[str, Any] = {}
         main = scene.optimizer
         if main is not None:
-            out["optimizer.name"] = type(main).__name__
+            out["optimizer.name"] = type(working(main)).__name__
             out["optimizer.groups"] = [_group(g) for g in main.param_groups]
         elif self._started and "optimizer.name" not in scene.facts:
             out["optimizer.name"] = "manual"

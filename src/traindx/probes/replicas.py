@@ -88,7 +88,7 @@ class Replicas(Probe):
     """`rank/fingerprint` and `rank/grad_fingerprint` on the ranks' common steps, or the norms of the gradients' shards where
     the model is sharded; targets and the loss per target; what DDP clocks of itself; `world_size`, `rank`, `distributed`."""
 
-    ordinary: ClassVar[tuple[str, ...] | None] = ("on_loss", "on_settled", "before_step", "after_step")
+    ordinary: ClassVar[tuple[str, ...] | None] = ("before_forward", "on_loss", "on_settled", "before_step", "after_step")
     wakes: ClassVar[tuple[str, ...]] = ("before_step", "after_step")
 
     def __init__(self) -> None:
@@ -100,6 +100,7 @@ class Replicas(Probe):
         self._watchdog: Watchdog | None = None
         self._ddp: weakref.ref[torch.nn.Module] | None = None
         self._timed = -1  # the latest iteration that DDP has clocked
+        self._print: tuple[int, Tensor] | None = None  # a step, and the fingerprint of the parameters it began with
 
     def start(self, scene: Scene) -> Reading | None:
         self.rank, self.world = place()
@@ -116,6 +117,18 @@ class Replicas(Probe):
     @property
     def _sharded(self) -> bool:
         return self._kind in ("fsdp", "fsdp2")
+
+    def before_forward(self, scene: Scene, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What the first training forward of a step begins with: averaged, where ranks average after their updates, and not
+        yet moved away for a look at the loss around it."""
+        if self.world > 1 and model.training and torch.is_grad_enabled() and due(scene.step):
+            self._fingerprinted(scene)
+
+    def _fingerprinted(self, scene: Scene) -> Tensor | None:
+        if self._print is None or self._print[0] != scene.step:
+            params = [] if self._sharded else [p for p in scene.params if readable(p)]
+            self._print = (scene.step, fingerprint(params)) if params else None
+        return self._print[1] if self._print is not None else None
 
     def on_loss(self, scene: Scene, call: LossCall) -> None:
         if self.world < 2 or call.phase == VAL or not call.grad or not counted(scene.step):
@@ -144,6 +157,8 @@ class Replicas(Probe):
             out |= {"batch/targets": number, "loss/target_mean": total / number}
         if not due(scene.step):
             return out or None
+        if optimizer is scene.optimizer and (held := self._fingerprinted(scene)) is not None:
+            out["rank/fingerprint"] = held
         params, names = scene.owned(optimizer)
         if self._sharded:
             return out | dict(_shard_norms(params, names, _copies(scene.models)) or {})
@@ -159,9 +174,6 @@ class Replicas(Probe):
         out: dict[str, Any] = {}
         if scene.step % CLOCKED == CLOCKED // 2:  # DDP clocks every hundredth iteration
             out |= self._clocked()
-        if not self._sharded and due(scene.step) and optimizer is scene.optimizer:
-            params = [p for p in scene.params if readable(p)]
-            out |= {"rank/fingerprint": fingerprint(params)} if params else {}
         return out or None
 
     def _clocked(self) -> dict[str, Any]:

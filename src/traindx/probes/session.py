@@ -17,6 +17,11 @@ def rank() -> int:
     return _placed()[0]
 
 
+def world() -> int:
+    """How many ranks there are."""
+    return _placed()[1]
+
+
 def share(budget: float | None) -> float | None:
     """What observing may cost in this rank: half of it beside rank 0, for the others see the same weights."""
     return budget if budget is None or rank() == 0 else budget / 2
@@ -35,7 +40,7 @@ def folder(name: str, chosen: str | os.PathLike[str] | None) -> Path:
     if chosen is not None:
         return Path(chosen)
     base = Path(os.environ.get("TRAINDX_DIR") or "traindx-runs")
-    if _placed()[1] > 1:
+    if world() > 1:
         return base / f"{name}-{_launched()}"
     return fresh_dir(base, name)
 
@@ -66,7 +71,7 @@ def about(script: str | None, argv: list[str]) -> dict[str, Any]:
         "versions": surroundings.versions(),
         "started": time.time(),
         "rank": rank(),
-        "world_size": _placed()[1],
+        "world_size": world(),
     }
     if script:
         facts["script"] = script

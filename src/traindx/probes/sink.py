@@ -78,8 +78,8 @@ def _same(event: Event) -> Any:
 class DiskSink:
     """Writes a record through `traindx.record`; its folder is made when the first numbers come: no training, no trace."""
 
-    def __init__(self, path: Path, name: str, rank: int = 0) -> None:
-        self.path = path
+    def __init__(self, path: Path, name: str, rank: int = 0, *, ranked: bool = False) -> None:
+        self.path, self._ranked = path, ranked  # ranked: nothing is written unless this process is one of several
         self._name, self._rank = name, rank
         self._writer: record.Writer | None = None
         self._early: list[tuple[str, tuple[Any, ...]]] = []
@@ -92,6 +92,8 @@ class DiskSink:
 
     def write(self, step: int, values: Mapping[str, Any], time: float | None = None) -> None:
         if self._writer is None:
+            if self._ranked and session.world() < 2:
+                return
             self._writer = record.Writer(self.path, rank=self._rank or session.rank(), name=self._name)
             early, self._early = self._early, []
             for what, args in early:

@@ -5,6 +5,7 @@ Every wrapper is one frame, and takes that frame out of a traceback that passes 
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -345,16 +346,35 @@ def _loaders(patches: Patches) -> None:
 
 
 def _optimizers(patches: Patches) -> None:
+    stepping: list[int] = []  # the optimizers whose steps are on the way, the outermost first; after an error until the next
+
     def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if stepping and _within_a_step():  # of a wrapper that shards, averages or looks ahead: its step is the one that counts
+            stepping.append(id(optimizer))
+            return
+        stepping[:] = [id(optimizer)]
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
         lane = patches.lane
         if lane is None or not lane.steps(optimizer, closure):
             patches.report("step_begins", optimizer, closure is not None)
 
     def after(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        while stepping and stepping.pop() != id(optimizer):
+            pass
+        if stepping:
+            return
         lane = patches.lane
         if lane is None or not lane.stepped(optimizer):
             patches.report("step_ends", optimizer)
 
     patches.on_undo(register_optimizer_step_pre_hook(before).remove)
     patches.on_undo(register_optimizer_step_post_hook(after).remove)
+
+
+def _within_a_step() -> bool:
+    """Whether the optimizer whose step begins was called by the step of another one: torch's own wrapper is there twice."""
+    found, frame = 0, sys._getframe(1)
+    while frame is not None and found < 2:
+        found += frame.f_code.co_name == "wrapper" and frame.f_globals.get("__name__") == "torch.optim.optimizer"
+        frame = frame.f_back  # type: ignore[assignment]
+    return found == 2

@@ -15,6 +15,7 @@ from traindx.run import Event, Matrix, Run, Series
 # Merged name ← each rank's own signal.
 MERGED = {
     "rank/loss": "loss/train",
+    "rank/lr": "lr",
     "rank/params": "rank/fingerprint",
     "rank/grads": "rank/grad_fingerprint",
     "rank/batch": "batch/fingerprint",

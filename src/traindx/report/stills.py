@@ -250,7 +250,7 @@ def _rank_table(run: Run) -> str:
     rows = ranks.table(run)
     more = f" (20 of {len(rows)})" if len(rows) > 20 else ""
     return (
-        _table(rows, f"ranks side by side, mean ± spread{more}: {text(ranks.parting(run), 240)}", tuple(rows[0]))
+        _table(rows, f"ranks side by side, level ± spread{more}: {text(ranks.parting(run), 240)}", tuple(rows[0]))
         if rows
         else ""
     )

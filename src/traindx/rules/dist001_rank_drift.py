@@ -4,7 +4,8 @@
 
 Fingerprints of all parameters, written by every rank and compared offline. Under data parallelism they are equal to
 the bit; any difference is a fact. It names the first step and the rank that stands apart, and says whether the ranks
-differed from the start or parted later. Replicas that are equal again and again later average on purpose; info.
+differed from the start or parted later, and whether they train at different learning rates. Replicas that are equal
+again and again later average on purpose; info.
 
 ## Why it matters
 
@@ -19,7 +20,8 @@ Each rank trains its own model on a part of the data, and the one that is saved 
 ## What to do
 
 Wrap the model in DistributedDataParallel and call the wrapper, not `.module`. Give every rank the same weights before
-training. Start again from rank 0's copy at the last equal step.
+training. What a scheduler or a stop is decided by is to be the same on all ranks: all-reduce it first. Start again from
+rank 0's copy at the last equal step.
 """
 
 from __future__ import annotations
@@ -39,11 +41,13 @@ from traindx.run import Run
     needs={"rank/params | fact:world_size": 1},
     says={
         "": "the parameters of the ranks parted at step {first}: {where}",
+        "rates": "the learning rates of the ranks differ from step {since} on ({rates}), and their parameters from {first}",
         "start": "the ranks held different parameters from the first look on: {where}",
         "meet": "the parameters of the ranks differ between synchronisations, and are equal again later",
     },
     fix={
         "": "Call the DistributedDataParallel wrapper in every forward; restart from rank 0's weights before step {first}.",
+        "rates": "Give the scheduler the same number on all ranks (all-reduce its metric); restart before step {since}.",
         "start": "Wrap the model in DistributedDataParallel (it broadcasts rank 0's weights), or load the same state on all.",
         "meet": "Nothing, if the averaging is meant.",
     },
@@ -51,7 +55,12 @@ from traindx.run import Run
     confidence=Confidence.EXACT,
     explains=("DIST006", "EVAL001", "EVAL008", "LOSS009"),
 )
-def rank_drift(run: Run, *, meetings: int = 3) -> Iterator[Evidence]:
+def rank_drift(
+    run: Run,
+    *,
+    meetings: int = 3,
+    rounding: float = 1e-6,  # of a rate that is recorded in single precision
+) -> Iterator[Evidence]:
     # [def] replicas that meet to the bit three times after parting do so on purpose.
     seen = ranks.rows(run, "rank/params", sharded=False)
     parted = np.flatnonzero(~seen.equal)
@@ -60,11 +69,26 @@ def rank_drift(run: Run, *, meetings: int = 3) -> Iterator[Evidence]:
     first = int(parted[0])
     again = int(np.count_nonzero(seen.equal[first:])) >= meetings
     lone = ranks.apart(seen.names, seen.values[first])
+    rates = None if again else _rates(run, int(seen.steps[first]), rounding)
     yield Evidence(
         where=tuple(ranks.label(n) for n in lone),
         steps=(int(seen.steps[first]), int(seen.steps[-1])),
-        say="meet" if again else "start" if first == 0 else "",
+        say="meet" if again else "rates" if rates else "start" if first == 0 else "",
         severity=Severity.INFO if again else None,
         rank=ranks.number(lone[0]) if len(lone) == 1 else None,
-        facts={"records": len(seen), "different": len(parted)},
+        facts={"records": len(seen), "different": len(parted), **(rates or {})},
     )
+
+
+def _rates(run: Run, until: int, rounding: float) -> dict[str, object] | None:
+    """The first step, not after the parting, at which the ranks' learning rates differ, and what they were."""
+    if "rank/lr" not in run:
+        return None
+    seen = ranks.rows(run, "rank/lr")
+    low, high = np.nanmin(seen.values, axis=1), np.nanmax(seen.values, axis=1)
+    apart = np.flatnonzero((high - low > rounding * np.abs(high)) & (seen.steps <= until))
+    if not len(apart):
+        return None
+    known = [(n, v) for n, v in zip(seen.names, seen.values[apart[0]], strict=True) if np.isfinite(v)]
+    told = ", ".join(f"{ranks.label(n)}: {v:.3g}" for n, v in known[:4]) + ("…" if len(known) > 4 else "")
+    return {"since": int(seen.steps[apart[0]]), "rates": told}

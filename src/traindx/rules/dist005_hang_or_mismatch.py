@@ -58,7 +58,7 @@ _WAITS = re.compile(r"all_reduce|all_gather|reduce_scatter|broadcast|barrier|bac
         "holds": "Take what that rank does out of the way of the others, or give them the same branch.",
         "lost": "Look at that rank's own output and at its machine (memory?); resume from the last common checkpoint.",
         "error": "Mend that error; the broken connections of the other ranks follow from it.",
-        "left": "Give every rank the same number of batches: drop_last=True, or Join.",
+        "left": "Give every rank the same number of batches (drop_last=True, or Join), and decide together when to stop.",
         "differ": "Make all ranks call the same collectives in the same order: no collective in a branch of one rank.",
         "missing": "Make all ranks call the same collectives in the same order: no branch of one rank around them.",
         "held": "Look at what that rank's machine did then; work of one rank belongs outside of the step.",
