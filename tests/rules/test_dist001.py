@@ -57,7 +57,7 @@ def test_rates_that_differ_before_the_parting_are_named_and_later_ones_are_not()
         )
 
     [found] = rule.findings(at(rates, half))
-    assert found.variant == "rates" and found.facts["since"] == 1500 and "rank 1: 0.05" in found.message
+    assert found.variant == "rates" and found.steps == (1500, 9500) and "rank 1: 0.05" in found.message
     assert [f.variant for f in rule.findings(at(rates, rates * (1 + 1e-8)))] == [""]
     assert [f.variant for f in rule.findings(at(rates, np.where(np.arange(20) >= 9, 0.05, 0.1)))] == [""]
 

@@ -61,6 +61,14 @@ def test_the_global_norm_will_do() -> None:
     assert found.where == ("all parameters",)
 
 
+def test_the_global_norm_alone_is_no_more_than_a_remark() -> None:
+    n = 1200
+    wide = np.where(np.arange(n) < n // 2, 1, 4)
+    run = a_run(grad_norm=np.exp(noise(n, 0.2) * wide), loss__train=1 + noise(n, 0.05, 3) * wide)
+    [found] = the(run)
+    assert found.severity is Severity.INFO
+
+
 def test_too_few_records_are_blind() -> None:
     assert oscillating_grad_norm.outcome(a_run(grad_norm=np.ones(30))).status is Status.BLIND
 

@@ -41,13 +41,13 @@ from traindx.run import Run
     needs={"rank/params | fact:world_size": 1},
     says={
         "": "the parameters of the ranks parted at step {first}: {where}",
-        "rates": "the learning rates of the ranks differ from step {since} on ({rates}), and their parameters from {first}",
+        "rates": "the learning rates of the ranks differ from step {first} on ({rates}), and their parameters from {parted}",
         "start": "the ranks held different parameters from the first look on: {where}",
         "meet": "the parameters of the ranks differ between synchronisations, and are equal again later",
     },
     fix={
         "": "Call the DistributedDataParallel wrapper in every forward; restart from rank 0's weights before step {first}.",
-        "rates": "Give the scheduler the same number on all ranks (all-reduce its metric); restart before step {since}.",
+        "rates": "Give the scheduler the same number on all ranks (all-reduce its metric); restart before step {first}.",
         "start": "Wrap the model in DistributedDataParallel (it broadcasts rank 0's weights), or load the same state on all.",
         "meet": "Nothing, if the averaging is meant.",
     },
@@ -72,15 +72,19 @@ def rank_drift(
     rates = None if again else _rates(run, int(seen.steps[first]), rounding)
     yield Evidence(
         where=tuple(ranks.label(n) for n in lone),
-        steps=(int(seen.steps[first]), int(seen.steps[-1])),
+        steps=(rates[0] if rates else int(seen.steps[first]), int(seen.steps[-1])),
         say="meet" if again else "rates" if rates else "start" if first == 0 else "",
         severity=Severity.INFO if again else None,
         rank=ranks.number(lone[0]) if len(lone) == 1 else None,
-        facts={"records": len(seen), "different": len(parted), **(rates or {})},
+        facts={
+            "records": len(seen),
+            "different": len(parted),
+            **({"parted": int(seen.steps[first]), "rates": rates[1]} if rates else {}),
+        },
     )
 
 
-def _rates(run: Run, until: int, rounding: float) -> dict[str, object] | None:
+def _rates(run: Run, until: int, rounding: float) -> tuple[int, str] | None:
     """The first step, not after the parting, at which the ranks' learning rates differ, and what they were."""
     if "rank/lr" not in run:
         return None
@@ -91,4 +95,4 @@ def _rates(run: Run, until: int, rounding: float) -> dict[str, object] | None:
         return None
     known = [(n, v) for n, v in zip(seen.names, seen.values[apart[0]], strict=True) if np.isfinite(v)]
     told = ", ".join(f"{ranks.label(n)}: {v:.3g}" for n, v in known[:4]) + ("…" if len(known) > 4 else "")
-    return {"since": int(seen.steps[apart[0]]), "rates": told}
+    return int(seen.steps[apart[0]]), told

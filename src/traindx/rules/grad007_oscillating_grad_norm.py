@@ -14,7 +14,8 @@ A widening swing shows instability in that layer before the loss shows it.
 
 - GRAD003: single bursts; the spread here is robust against them.
 - Batches of mixed sources or lengths, which swing from the start and not wider later.
-- The end of training, when gradients get small and noisy everywhere: then every layer widens alike. Told as a remark.
+- The end of training, when gradients get small and noisy everywhere: then every layer widens alike. Told as a remark, and so
+  is a global norm where those of the layers are not known.
 
 ## What to do
 
@@ -66,7 +67,7 @@ def oscillating_grad_norm(
     if not found or _fading(run):
         return
     span = _span(steps[usable], windows)
-    everywhere = len(found) > max(2, 0.7 * len(columns))
+    everywhere = len(columns) == 1 or len(found) > max(2, 0.7 * len(columns))  # of one alone nobody can say that it stands out
     worst = sorted(found, key=lambda n: -found[n])
     numbers = {"ratio": found[worst[0]], "layers": len(found), "of": len(columns)}
     severity = Severity.WARNING if not everywhere and _harm(run) else None
