@@ -10,6 +10,7 @@ import multiprocessing
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ class Observed:
 
 def follow(wrap: Callable[[Callable[..., Any], bool], Observed], forks: Callable[[], None]) -> Callable[[], None]:
     """Let the processes that are started from now on run inside `wrap`, and hear of those that cannot; gives what undoes it."""
-    undo = [_processes(wrap, forks)]
+    undo: list[Callable[[], None]] = [_processes(wrap, forks)]
     inside: Any = sys.modules.get("torch.multiprocessing.spawn")
     if inside is not None:
         original = inside.start_processes
@@ -56,9 +57,10 @@ def follow(wrap: Callable[[Callable[..., Any], bool], Observed], forks: Callable
                 return original(fn, *args, **kwargs)
             return original(wrap(fn, False), *args, **kwargs)
 
-        for owner in (inside, sys.modules["torch.multiprocessing"]):
-            owner.start_processes = start_processes  # type: ignore[attr-defined]
-            undo.append(lambda owner=owner: setattr(owner, "start_processes", original))  # type: ignore[misc]
+        outside: Any = sys.modules["torch.multiprocessing"]
+        for owner in (inside, outside):
+            owner.start_processes = start_processes
+            undo.append(partial(setattr, owner, "start_processes", original))
 
     def back() -> None:
         for each in undo:
