@@ -236,3 +236,35 @@ def test_steps_settled_after_a_pause_are_recorded_once(level, monkeypatch):
     monkeypatch.setattr("traindx.probes.glimpse.SETTLE_S", 0.0)
     run = seen(lambda _: plain(model, optimizer, x, y, 40))
     assert run.series("loss/train").steps.tolist() == list(range(40))
+
+
+def test_a_fault_that_begins_late_is_told_at_length_for_a_while(level):
+    model, optimizer, x, y = job()
+
+    def loop(_):
+        plain(model, optimizer, x, y, 20)
+        plain(model, optimizer, x, y, 30, clear=False)
+        optimizer.zero_grad()
+        model.eval()
+        plain(model, optimizer, x, y, 30)
+
+    run = seen(loop)
+    stale, asleep = run.series("loop/stale_grads"), run.series("loop/eval_mode")
+    assert stale.steps[stale.values > 0][:5].tolist() == [20, 21, 22, 23, 24]
+    assert asleep.steps[asleep.values > 0][:5].tolist() == [50, 51, 52, 53, 54]
+    if level == "glimpsed":
+        assert len(stale) < 80  # not for ever
+
+
+def test_a_layer_replaced_between_epochs_is_known_in_the_next_one(level):
+    model, optimizer, x, y = job()
+    loader = DataLoader(TensorDataset(x.repeat(25, 1), y.repeat(25)), batch_size=16)
+
+    def loop(_):
+        for epoch in range(3):
+            if epoch == 2:
+                model[2] = nn.Linear(8, 2)
+            for a, b in loader:
+                plain(model, optimizer, a, b, 1)
+
+    assert seen(loop).fact("model.unowned") == ["2.weight", "2.bias"]

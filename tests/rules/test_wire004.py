@@ -42,6 +42,14 @@ def test_a_lone_odd_step_now_and_then_is_no_habit() -> None:
     assert list(rule.findings(a_run({"loop/stale_grads": stale}), least_share=0.01))
 
 
+def test_clearing_that_went_missing_late_shows_in_a_row() -> None:
+    stale = np.zeros(300)
+    stale[-5:] = 1
+    [found] = rule.findings(a_run({"loop/stale_grads": stale}))
+    assert found.steps == (295, 299) and "from 295 on" in found.message
+    assert not list(rule.findings(a_run({"loop/stale_grads": stale}), in_a_row=6))
+
+
 def test_unseen_loops_are_judged_by_agreeing_gradients_that_grow() -> None:
     growing = np.linspace(1, 20, 100)
     [found] = rule.findings(a_run(grad_cosine=0.96 + noise(100, 0.01), grad_norm=growing))

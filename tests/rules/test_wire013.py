@@ -28,6 +28,17 @@ def test_an_autoencoder_that_has_something_left_to_learn_is_left_alone() -> None
     assert list(rule.findings(run, low=0.9))
 
 
+def test_labels_shifted_twice() -> None:
+    [found] = rule.findings(model(1.5, **{"loss.second_target_share": 1.0, "loss.next_target_share": 0.1}))
+    assert found.variant == "twice" and found.severity is Severity.WARNING and found.where == ("lm.py:40",)
+
+
+def test_text_of_period_one_is_shifted_once_all_the_same() -> None:
+    masks = {"none": 0, "causal": 6, "masked": 0}
+    shares = {"loss.second_target_share": 1.0, "loss.next_target_share": 1.0, "model.attention_masks": masks}
+    assert not list(rule.findings(model(1.5, **shares)))
+
+
 def test_next_token_prediction_without_any_mask() -> None:
     facts = {"loss.next_target_share": 1.0, "model.attention_masks": {"none": 80, "causal": 0, "masked": 0}}
     [found] = rule.findings(model(1.5, **facts))

@@ -201,6 +201,7 @@ class Evaluations:
         if open_.metric:
             evaluation.hits = sum(h for h, _ in open_.hits), sum(n for _, n in open_.hits)
         self._stage.step.eval_s += evaluation.seconds
+        self._stage.passed()
         on_train = evaluation.loader is not None and id(getattr(evaluation.loader, "dataset", None)) in self._datasets
         back = self._recorder.apart()
         if values:

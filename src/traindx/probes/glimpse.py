@@ -123,7 +123,7 @@ class Glimpse(Way):
 
     def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         self._begun = begun = clock()
-        if not self._expected(args[0]):
+        if not self._expected(args[0]) or self._loop.asleep(args[0]):
             return False
         recorder = self._recorder
         try:
@@ -202,6 +202,9 @@ class Glimpse(Way):
         source = args[0] if args and type(args[0]) is Tensor else first_tensor(args, self._kwargs)
         value = self._loss_of(root, source)
         if value is None or recorder.busy or self._stage.step.scaled or not self._updates._gate.takes(value):
+            return False
+        if self._loop.uncleared(self._stage.primary):
+            self.misses -= 1  # no sign of another loop
             return False
         try:
             self._take(root, value, source)

@@ -59,6 +59,10 @@ class Governor:
         """The next steps look abnormal: read them in full; one of them when too much is owed already."""
         self._alarm = steps if self.starting or self._credit > -COMFORT * self._cost else 1
 
+    def insist(self, steps: int = 3) -> None:
+        """Read the next steps in full whatever is owed: for what happens a few times in a run."""
+        self._alarm = max(self._alarm, steps)
+
     def account(self, step: int, step_s: float, own_s: float, was_full: bool) -> None:
         """Book one step: how long it took, and how much of that was ours."""
         start = self._first(step) or self.spent_s < START_S

@@ -28,6 +28,7 @@ WATCHED = (
 
 _UNSEEDED = 67280421310721  # torch's generator before anybody seeds it
 _autocasting = torch._C._is_any_autocast_enabled
+DOUBTS = 20  # steps that look wrong at a glimpse, per sign, are told at length; by then a rule can speak
 
 
 @dataclass(slots=True)
@@ -63,6 +64,7 @@ class Loop:
         self._totals = dict.fromkeys(("wall", "data", "eval", "checkpoint", "traindx"), 0.0)
         self._sites: dict[str, str] = {}  # what is called where, by the first call
         self._made: dict[int, str] = {}  # optimizer → the line that made it
+        self._doubts: dict[str, int] = {}  # sign that a glimpsed step is wrong → how often it was seen
         self._scene.fact("watched", list(WATCHED))
         self._scene.fact("amp.scaler", False)
         self._recorder.sources.append(self._facts)
@@ -102,6 +104,21 @@ class Loop:
                 owner.stale = not owner.cleared
                 owner.waits = False
             owner.grad = now
+
+    def asleep(self, model: nn.Module) -> bool:
+        """Whether a step is worth telling at length because the model is in eval mode."""
+        return not model.training and self._doubted("asleep")
+
+    def uncleared(self, optimizer: Any) -> bool:
+        """The same, because the gradients of the last update are still there, untouched, when a backward begins."""
+        owner = self._owners.get(id(optimizer))
+        if owner is None or owner.grad is None or owner.grad != _grad_state(owner.sentinel):
+            return False
+        return self._doubted("uncleared")
+
+    def _doubted(self, sign: str) -> bool:
+        self._doubts[sign] = seen = self._doubts.get(sign, 0) + 1
+        return seen <= DOUBTS
 
     def _step_begins(self, optimizer: Any, closure: bool) -> None:
         if "step" not in self._sites:
@@ -375,6 +392,11 @@ class Loop:
             value = value.detach().clone() if known is None else known
         self._recorder.take({kind: value if isinstance(value, Tensor) else float(value)})
         self._recorder.tell("on_metric", name, value, phase)
+
+    def on_columns(self, columns: Any) -> None:
+        """The user gave columns for the samples of the latest batch."""
+        if isinstance(columns, Mapping):
+            self._recorder.tell("on_columns", columns)
 
     def _group_names(self, n: int) -> tuple[str, ...]:
         if len(self._names) != n:

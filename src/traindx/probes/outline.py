@@ -32,6 +32,7 @@ _LATER = 1000
 _TURNS = 3  # changes of the optimizer that steps: fewer are phases of a training, one after the other
 _LEAST_WALKS = 3
 _GRADED = frozenset({0, 1, 2, 3, 10, 19})  # updates at which gradients are looked for
+_REGRADED = 40  # updates after other parameters came in which full steps look for gradients
 _CALLED = 20  # CATALOGUE WIRE014: 0 calls in 20 steps
 _PATIENCE = 200  # updates after which an optimizer that was built and never stepped owns nothing
 _MOST_MODULES = 5_000
@@ -83,6 +84,7 @@ class Outline(Probe):
         self._version = -1
         self._updates = 0
         self._next_live = _LIVE[0]
+        self._regrade = 0  # until this update gradients are looked for again: there are other parameters
         self._live: dict[str, Any] = {}  # facts of the living model, as of the latest look
         self._left: list[tuple[str, int, Tensor | None, Tensor]] = []  # unowned: name, size, numbers before and now
         self._trainable = 0
@@ -118,6 +120,7 @@ class Outline(Probe):
 
     def changed(self, scene: Scene) -> None:
         self._version = -1
+        self._regrade = scene.step + _REGRADED
         if self._again:
             self._again = False
             self._begin_again(scene)
@@ -240,7 +243,7 @@ class Outline(Probe):
         else:
             self.idle = True
         self._frozen_now(scene, optimizer)
-        if scene.step - self._base in _GRADED:
+        if scene.step - self._base in _GRADED or (scene.full and scene.step < self._regrade):
             self._graded.update(id(p) for p in scene.params if p.grad is not None)
             for _, hidden in self._hidden.values():
                 self._graded.update(id(p) for m in hidden for p in m.parameters() if p.grad is not None)

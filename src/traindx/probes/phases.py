@@ -63,6 +63,7 @@ class Phases:
         self._loader, self._scene.loader = note, loader
         if note.phase == TRAIN:
             self._scene.epoch = note.epochs - 1
+            self._stage.passed()
             self._recorder.event("epoch", {"index": note.epochs - 1})
         self._recorder.tell("on_loader", loader, note.phase)
 

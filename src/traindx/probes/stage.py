@@ -17,6 +17,7 @@ from traindx.probes.step import Step
 if TYPE_CHECKING:
     from traindx.probes.attach import Patches
 
+MOST_REBUILT = 10  # times that a model which changed while it trained is looked at anew
 SEARCH_STEPS = 3  # updates during which every outermost module is looked at; afterwards the known models only
 _DROPPING = ("Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU")
 
@@ -42,6 +43,8 @@ class Stage:
         self._kinds: set[type] = set()  # classes of the modules that were called outermost and led to a loss
         self._noted: list[weakref.ref[nn.Module]] = []
         self._mode_modules: list[tuple[str, weakref.ref[nn.Module]]] = []
+        self._build: list[tuple[int, bool]] = []  # the models' parameters, and whether they learn, when last looked up
+        self._checked = self._rebuilt = 0
         if models:
             self.refresh()
         if not optimizers and not self.optimizers_built:  # those that were built before we came count as well
@@ -137,6 +140,7 @@ class Stage:
     def refresh(self) -> None:
         """Look up parameters and names again."""
         self.recorder.refresh(self.models, self.optimizers)
+        self._build = self._as_built()
         self.look()
 
     def by_hand(self, leaves: list[Any]) -> None:
@@ -144,6 +148,20 @@ class Stage:
         known = {id(p) for p in self.scene.params} if self.models else set()
         if not all(id(p) in known for p in leaves):
             self.recorder.cast(leaves)
+
+    def passed(self) -> None:
+        """A pass is over (an epoch, an evaluation): are the parameters still the same, and do the same ones learn?"""
+        step = self.scene.step
+        if not self.recorder.started or step - self._checked < FIRST or self._rebuilt >= MOST_REBUILT:
+            return
+        self._checked = step
+        if self._build != self._as_built():
+            self._rebuilt += 1
+            self.recorder.governor.insist()
+            self.refresh()
+
+    def _as_built(self) -> list[tuple[int, bool]]:
+        return [(id(p), p.requires_grad) for m in self.models for p in unwrapped(m).parameters()]
 
     def look(self) -> None:
         """Find what matters about the modules: normalisation, dropout."""

@@ -57,7 +57,7 @@ def token_facts(batches: Sequence[TokenBatch], stated: Stated) -> dict[str, Any]
         "top_share": top_share(batches),
     }
     found: dict[str, Any] = {"data.token": token}
-    for by, name in enumerate(("loss.self_target_share", "loss.next_target_share")):
+    for by, name in enumerate(("loss.self_target_share", "loss.next_target_share", "loss.second_target_share")):
         if (share := target_share(batches, by)) is not None:
             found[name] = share
     if (padded := pad_label_share(batches, pad if sure else None)) is not None:

@@ -3,9 +3,10 @@
 ## What it sees
 
 At the first backward of a step the gradients of the previous update are still there (`loop/stale_grads`) and nobody
-cleared them (`loop/zero_grads` is 0). Three such steps, making up at least `least_share` of the recorded ones, are
-enough. Where the loop was not seen, successive gradients that point the same way (median `grad_cosine` above
-`cosine`) while their norm grows to `growth` times its early level say the same with less certainty.
+cleared them (`loop/zero_grads` is 0). Three such steps, making up at least `least_share` of the recorded ones, or
+`in_a_row` of them at the end of the run are enough. Where the loop was not seen, successive gradients that point the same
+way (median `grad_cosine` above `cosine`) while their norm grows to `growth` times its early level say the same with less
+certainty.
 
 ## Why it matters
 
@@ -35,14 +36,15 @@ import numpy as np
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
-from traindx.stats.persistence import finite_median
+from traindx.stats.persistence import finite_median, last_stretch
 
 
 @rule(
     "WIRE004",
     needs={"loop/stale_grads | grad_cosine": 3},
     says={
-        "": "gradients of the previous update were still there at {share:.0%} of the steps: zero_grad is missing",
+        "": "gradients of the previous update were still there at {share:.0%} of the steps from {first} on: "
+        "zero_grad is missing",
         "growth": "successive gradients agree (median cosine {cosine:.2f}) while their norm grew {growth:.1f}×: they pile up",
     },
     fix="Call optimizer.zero_grad() once per update, before the backward; restart from weights older than step {first}.",
@@ -69,6 +71,7 @@ def zero_grad_missing(
     run: Run,
     *,
     least_share: float = 0.2,  # [def] a zero_grad once per epoch leaves far more than this stale; a lone odd step less
+    in_a_row: int = 5,  # [def] records: a zero_grad that went missing late shows so before it makes up a share
     cosine: float = 0.9,  # [x] .92-.99 with the fault, at most .45 healthy, .59 on sorted data
     growth: float = 3.0,  # [def] full-batch descent has cosine 1 and a falling norm
 ) -> Iterator[Evidence]:
@@ -79,6 +82,9 @@ def zero_grad_missing(
         if len(cleared):
             kept &= ~(cleared.at(stale.steps) > 0)
         hits, share = stale.steps[kept], float(np.mean(kept))
+        late = last_stretch(kept)
+        if share < least_share and late >= in_a_row:
+            hits, share = hits[-late:], 1.0
         if len(hits) >= 3 and share >= least_share:
             yield Evidence(steps=(int(hits[0]), int(hits[-1])), facts={"share": share, "count": len(hits)})
             return

@@ -3,10 +3,11 @@
 ## What it sees
 
 Targets that equal the input at the same position (at least `identity` of them) while the loss falls to nothing: the
-shift by one is missing. Self-attention without any mask in a model that predicts the next token, or with masks that leave
-later positions open to nearly every query (a diagonal that is off by one, padding masked and nothing else). The
-dependency trial over time: outputs that have a gradient with respect to later inputs. And, as a question only, a
-next-token loss that is close to zero in training and validation.
+shift by one is missing. Targets that equal the input two positions later, and no loss with targets one position later:
+the shift was made twice, in the data and in the model. Self-attention without any mask in a model that predicts the next
+token, or with masks that leave later positions open to nearly every query (a diagonal that is off by one, padding masked
+and nothing else). The dependency trial over time: outputs that have a gradient with respect to later inputs. And, as a
+question only, a next-token loss that is close to zero in training and validation.
 
 ## Why it matters
 
@@ -46,6 +47,7 @@ from traindx.run import Run
         "own-input": "{share:.0%} of the targets equal the input at the same position and the loss fell to "
         "{level:.2g}: the model "
         "copies its input",
+        "twice": "{share:.0%} of the targets equal the input two positions later, not the next one: they were shifted twice",
         "unmasked": "the model predicts the next token, but none of its {calls} self-attention calls was masked: it "
         "sees the future",
         "open": "the model predicts the next token, but the masks of its {calls} self-attention calls leave later positions "
@@ -57,6 +59,7 @@ from traindx.run import Run
     },
     fix={
         "own-input": "Shift once: predict tokens[:, 1:] from tokens[:, :-1].",
+        "twice": "Shift once, in the data or where the loss is taken; ready-made language models shift the labels inside.",
         "unmasked": "Pass is_causal=True or a triangular mask to every self-attention layer.",
         "open": "Shut out all that comes after the position itself: fill where torch.triu(torch.ones(T, T), 1) is 1.",
         "future": "Mask with triu(1), and check the axis the mask is applied to.",
@@ -83,6 +86,9 @@ def mask_or_shift_leak(
     if share >= identity and solved:
         facts_ = {"share": share, "level": level}
         yield Evidence(where=where, steps=run.steps, say="own-input", confidence=Confidence.STRONG, facts=facts_)
+    second = facts.number(run.fact("loss.second_target_share"), 0.0)
+    if second >= identity and max(share, facts.number(run.fact("loss.next_target_share"), 0.0)) < 0.5:
+        yield Evidence(where=where, steps=run.steps, say="twice", severity=Severity.WARNING, facts={"share": second})
     if facts.number(run.fact("loss.next_target_share"), 0.0) >= identity and not measured:
         yield from _next_token(run, where, level, solved)
 
