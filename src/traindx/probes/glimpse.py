@@ -97,6 +97,8 @@ class Glimpse(Way):
     def _drop(self) -> None:
         super()._drop()
         self._waits, self._brief, self._root = False, None, None
+        self._recorder.spent_s += self._tally
+        self._tally = 0.0
 
     def flush(self) -> None:
         self._testify()
@@ -319,7 +321,7 @@ class Glimpse(Way):
             recorder.tell("after_step", optimizer)  # memory and kept graphs grow on such steps, too
             recorder.spent_s += clock() - begun
         if self._timed:
-            self._cost = self._tally + asked - now + 4 * recorder.detour_s
+            self._cost, self._tally = self._tally + asked - now + 4 * recorder.detour_s, 0.0
         if row or tensors:
             recorder._row, recorder._tensors = {}, []
         else:
@@ -340,7 +342,7 @@ class Glimpse(Way):
             self._stage.set_view()
         else:
             self._lane.open()
-        self._timed, self._tally = True, 0.0
+        self._timed = True
         self._recorder.spent_s += clock() - now
 
     def settle(self) -> None:
