@@ -140,6 +140,45 @@ def test_a_padding_mask_is_compared_with_the_padding_also_behind_a_class_token(i
     assert found == {"valid_masked": float(inverted), "pad_attended": float(inverted)}
 
 
+class Bare(nn.Module):
+    """Attention without any mask, or a causal one, over sequences whose padding the embedding knows (or not)."""
+
+    def __init__(self, pad: int | None, causal: bool):
+        super().__init__()
+        self.embed, self.causal = nn.Embedding(10, 8, padding_idx=pad), causal
+        self.q, self.k, self.v, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+
+    def forward(self, tokens):
+        h = self.embed(tokens).unsqueeze(1)
+        h = F.scaled_dot_product_attention(self.q(h), self.k(h), self.v(h), is_causal=self.causal)
+        return self.head(h.squeeze(1).mean(1))
+
+
+@pytest.mark.parametrize(("pad", "causal", "attended"), [(0, False, 1.0), (None, False, None), (0, True, None)])
+def test_attention_without_any_mask_attends_to_padding_that_is_known_to_be_there(pad, causal, attended):
+    tokens = padded(32, 12)
+
+    def loop():
+        model = Bare(pad, causal)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(4):
+            update(optimizer, F.cross_entropy(model(tokens), tokens[:, 0] % 2))
+
+    found = watched(loop, Outline()).fact("model.pad_mask")
+    assert (found and found["pad_attended"]) == attended
+
+
+def test_attention_without_a_mask_over_full_sequences_has_nothing_to_attend_to():
+    def loop():
+        model = Bare(0, causal=False)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        tokens = torch.randint(1, 10, (32, 12))
+        for _ in range(4):
+            update(optimizer, F.cross_entropy(model(tokens), tokens[:, 0] % 2))
+
+    assert watched(loop, Outline()).fact("model.pad_mask") is None
+
+
 class Functional(nn.Module):
     def __init__(self):
         super().__init__()

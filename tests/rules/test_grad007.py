@@ -32,6 +32,13 @@ def test_harm_to_the_loss_makes_it_a_warning() -> None:
     assert found.severity is Severity.WARNING
 
 
+def test_one_narrow_stretch_of_the_loss_is_no_harm() -> None:
+    at = np.arange(1200)
+    loss = 1 + noise(1200, 0.05) * np.where((at >= 720) & (at < 960), 0.6, 1)
+    [found] = the(layers().with_(a_run(loss__train=loss).signals))
+    assert found.severity is Severity.INFO
+
+
 def test_steady_swings_are_clear() -> None:
     assert the(layers(wild=())) == []
 

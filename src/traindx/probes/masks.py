@@ -22,6 +22,7 @@ _PASSED = frozenset(
 _PRODUCTS = frozenset({"Bmm", "Baddbmm", "Matmul"})
 _BLOCKED = -1e4  # an additive mask at or below this shuts a position out, also in fp16
 _ROWS = 32
+_OWN_TOKENS = 4  # that a model may put in front of a sequence
 _FEW = 4  # sequences of which a square mask is read
 _MOST_QUERIES = 0.9  # that see what comes later; where a prefix is read as a whole, those of the rest do not
 
@@ -33,6 +34,7 @@ class Masks:
     causal: int = 0
     masked: int = 0
     none: int = 0
+    bare: set[int] = field(default_factory=set)  # how many positions the calls without any mask went over
     open: int = 0  # masked, but alike for all queries: every position sees the later ones
     # of square masks: share of the queries that see a later position, and how far ahead the furthest of them sees
     ahead: list[tuple[Tensor, Tensor]] = field(default_factory=list)
@@ -57,7 +59,7 @@ class Masks:
         mask = _raw(fn, "_raw_saved_attn_mask")
         mask = mask if mask is not None else _raw(fn, "_raw_saved_attn_bias")
         if mask is None:
-            self.none += 1
+            self._without(int(made[-2]))
         else:
             self._tensor(mask <= _BLOCKED if mask.dtype != torch.bool else ~mask)
 
@@ -77,7 +79,7 @@ class Masks:
                 elif name == "Baddbmm":
                     self.masked += 1
                 else:
-                    self.none += 1
+                    self._without(int(made[-1]))
                 return
             if name in ("MaskedFill", "Where", "Add"):
                 if name == "Add" or (shut := _raw(below[0], "_raw_saved_mask")) is None:
@@ -86,6 +88,10 @@ class Masks:
             elif name not in _PASSED:
                 return
             below = inputs(below[0])
+
+    def _without(self, positions: int) -> None:
+        self.none += 1
+        self.bare.add(positions)
 
     def _tensor(self, shut: Tensor) -> None:
         if shut.ndim < 2 or len(self.ahead) >= 64:
@@ -105,8 +111,11 @@ class Masks:
         if shut.ndim == 4 and shut.shape[0] > 1 and len(self.keys) < 4:
             self.keys.append(shut[:_ROWS, 0, -1, :].clone())
 
-    def facts(self, pads: list[np.ndarray[Any, Any]]) -> dict[str, Any]:
-        """`model.attention_masks`, and `model.pad_mask` where the padding (N, L) of the same batches is known."""
+    def facts(self, pads: list[np.ndarray[Any, Any]], sure: bool = False) -> dict[str, Any]:
+        """`model.attention_masks`, and `model.pad_mask` where the padding (N, L) of the same batches is known.
+
+        `sure` says that the padding was not guessed: then a model that never masks anything attends to all of it.
+        """
         far = [(float(share), int(most)) for share, most in self.ahead]
         seeing = [most for share, most in far if share >= _MOST_QUERIES]
         causal = sum(most == 0 for _, most in far)
@@ -132,13 +141,20 @@ class Masks:
                     "valid_masked": float(shut[~pad].mean()) if (~pad).any() else 0.0,
                     "pad_attended": float((~shut)[pad].mean()),
                 }
+        elif sure and count["none"] == sum(count.values()) and self._over(pads):
+            found["model.pad_mask"] = {"valid_masked": 0.0, "pad_attended": 1.0}
         return found
+
+    def _over(self, pads: list[np.ndarray[Any, Any]]) -> bool:
+        """Whether attention without a mask went over the positions of batches that all hold padding."""
+        fits = (0 <= n - p.shape[1] <= _OWN_TOKENS for p in pads for n in self.bare)
+        return bool(pads) and all(p.any() for p in pads) and any(fits)
 
 
 def _aligned(shut: np.ndarray[Any, Any], pad: np.ndarray[Any, Any]) -> tuple[Any, Any] | None:
-    """Keys and padding of the same positions; a model may put up to four of its own tokens (a class token) in front."""
+    """Keys and padding of the same positions; a model may put tokens of its own (a class token) in front."""
     extra = shut.shape[1] - pad.shape[1]
-    if len(shut) != len(pad) or not 0 <= extra <= 4:
+    if len(shut) != len(pad) or not 0 <= extra <= _OWN_TOKENS:
         return None
     return shut[:, extra:], pad
 

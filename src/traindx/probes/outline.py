@@ -418,7 +418,8 @@ class Outline(Probe):
         if self._time_first:
             found["model.time_first"] = {n: list(sizes) for n, sizes in self._time_first.items()}
         pad = self._vocabulary.stated(0).pad
-        return found | self._masks.facts([p for t, m in self._pads if (p := padding(t, m, pad)) is not None])
+        pads = [p for t, m in self._pads if (p := padding(t, m, pad)) is not None]
+        return found | self._masks.facts(pads, sure=pad is not None or all(m is not None for _, m in self._pads))
 
     def _linear_pairs(self) -> list[list[str]]:
         """Names of the layers; a narrow middle (LoRA, bottleneck) or several readers (q, k, v) are there on purpose."""

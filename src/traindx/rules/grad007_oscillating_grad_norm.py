@@ -108,9 +108,10 @@ def _fading(run: Run) -> bool:
 
 
 def _harm(run: Run) -> bool:
-    """The loss shakes too: its band is wider than before and it does not fall."""
+    """The loss shakes too: its band is wider than it used to be and it does not fall."""
     loss = regime.curve(run).values
     if len(loss) < 100:
         return False
     width = stats.spread_windows(loss, len(loss) // 5)
-    return bool(width[-1] > 1.5 * np.min(width)) and stats.trend_verdict(loss).direction is not stats.Direction.FALLING
+    wider = width[-1] > 1.5 * np.median(width[:-1])  # not their least: of four one is narrow by chance
+    return bool(wider) and stats.trend_verdict(loss).direction is not stats.Direction.FALLING
