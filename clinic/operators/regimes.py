@@ -82,7 +82,7 @@ TABLE: tuple[Operator, ...] = (
     ),
     Operator(
         "tokens_unknown", "most tokens are not in the vocabulary and become one id", "TUNE007", ("TUNE007",), ("tokenizer-mismatch",), (*RESTART, "healthy", "wait"),
-        (Level("most", "abcdefghijklmnopqrstuvwxyz"), quiet("few", "z")),
+        (Level("most", "abcdefghijklmnopqrstuvwxyz", least="info"), quiet("few", "z")),
         either(
             ("[lookup[c] for c in text]", '[lookup[c] if c not in "{v}" else 1 for c in text]'),
             ("vocabulary[c] for c in line", 'vocabulary[c] if c not in "{v}" else 2 for c in line'),

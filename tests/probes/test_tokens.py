@@ -221,6 +221,16 @@ def test_one_id_everywhere_is_told_from_padding():
     assert token_facts([TokenBatch(unknown, None, None, -100)], Stated(vocab=VOCAB))["data.token"]["top_share"] > 0.5
 
 
+@pytest.mark.parametrize("known", [0.8, 0.3])
+def test_padding_is_no_part_of_a_sequence(known: float) -> None:
+    """Sequences of unequal length: whatever the padding, the share of one id is that among the tokens that stand for something."""
+    rng = np.random.default_rng(0)
+    ids = np.where(rng.random((64, 40)) < known, rng.integers(2, 60, (64, 40)), 1)
+    ids[np.arange(40) >= rng.integers(8, 30, 64)[:, None]] = 0
+    top = token_facts([TokenBatch(ids, None, None, -100)], Stated(vocab=60, pad=0))["data.token"]["top_share"]
+    assert abs(top - (1 - known)) < 0.05
+
+
 @pytest.mark.parametrize("width", [5, 12])  # of the source; the target is 11 wide
 def test_of_two_sequences_the_one_that_is_written_is_looked_at(width):
     ids = torch.tensor(sentences()[0])

@@ -54,7 +54,7 @@ def token_facts(batches: Sequence[TokenBatch], stated: Stated) -> dict[str, Any]
         "eos_id": eos,
         "unk_share": _share([b.tokens == stated.unk for b in batches]) if stated.unk is not None else None,
         "double_bos": _double_bos(batches, stated.bos),
-        "top_share": top_share(batches),
+        "top_share": top_share(batches, pad if sure else None),
     }
     found: dict[str, Any] = {"data.token": token}
     for by, name in enumerate(("loss.self_target_share", "loss.next_target_share", "loss.second_target_share")):
@@ -274,8 +274,11 @@ def _last_targets(batch: TokenBatch, pad: int | None) -> Ids:
     return batch.targets[np.arange(len(last)), last][rows]
 
 
-def top_share(batches: Sequence[TokenBatch]) -> float:
-    """Share of the commonest id inside sequences; runs of one id at either edge may be padding and do not count."""
+def top_share(batches: Sequence[TokenBatch], pad: int | None = None) -> float:
+    """Share of the commonest id inside sequences: padding does not count, nor do runs of one id at either edge where it is unknown."""
+    if pad is not None:
+        inside = np.concatenate([b.tokens[b.tokens != pad] for b in batches])
+        return float(np.unique(inside, return_counts=True)[1].max() / len(inside)) if len(inside) else 0.0
     ids, counts = np.unique(np.concatenate([b.tokens.ravel() for b in batches]), return_counts=True)
     best = int(ids[counts.argmax()])
     edge = 0
@@ -283,8 +286,8 @@ def top_share(batches: Sequence[TokenBatch]) -> float:
         for rows in (b.tokens, b.tokens[:, ::-1]):
             run = np.where(rows[:, -1] == best, tails(rows), 0)
             edge += int(np.where((run == rows.shape[1]) & (rows is not b.tokens), 0, run).sum())
-    inside = sum(b.tokens.size for b in batches) - edge
-    return float((counts.max() - edge) / inside) if inside > 0 else 0.0
+    rest = sum(b.tokens.size for b in batches) - edge
+    return float((counts.max() - edge) / rest) if rest > 0 else 0.0
 
 
 def _padding_only(batch: TokenBatch, pad: int | None) -> NDArray[np.bool_]:
