@@ -1,4 +1,4 @@
-"""`python -m clinic`: check | generate | score | store | page | rates | seeds | eleven | logs."""
+"""`python -m clinic`: check | generate | gaps | score | store | page | rates | seeds | eleven | logs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def main(argv: list[str] | None = None) -> int:
     check = verbs.add_parser("check", help="run written programs under plain Python and show their ends")
     check.add_argument("only", nargs="?", default="*")
     verbs.add_parser("generate", help="write the generated programs under clinic/work/")
+    verbs.add_parser("gaps", help="which conditions have too few generated cases")
     scoring = verbs.add_parser("score", help="run the clinic under `traindx run` and print the figures")
     scoring.add_argument("--sample", type=int, help="a stratified part of this size")
     scoring.add_argument("--only", default="*", help="pattern on case name, group, condition or group/name")
@@ -71,6 +72,13 @@ def _generate(args: argparse.Namespace) -> int:
     made = list(generated())
     for group in ("generated", "below", "control"):
         print(f"{group}: {sum(c.group == group for c in made)}")
+    return 0
+
+
+def _gaps(args: argparse.Namespace) -> int:
+    from clinic import gaps
+
+    print(gaps.page())
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clinic.operators.common import EVALUATION, FIX, NOTED, TABLES, quiet
-from clinic.patches import evaluation
+from clinic.patches import evaluation, steps
 from clinic.surgery import Level, Operator, at_split
 
 # fmt: off
@@ -53,6 +53,11 @@ TABLE: tuple[Operator, ...] = (
         "divided_again", "the validation loss, a mean already, is divided by the number of samples", "EVAL008", ("EVAL008", "EVAL006"), ("evaluation-averaging",), EVALUATION,
         (Level("by-samples", "/ {n}"), quiet("and-multiplied", "* {n} / {n}")), evaluation.divided_again,
         ("digits_cnn", "cancer_tabular", "surface_regression", "gru_walks", "spirals_residual"),
+    ),
+    Operator(
+        "surer_and_surer", "training goes on for long after the answers stopped to improve", "EVAL005", ("EVAL005", "LOSS008", "ACTV007"),
+        ("miscalibration", "overfitting", "generalisation-limited"), ("stop-keep-best", "fix-and-resume", "fix-evaluation"),
+        (Level("severe", (8, 3)), Level("moderate", (5, 2)), quiet("as-planned", (1, 1))), steps.longer, ("digits_mlp", "gru_walks", "spirals_residual"),
     ),
 )
 # fmt: on

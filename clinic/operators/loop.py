@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clinic.operators.common import CLASSES, EVALUATION, FIX, RESTART, quiet
 from clinic.patches import loop
-from clinic.surgery import Level, Operator, both, at_backward, at_model
+from clinic.surgery import Level, Operator, both, at_backward, at_model, replace
 
 # fmt: off
 TABLE: tuple[Operator, ...] = (
@@ -119,6 +119,11 @@ TABLE: tuple[Operator, ...] = (
         "loss_slips", "now and then one loss is multiplied", "GRAD003", ("GRAD003", "LOSS006", "LOSS007", "OPTM007"), ("outlier-batches", "exploding-gradients"), (*FIX, "healthy", "wait"),
         (Level("severe", 1000.0, least="info"), Level("moderate", 100.0, least="info"), quiet("slight", 1.5)), loop.now_and_then("loss = loss * {v}"),
         ("surface_regression", "cancer_tabular", "digits_mlp", "char_gpt"),
+    ),
+    Operator(
+        "never_seeded", "random numbers are used and never seeded", "REPR001", ("REPR001",), ("nondeterminism",), ("healthy", "wait", "cannot-tell"),
+        (Level("unseeded", "", least="info"), quiet("otherwise", "torch.random.manual_seed(SEED)\n")), replace("torch.manual_seed(SEED)\n", "{v}"),
+        ("digits_mlp", "cancer_tabular", "surface_regression", "gru_walks"),
     ),
 )
 # fmt: on

@@ -96,5 +96,11 @@ TABLE: tuple[Operator, ...] = (
         ("weight-decay-misapplied", "norm-gains-drift", "over-regularised"), RESTART, (Level("severe", 90.0), Level("moderate", 45.0), quiet("usual", 0.01)),
         steps.vectors_decay, ("spirals_residual", "encoder_padded", "char_gpt", "conv_autoencoder"),
     ),
+    Operator(
+        "rate_stays_high", "the learning rate is never lowered and the loss stays in its noise", "OPTM005", ("OPTM005", "LOSS003", "LOSS005", "OPTM002", "GRAD007"),
+        ("lr-noise-floor", "lr-too-high"), (*NOTED, "stop-keep-best"),
+        (Level("severe", (3, 20), least="info"), Level("moderate", (3, 8), least="info"), quiet("usual", (1, 1))), steps.longer,
+        ("surface_regression", "conv_autoencoder", "moe_piecewise"),
+    ),
 )
 # fmt: on

@@ -69,5 +69,10 @@ TABLE: tuple[Operator, ...] = (
         at_backward("loss = loss + {v} * sum(p.pow(2).sum() for p in {model}.parameters() if p.dim() > 1)"),
         ("digits_mlp", "surface_regression", "cancer_tabular", "gru_walks"),
     ),
+    Operator(
+        "logits_rewarded", "a bonus for large outputs has no bound", "ACTV007", ("ACTV007", "WGHT001", "ACTV004"), ("logit-drift", "weight-growth"), (*RESTART, "stop-keep-best"),
+        (Level("severe", 1.0, least="info"), Level("moderate", 0.3, least="info"), quiet("penalty", -0.001)), at_backward("loss = loss - {v} * {out}.pow(2).mean().sqrt()"),
+        ("digits_mlp", "gru_walks", "spirals_residual", "cancer_tabular"),
+    ),
 )
 # fmt: on
