@@ -143,23 +143,24 @@ def test_a_padding_mask_is_compared_with_the_padding_also_behind_a_class_token(i
 class Bare(nn.Module):
     """Attention without any mask, or a causal one, over sequences whose padding the embedding knows (or not)."""
 
-    def __init__(self, pad: int | None, causal: bool):
+    def __init__(self, pad: int | None, causal: bool, dropout: float = 0.0):
         super().__init__()
-        self.embed, self.causal = nn.Embedding(10, 8, padding_idx=pad), causal
+        self.embed, self.causal, self.dropout = nn.Embedding(10, 8, padding_idx=pad), causal, dropout
         self.q, self.k, self.v, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
 
     def forward(self, tokens):
         h = self.embed(tokens).unsqueeze(1)
-        h = F.scaled_dot_product_attention(self.q(h), self.k(h), self.v(h), is_causal=self.causal)
+        h = F.scaled_dot_product_attention(self.q(h), self.k(h), self.v(h), dropout_p=self.dropout, is_causal=self.causal)
         return self.head(h.squeeze(1).mean(1))
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize(("pad", "causal", "attended"), [(0, False, 1.0), (None, False, None), (0, True, None)])
-def test_attention_without_any_mask_attends_to_padding_that_is_known_to_be_there(pad, causal, attended):
+def test_attention_without_any_mask_attends_to_padding_that_is_known_to_be_there(pad, causal, attended, dropout):
     tokens = padded(32, 12)
 
     def loop():
-        model = Bare(pad, causal)
+        model = Bare(pad, causal, dropout)
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
         for _ in range(4):
             update(optimizer, F.cross_entropy(model(tokens), tokens[:, 0] % 2))

@@ -45,7 +45,7 @@ class Masks:
         name = op(fn)
         if name.startswith("ScaledDotProduct"):
             self._fused(fn)
-        elif name == "Softmax":
+        elif name in ("Softmax", "SafeSoftmax"):  # safe: what torch falls back to where dropout rules out the fused kernel
             self._by_hand(fn)
 
     def _fused(self, fn: Fn) -> None:
