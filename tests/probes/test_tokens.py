@@ -223,7 +223,7 @@ def test_one_id_everywhere_is_told_from_padding():
 
 @pytest.mark.parametrize("known", [0.8, 0.3])
 def test_padding_is_no_part_of_a_sequence(known: float) -> None:
-    """Sequences of unequal length: whatever the padding, the share of one id is that among the tokens that stand for something."""
+    """Whatever the padding, the share of one id is its share of the tokens that stand for something."""
     rng = np.random.default_rng(0)
     ids = np.where(rng.random((64, 40)) < known, rng.integers(2, 60, (64, 40)), 1)
     ids[np.arange(40) >= rng.integers(8, 30, 64)[:, None]] = 0
