@@ -63,3 +63,13 @@ def test_our_own_cost_does_not_hide_the_others() -> None:
     shares = {"train": 0.3, "eval": 0.4, "traindx": 0.3}
     found = {f.variant: f.severity for f in rule.findings(a_run({"time/step": LONG}, facts={"perf.shares": shares}))}
     assert found == {"eval": Severity.WARNING, "traindx": Severity.INFO}
+
+
+def test_our_own_work_in_the_users_evaluations_is_not_theirs() -> None:
+    """Shares that add up to more than everything overlap: what is left of an evaluation without us is what counts."""
+    signals = {"time/step": LONG / 100, "loss/val": LONG}
+    shares = {"perf.shares": {"train": 0.0, "eval": 0.82, "traindx": 0.68}}
+    [found] = [f for f in rule.findings(a_run(signals, facts=shares)) if f.variant == "eval"]
+    assert found.severity is Severity.INFO and "44%" in found.message
+    ours = {"perf.shares": {"train": 0.0, "eval": 0.7, "traindx": 0.68}}
+    assert not [f for f in rule.findings(a_run(signals, facts=ours)) if f.variant == "eval"]

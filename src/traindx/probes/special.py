@@ -59,8 +59,8 @@ class Players(Probe):
         if given is not None and forward.grad and any(judge == id(forward.model) for _, judge in self._feeds):
             self._meets(given, forward.output, fake=made is not None and made[0]() is not None)
         if isinstance(forward.output, Tensor):
-            if len(self._made) > 16:
-                self._made.clear()
+            if len(self._made) >= 16:  # those of this round are alive and the newest: without them a fake looks real
+                self._made = dict([(at, m) for at, m in self._made.items() if m[0]() is not None][-15:])
             self._made[forward.output.data_ptr()] = (weakref.ref(forward.output), id(forward.model))
 
     def on_loss(self, scene: Scene, call: LossCall) -> None:

@@ -275,7 +275,7 @@ def _last_targets(batch: TokenBatch, pad: int | None) -> Ids:
 
 
 def top_share(batches: Sequence[TokenBatch], pad: int | None = None) -> float:
-    """Share of the commonest id inside sequences, without padding; where that is unknown, without runs of one id at either edge."""
+    """Share of the commonest id inside sequences, without padding (or runs of one id at either edge, if unknown)."""
     if pad is not None:
         inside = np.concatenate([b.tokens[b.tokens != pad] for b in batches])
         return float(np.unique(inside, return_counts=True)[1].max() / len(inside)) if len(inside) else 0.0

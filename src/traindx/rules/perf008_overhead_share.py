@@ -65,7 +65,8 @@ def overhead_share(
     for phase, (limit, grave) in LIMITS.items():
         part = facts.number(shares.get(phase), 0.0)
         if phase != "traindx":
-            part /= 1 - ours  # of the user's own time: without us the share is larger
+            # Of the user's own time, which is less than all of it; what we did meanwhile may be counted in a phase as well.
+            part = part / (1 - ours) if part + ours <= 1 else (part - ours) / (1 - ours)
         too_often = times.get(phase, 0) >= 20 and span[1] - span[0] < often * times[phase]
         if (seconds >= least_s or too_often) and limit < part <= 1:
             severity = Severity.WARNING if part > grave else Severity.INFO
