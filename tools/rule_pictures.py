@@ -110,10 +110,12 @@ def _twin(case: Any) -> Any:
 
 def shown(rule: Rule) -> Shown | None:
     """The first candidate in which the rule, as it is now, finds its condition."""
-    for n, case in enumerate(candidates(rule.code)):
-        if n >= TRIED:
-            break
+    tried = 0
+    for case in candidates(rule.code):
         run = _record(case)
+        tried += run is not None
+        if tried > TRIED:
+            break
         findings = [] if run is None else list(rule.outcome(run).findings)
         if run is not None and findings:
             healed = _twin(case)

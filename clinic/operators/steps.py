@@ -76,13 +76,13 @@ TABLE: tuple[Operator, ...] = (
         ("digits_mlp", "cancer_tabular", "surface_regression", "gru_walks", "vae_digits"),
     ),
     Operator(
-        "batch_shrinks", "batches become much smaller half-way, the learning rate stays", "OPTM011", ("OPTM011",), ("batch-size-changed",), NOTED,
+        "batch_shrinks", "batches become much smaller half-way, the learning rate stays", "OPTM011", ("OPTM011",), ("batch-size-changed", "lr-too-high", "lr-noise-floor"), NOTED,
         (Level("four", 4, least="info"), Level("twelve", 12, least="info"), quiet("thirty", 30)), steps.batch_changes,
         ("digits_cnn", "surface_regression", "conv_autoencoder", "spirals_residual"),
     ),
     Operator(
         "stopped_early", "training ends while the loss is still falling", "LOSS004", ("LOSS004",), ("still-converging", "lr-too-low"), NOTED,
-        (Level("third", (0.5, 0.3), least="info"), Level("half", (1, 0.2), least="info"), quiet("thrice", (3, 1))), steps.longer,
+        (Level("severe", (0.5, 0.1), least="info"), Level("moderate", (1, 0.1), least="info"), quiet("thrice", (3, 1))), steps.longer,
         ("surface_regression", "conv_autoencoder", "char_gpt"),
     ),
     Operator(

@@ -39,6 +39,13 @@ def test_harm_makes_it_a_warning() -> None:
     assert the(changed(8))[0].severity is Severity.INFO
 
 
+def test_a_band_that_widens_beyond_the_smaller_sample_is_harm() -> None:
+    later = np.arange(800) >= 400
+    usual, wild = (zoo.falling(800) + noise(800, 0.02) * np.where(later, wide, 1) for wide in (np.sqrt(8), 8))
+    assert the(changed(1 / 8, loss=usual))[0].severity is Severity.INFO
+    assert the(changed(1 / 8, loss=wild))[0].severity is Severity.WARNING
+
+
 def test_the_small_last_batch_of_an_epoch_is_no_change() -> None:
     run = changed(1.0)
     size = np.full(800, 32.0)

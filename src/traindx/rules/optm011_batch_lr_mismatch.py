@@ -67,12 +67,16 @@ def batch_lr_mismatch(
         if not math.isfinite(got) or abs(math.log(got / expected)) < math.log(off):
             continue
         numbers = {"factor": factor, "lr_factor": got, "expected": expected, "needed": expected / got}
-        hurt = _hurt(regime.curve(run), step)
+        hurt = _hurt(regime.curve(run), step, factor)
         yield Evidence(numbers, steps=(step, int(size.steps[-1])), severity=Severity.WARNING if hurt else None)
 
 
-def _hurt(loss: Series, step: int) -> bool:
+def _hurt(loss: Series, step: int, factor: float) -> bool:
+    """The loss rose, or its band is twice as wide as fewer samples to a batch make it."""
     before, after = loss.between(hi=step - 1).values[-100:], loss.between(lo=step).values[:100]
     if len(before) < 20 or len(after) < 20:
         return False
-    return float(np.median(after)) > float(np.median(before)) + 2 * stats.mad(before)
+    band = stats.mad(before)
+    return float(np.median(after)) > float(np.median(before)) + 2 * band or stats.mad(after) > 2 * band / math.sqrt(
+        min(factor, 1)
+    )
