@@ -30,6 +30,8 @@ _PUBLIC: dict[str, str] = {
     "Outcome": "traindx.finding",
     "Diagnosis": "traindx.diagnosis",
     "Task": "traindx.api",
+    "seed_everything": "traindx.kit.seeds",
+    "seed_worker": "traindx.kit.seeds",
     "TraindxError": "traindx.errors",
 }
 
@@ -50,6 +52,8 @@ __all__ = [
     "diagnose",
     "load",
     "replay",
+    "seed_everything",
+    "seed_worker",
     "watch",
 ]
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import random
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+import traindx
 from traindx import kit
 from traindx.errors import UsageError
 
@@ -260,6 +264,50 @@ def test_seeding_without_a_block_gives_the_way_back() -> None:
     assert not torch.equal(torch.get_rng_state(), state)
     undo()
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_price_of_determinism_is_measured_without_touching_generators_or_modes() -> None:
+    waits = {True: 0.004, False: 0.001}
+    with traindx.seed_everything(2) as seeds:
+        state = torch.get_rng_state()
+
+        def step() -> None:
+            torch.rand(3)
+            time.sleep(waits[torch.are_deterministic_algorithms_enabled()])
+
+        price = seeds.price(step, times=6)
+        assert torch.equal(torch.get_rng_state(), state) and torch.are_deterministic_algorithms_enabled()
+    assert 1.5 < price.ratio < 8 and "without determinism (+" in str(price)
+    assert not torch.are_deterministic_algorithms_enabled() and "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+
+
+class Jittered(torch.utils.data.Dataset[tuple[int, float, float]]):
+    """Draws from a generator of its own and from numpy's."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, i: int) -> tuple[int, float, float]:
+        return i, float(self.rng.random()), float(np.random.rand())
+
+
+@pytest.mark.parametrize("init", [None, traindx.seed_worker])
+def test_workers_follow_the_seed_and_with_seed_worker_their_own_generators_differ(init: Any) -> None:
+    def epoch() -> tuple[list[float], list[float]]:
+        with traindx.seed_everything(7, deterministic=False):
+            data = torch.utils.data.Subset(Jittered(), range(8))
+            loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=2, worker_init_fn=init)
+            own, common = zip(*((b[1].tolist(), b[2].tolist()) for b in loader), strict=True)
+        return list(own), list(common)
+
+    first, again = epoch(), epoch()
+    assert first == again
+    own, common = first
+    assert common[0] != common[1]
+    assert (own[0] == own[1]) is (init is None)
 
 
 def test_workers_of_one_seed_draw_alike_with_every_generator() -> None:

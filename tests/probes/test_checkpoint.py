@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from probes.watched import watched
+from probes.watched import fit, watched
+from traindx.probes import dice
 from traindx.probes.checkpoint import Checkpoints, parts_of
 from traindx.probes.surroundings import commit_of, looks_secret, redacted, scrubbed
 from traindx.run import Run
@@ -198,3 +199,19 @@ def test_packed_and_detached_heads_are_read(tmp_path):
 @pytest.mark.parametrize("head", ["", "ref: ../../../etc/passwd", "nonsense", "ref: refs/heads/none"])
 def test_a_broken_or_hostile_repository_has_no_commit(tmp_path, head):
     assert commit_of(repository(tmp_path, head)) is None
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_generators_that_were_drawn_from_are_known_where_we_launched_the_script(early, monkeypatch):
+    monkeypatch.setattr(dice, "_launched", {})
+    assert "rng.used" not in watched(lambda: None, Checkpoints()).facts
+    dice.remember()
+    if early:
+        random.seed(1)  # before anybody listened: used or seeded, who knows
+
+    def loop() -> None:
+        random.random()
+        fit(nn.Linear(8, 3), F.cross_entropy, X, Y)
+
+    used = watched(loop, Checkpoints()).fact("rng.used")
+    assert used == ({"numpy": False, "torch": True} if early else {"python": True, "numpy": False, "torch": True})

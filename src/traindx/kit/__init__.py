@@ -31,7 +31,7 @@ from traindx.kit.gradients import (
 )
 from traindx.kit.nonfinite import find_nonfinite, nan_hooks
 from traindx.kit.schedules import cyclical, one_cycle, warm_restarts, warmup_cosine
-from traindx.kit.seeds import seed_everything, seed_worker, seeded
+from traindx.kit.seeds import Price, Seeds, seed_everything, seed_worker, seeded
 from traindx.trials.task import Task, evaluating, training
 
 __all__ = [
@@ -39,6 +39,8 @@ __all__ = [
     "GradientFlow",
     "GradientRow",
     "GradientTable",
+    "Price",
+    "Seeds",
     "Task",
     "check_determinism",
     "clip_and_log",

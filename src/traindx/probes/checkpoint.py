@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from traindx.probe import Probe, Scene
+from traindx.probes import dice
 from traindx.probes.names import working
 from traindx.probes.surroundings import commit_of, redacted, versions
 
@@ -81,6 +82,7 @@ class Checkpoints(Probe):
         self._alive: set[str] = set()  # what lived at a save
         self._built: dict[str, list[weakref.ref[Any]]] = {}
         self._seeds: dict[str, bool] = {}
+        self._dice = dice.untouched()  # those used or seeded before we could hear of it are left out
         self._commit: str | None = None
         self._looked = False
 
@@ -127,6 +129,8 @@ class Checkpoints(Probe):
         found: dict[str, Any] = {"deterministic": torch.are_deterministic_algorithms_enabled(), "versions": versions()}
         found["argv"] = redacted(sys.argv)
         found["seeds"] = {k: self._seeds.get(k, False) for k in ("python", "numpy", "torch", "cuda", "worker")}
+        if self._dice:
+            found["rng.used"] = {k: k not in dice.untouched() for k in self._dice} | {"torch": True}  # initial weights
         if not self._looked:
             self._looked = True
             self._commit = commit_of(Path(sys.argv[0]).resolve().parent if sys.argv and sys.argv[0] else Path.cwd())

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traindx.probes import dice
 from traindx.probes.tracebacks import undetoured
 
 
@@ -100,6 +101,7 @@ def _main_module(path: str | None) -> types.ModuleType:
 
 def _guarded(go: Callable[[], Any], main: types.ModuleType) -> Ended:
     ended = Ended(0, "closed")
+    dice.remember()
     try:
         go()
     except SystemExit as leaving:

@@ -219,10 +219,10 @@ def _seeds(patches: Patches) -> None:
         return lambda args, kwargs: patches.report("seeded", what, args[0] if args else next(iter(kwargs.values()), None))
 
     # torch.manual_seed itself is left alone: torch compares and wraps it at its own imports; its seed is read at the start
-    points: list[tuple[Any, str, str]] = [(random, "seed", "python")]
+    points: list[tuple[Any, str, str]] = [(random, "seed", "python"), (random, "setstate", "python")]
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        points.append((numpy.random, "seed", "numpy"))
+        points += [(numpy.random, "seed", "numpy"), (numpy.random, "set_state", "numpy")]
     for owner, name, what in points:
         patches.replace(owner, name, partial(around, before=teller(what)))
 

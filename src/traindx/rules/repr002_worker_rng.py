@@ -17,8 +17,8 @@ workers a quarter of the augmentation is left, and every epoch repeats it.
 
 ## What to do
 
-Make the generator in `worker_init_fn` from `torch.utils.data.get_worker_info().seed`, or draw from torch's generator in
-`__getitem__`.
+`DataLoader(..., worker_init_fn=traindx.seed_worker)`, which gives the generators of each worker's copy a seed of their own;
+or draw from torch's generator in `__getitem__`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from traindx.run import Run
     "REPR002",
     needs={"fact:data.worker_duplicates": 1},
     says="{count:.0f} augmented samples came from two workers alike ({workers} workers)",
-    fix="Seed generators per worker from get_worker_info().seed, in worker_init_fn; traindx.seed_everything gives one.",
+    fix="Seed generators per worker from get_worker_info().seed, e.g. DataLoader(…, worker_init_fn=traindx.seed_worker).",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("DATA009",),
