@@ -301,6 +301,9 @@ class Probe:
     def on_metric(self, scene: Scene, name: str, value: Any, phase: str) -> Reading | None:
         """The user logged a metric (`dx.log`, tapped loggers)."""
 
+    def on_columns(self, scene: Scene, columns: Mapping[str, Any]) -> None:
+        """The user gave columns for the samples of the latest batch (`dx.log(slices=…)`)."""
+
     def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
         """Another part noted an event."""
 

@@ -331,6 +331,7 @@ FACTS: dict[str, str] = {
     "loss.may_be_negative": "a negative training loss was seen or the kind allows it",
     "loss.self_target_share": "share of positions where the target equals the input token",
     "loss.next_target_share": "share of positions where the target equals the next input token (next-token prediction)",
+    "loss.second_target_share": "share of positions where the target equals the input token after the next",
     "data.loader": "of the training loader: {batch_size, shuffle (null: unknown), sampler, replacement, num_workers, "
     "drop_last, dataset, length (batches), samples}",
     "data.fetched": "batches the training loader handed out, and iterators made of it: {batches, iterators}",
@@ -373,7 +374,12 @@ FACTS: dict[str, str] = {
     "the padding of the input",
     "data.brought_by": "how batches were seen: loader, batches(), loss call",
     "eval.metric_recomputed": "{name: [reported, recomputed]} where both were seen",
-    "eval.slices": "quarters of the last evaluation by length or brightness: {slice, n, loss, mean_loss, p (uncorrected)}",
+    "data.captured": "the user asked to keep raw samples (capture_batch)",
+    "data.samples": "with capture_batch, a few batches as they came: {train, val: [{inputs, targets, kind, png or rows}]}",
+    "eval.slices": "parts of the last evaluation by length, brightness or the user's own columns: {slice, n, loss, "
+    "mean_loss, p (uncorrected)}",
+    "eval.probes": "with capture_batch, the first samples of every evaluation: {targets, steps, predicted (a row each time)}",
+    "eval.ap": "average precision per class of the last evaluation",
     "eval.worst": "the ten samples of the last evaluation with the largest loss: {sample (its place), loss, target, predicted}",
     "eval.confusion": "confusion matrix of the last evaluation (at most 100 classes)",
     "eval.ece": "expected calibration error of the last evaluation",

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from probes.watched import watched
+from traindx.probe import Forward
 from traindx.probes import scoring
-from traindx.probes.evaluation import Evaluations, metric_kind
+from traindx.probes.attach import PATCHES
+from traindx.probes.evaluation import Evaluations, metric_kind, traits_of
 from traindx.run import Run
 
 G = torch.Generator().manual_seed(1)
@@ -199,3 +201,78 @@ def test_the_worst_slice_comes_first():
 )
 def test_metric_names_are_read_or_left_alone(name, kind):
     assert metric_kind(name) == kind
+
+
+# -- slices by columns of one's own, and samples that are kept
+
+
+class Sited(torch.utils.data.Dataset[dict[str, Any]]):
+    """Samples with the site they came from; those of one site carry labels of no use."""
+
+    def __init__(self, lo: int, hi: int) -> None:
+        self.at = range(lo, hi)
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        i, site = self.at[i], ("north", "south", "east")[i % 3]
+        return {"x": X[i], "label": (Y[i] + (1 if site == "east" else 0)) % 3, "site": site}
+
+
+def sited(say: Any = None, probes: Any = None) -> Run:
+    def loop() -> None:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+        optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+        train = DataLoader(TensorDataset(X[:300], Y[:300]), 30, shuffle=True)
+        val = DataLoader(Sited(300, 624), 54)
+        for _ in range(6):
+            for x, y in train:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            with torch.no_grad():
+                for batch in val:
+                    out = model(batch["x"])
+                    F.cross_entropy(out, batch["label"])
+                    if say is not None:
+                        say(batch)
+
+    return watched(loop, Evaluations())
+
+
+def test_words_that_come_along_with_a_batch_are_slices():
+    rows = sited().fact("eval.slices")
+    assert rows[0]["slice"] == "site east" and rows[0]["n"] == 108 and rows[0]["loss"] > 2 * rows[0]["mean_loss"]
+    assert {r["slice"] for r in rows} == {"site east", "site north", "site south"}
+
+
+def test_columns_the_user_logs_are_slices_before_and_after_the_loss():
+    def say(batch: Any) -> None:
+        numbers = [("north", "south", "east").index(s) for s in batch["site"]]
+        PATCHES.observers[0].told("on_columns", {"area": numbers, "too short": numbers[:-1]})
+
+    rows = sited(say).fact("eval.slices")
+    assert rows[0]["slice"] in ("area 2", "site east") and {"area 0", "area 1", "area 2"} < {r["slice"] for r in rows}
+    assert not any("too short" in r["slice"] for r in rows)
+
+
+def test_average_precision_equals_a_slow_twin():
+    rng = np.random.default_rng(0)
+    targets = rng.integers(0, 3, 90)
+    logits = np.round(rng.normal(size=(90, 3)) + 1.5 * np.eye(3)[targets], 1)
+    found = scoring.average_precision(logits, targets)
+    from sklearn.metrics import average_precision_score
+
+    scores = scoring.log_softmax(logits)
+    for c in range(3):
+        assert found[str(c)] == pytest.approx(average_precision_score(targets == c, scores[:, c]))
+
+
+def test_padded_tokens_have_a_length_without_a_mask():
+    ids = torch.randint(1, 50, (40, 12))
+    for i in range(40):
+        ids[i, 4 + i % 8 :] = 0
+    forward = Forward(0, nn.Identity(), (ids,), {}, None, "val", False, False)
+    assert traits_of(forward)["length"].tolist() == [4 + i % 8 for i in range(40)]

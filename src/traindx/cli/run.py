@@ -183,6 +183,8 @@ class Watcher:
         sink = DiskSink(session.folder(name, self.folder), name, session.rank(), ranked=self.ranked)
         self.recorder = Recorder(sink, budget=session.share(self.budget))
         self.recorder.scene.facts.update(session.about(self.target, self.args))
+        if self.chosen.capture_batch:
+            self.recorder.scene.facts["data.captured"] = True
         if self.chosen.replay:
             from traindx.forensics.arm import arm
 

@@ -20,11 +20,13 @@ from traindx.probes.allowance import Allowance, clock
 from traindx.probes.batches import Batch
 from traindx.probes.extremes import Extremes
 from traindx.probes.feeds import Feed, randomness
+from traindx.probes.looks import look
 from traindx.probes.tally import with_withdrawals
 from traindx.probes.tokens import TokenBatch, pad_id
 
 _AGAIN = 4  # batches of a second evaluation that are looked at whatever it costs
 _PAD_LOOKS = 8  # batches in which padding is looked for
+_LOOKS = 3  # batches of each kind that are kept for a person to look at, when asked
 _NEW_SAMPLES = 5_000  # validation samples hashed at once, whatever it costs (about 3 ms)
 
 
@@ -55,6 +57,7 @@ class Data(Probe):
         self._channel_names: dict[int, tuple[str, ...]] = {}
         self._said: set[str] = set()
         self._slow: dict[str, Any] = {}  # facts that are dear to compute
+        self._shown: dict[str, list[dict[str, Any]]] = {}  # raw samples by phase, kept only when asked
 
     # -- from a loader
 
@@ -86,6 +89,7 @@ class Data(Probe):
         if scene.full:
             self._places = [(f.place, f.tensor.data_ptr(), tuple(f.tensor.shape), f.tensor.dtype) for f in found]
         self._look(scene, feed, parts, phase)
+        self._show(scene, parts, phase)
         if not scene.full:
             self._looks.spend(clock() - begun)
         self._remember(scene, feed, parts)
@@ -105,6 +109,14 @@ class Data(Probe):
                 self.extremes.constant(parts, scene.step)
         held |= _lengths(feed, parts)
         self._held = held
+
+    def _show(self, scene: Scene, parts: Batch, phase: str) -> None:
+        """Keep a few samples as they are, when the user asked for it (`capture_batch`)."""
+        if not scene.facts.get("data.captured"):
+            return
+        kept = self._shown.setdefault(VAL if phase == VAL else TRAIN, [])
+        if len(kept) < _LOOKS:
+            kept.append(look([t.cpu() for t in parts.inputs], None if parts.target is None else parts.target.cpu()))
 
     def _remember(self, scene: Scene, feed: Feed, parts: Batch) -> None:
         free = scene.full or _new(feed)
@@ -339,6 +351,8 @@ class Data(Probe):
         if train is not None and val is not None and (train.store.size and val.store.size):
             found["data.shared"], count = contents.shared(train, val)
             found["data.seen"] = {"train": contents.distinct(train), "val": count}
+        if self._shown:
+            found["data.samples"] = self._shown
         if self.extremes.listed:
             found["data.bad_samples"] = self.extremes.listed
         return with_withdrawals(found, self._said)

@@ -22,12 +22,17 @@ from traindx.probes.allowance import Allowance, clock
 from traindx.probes.contract import MOST_CLASSES, batch_size
 from traindx.probes.losses import Spoken, plain
 from traindx.probes.sketch import Sketch, counters
+from traindx.probes.tokens import TokenBatch, pad_id
 
 _KEPT_ROWS, _KEPT_ELEMENTS = 2_000, 40_000  # logits kept of an evaluation for calibration
 _KEPT_SAMPLES = 4_000  # per-sample losses kept for slices
 _WORST = 10  # samples with the largest loss
+_FIRST = 8  # samples whose answers are kept per evaluation, when raw samples may be kept
+_MOST_PROBED = 40  # evaluations
+_MOST_WORDS = 50  # different values of a column that are slices of their own
 _PENDING = 300  # calls waiting for their phase; the story settles after 256
 LOSS_NAMES = ("loss", "nll", "cross_entropy", "ce", "mse")
+_MEASURED = ("length", "brightness", "contrast")  # properties that we take ourselves
 _SUMS = ("loss", "weight", "hits", "sure", "rows", "spread", "samples")
 
 
@@ -42,6 +47,7 @@ class Part:
     each: Tensor | None = None  # (samples,) losses
     traits: dict[str, Tensor] = field(default_factory=dict)  # (samples,) properties
     size: int = 0  # samples
+    first: Tensor | None = None  # (2, few): targets and predictions of its first samples
     worst: Tensor | None = None  # (4, few): loss, place in the batch, target and prediction of its worst samples
 
 
@@ -55,6 +61,7 @@ class Score:
     targets: list[Tensor] = field(default_factory=list)
     each: list[Tensor] = field(default_factory=list)
     traits: list[dict[str, Tensor]] = field(default_factory=list)
+    first: Tensor | None = None
     worst: Tensor | None = None
     seen: int = 0  # samples before the batch at hand
     kept: int = 0
@@ -62,6 +69,7 @@ class Score:
     own_loss: bool = True  # the losses are the script's own, not recomputed from outputs
 
     def add(self, part: Part) -> None:
+        self.first = part.first if not self.parts else self.first
         self.parts += 1
         for name, value in part.sums.items():
             self.sums[name] = self.sums[name] + value if name in self.sums else value
@@ -72,7 +80,7 @@ class Score:
             self.logits.append(part.logits)
             self.targets.append(part.targets)
             self.kept += len(part.logits)
-        if part.each is not None and part.traits and sum(len(e) for e in self.each) < _KEPT_SAMPLES:
+        if part.each is not None and sum(len(e) for e in self.each) < _KEPT_SAMPLES:
             self.each.append(part.each)
             self.traits.append(part.traits)
         self._rank(part)
@@ -115,9 +123,11 @@ def reduced(said: Spoken, output: Any, samples: int | None, traits: Mapping[str,
         part.each, part.traits = each, _fitting(traits, len(each))
         if part.logits is not None and part.targets is not None:
             part.worst = _worst(each, part.targets, (part.logits[:, 1] > 0).long())
+            part.first = _first(part.targets, (part.logits[:, 1] > 0).long())
         else:
             alone = said.input.numel() == n == said.target.numel()
             part.worst = _worst(each, said.target, said.input) if alone else _worst(each)
+            part.first = _first(said.target, said.input) if alone else None
     return part
 
 
@@ -127,6 +137,10 @@ def _worst(each: Tensor, targets: Tensor | None = None, guesses: Tensor | None =
     nothing = torch.full((len(at),), torch.nan, dtype=torch.float64, device=each.device)
     said = [nothing if t is None else t.detach().reshape(-1)[at].double() for t in (targets, guesses)]
     return torch.stack([each.detach()[at].double(), at.double(), *said])
+
+
+def _first(targets: Tensor, guesses: Tensor) -> Tensor:
+    return torch.stack([t.detach().reshape(-1)[:_FIRST].double() for t in (targets, guesses)])
 
 
 def _two_columns(said: Spoken) -> tuple[Tensor, Tensor]:
@@ -164,6 +178,7 @@ def _classified(said: Spoken, table: losses.Rows, output: Any, traits: Mapping[s
         part.each = (got["losses"].view(table.groups, -1) * weight).sum(1) / weight.sum(1).clamp(min=1e-12)
         part.traits = _fitting(traits, table.groups)
         part.worst = _worst(part.each, table.targets, got["guess"]) if table.length == 1 else _worst(part.each)
+        part.first = _first(table.targets, got["guess"]) if table.length == table.every == 1 else None
         part.worst[1] *= table.every
     part.size = table.groups * table.every
     return part
@@ -197,6 +212,9 @@ def traits_of(forward: Forward) -> dict[str, Tensor]:
     if plain(mask) and mask.ndim == 2:
         return {"length": mask.float().sum(1)}
     for value in (*forward.args, *forward.kwargs.values()):
+        if plain(value) and value.ndim == 2 and not value.is_floating_point() and (ids := batches.host(value)) is not None:
+            pad, _ = pad_id([TokenBatch(ids.astype(np.int64), None, None, -100)])
+            return {} if pad is None else {"length": torch.from_numpy(ids.shape[1] - (ids == pad).sum(1)).float()}
         if plain(value) and value.ndim >= 3 and value.is_floating_point():
             part = value.detach().flatten(1)
             part = part[:, :: max(1, part.shape[1] // 1024)].float()
@@ -219,6 +237,10 @@ class Evaluations(Probe):
         self._trained: set[int] = set()
         self._samples: int | None = None
         self._traits: dict[str, Tensor] = {}
+        self._words: dict[str, dict[str, int]] = {}  # columns of words → what each is counted as
+        self._own: dict[str, Tensor] = {}  # the user's columns for the latest batch
+        self._bare: Part | None = None  # the latest batch, as long as nobody gave columns for it
+        self._probed: list[tuple[int, Tensor]] = []  # step, targets and predictions of the first samples
         self._buffers: dict[int, int] | None = None  # batch counters before the evaluation
         self._buffers_now: dict[int, int] | None = None  # and after its latest forward
         self._sketch = Sketch()
@@ -244,12 +266,15 @@ class Evaluations(Probe):
             self._buffers = counters(scene.models)
 
     def on_batch(self, scene: Scene, batch: Any, phase: str) -> None:
-        self._labels = None
+        self._labels, self._own = None, {}
         if phase == TRAIN or self._contract is None or id(scene.loader) in self._trained:
             return
         parts = batches.parted(list(batches.fields(batch)))
         if parts is not None and batches.class_labels(parts.target) is not None and parts.target is not None:
             self._labels = parts.target.reshape(-1).clone()
+        if parts is not None and isinstance(batch, Mapping):  # what comes along with a batch and is no input of the model
+            rest = {k: v for k, v in batch.items() if v is not parts.target and not any(v is t for t in parts.inputs)}
+            self._own = self._columns(rest, parts.samples)
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:
         self._samples = batch_size(forward)
@@ -257,15 +282,16 @@ class Evaluations(Probe):
             return
         if self._buffers:
             self._buffers_now = counters([forward.model])  # read here: the next training forward moves them too
-        self._traits = traits_of(forward)
+        self._traits, self._bare = traits_of(forward), None
         self._compare(scene, forward.model)
         labels, out = self._labels, forward.output
         if labels is None or self._contract is None or not plain(out) or forward.grad or self._contract[1] != "ce":
             return
         if out.ndim == 2 and out.shape == (len(labels), self._contract[2]):
             said = Spoken("cross_entropy", "ce", out, labels.to(out.device), None, -100, "mean", 0.0, 1.0, False)
-            part = reduced(said, None, None, self._traits)
+            part = reduced(said, None, None, self._traits | self._own)
             if part is not None:
+                self._bare = part
                 self._fallback = self._fallback or Score(own_loss=False)
                 self._fallback.add(part)
 
@@ -288,11 +314,38 @@ class Evaluations(Probe):
         if trains:
             self._heard[call.serial] = (call.name, said.kind, said.classes or 0)
             return
-        part = reduced(said, call.output, self._samples, self._traits)
+        part = reduced(said, call.output, self._samples, self._traits | self._own)
         if part is not None:
+            self._bare = part
             if len(self._waiting) >= _PENDING:
                 self._waiting.pop(next(iter(self._waiting)))
             self._waiting[call.serial] = part
+
+    def on_columns(self, scene: Scene, columns: Mapping[str, Any]) -> None:
+        if scene.phase == TRAIN:
+            return
+        part, self._bare = self._bare, None
+        if part is not None and part.each is not None:
+            part.traits |= self._columns(columns, len(part.each))
+        else:
+            self._own |= self._columns(columns, self._samples or 0)
+
+    def _columns(self, columns: Mapping[str, Any], n: int) -> dict[str, Tensor]:
+        """One number per sample for every column that has one value for each: words by their order of appearance."""
+        found: dict[str, Tensor] = {}
+        for name, values in columns.items():
+            name = str(name)
+            if isinstance(values, Tensor | np.ndarray) and values.ndim == 1 and len(values) == n:
+                column = torch.as_tensor(values)
+                found[name] = column.detach().float() if not column.is_complex() else torch.empty(0)
+            elif isinstance(values, list | tuple) and len(values) == n:
+                if all(isinstance(v, int | float) for v in values):
+                    found[name] = torch.tensor(values, dtype=torch.float32)
+                elif all(isinstance(v, str) for v in values):
+                    known = self._words.setdefault(name, {})
+                    if len(known) <= _MOST_WORDS:
+                        found[name] = torch.tensor([float(known.setdefault(v, len(known))) for v in values])
+        return found
 
     def on_settled(self, scene: Scene, call: LossCall, phase: str) -> None:
         part = self._waiting.pop(call.serial, None)
@@ -330,6 +383,9 @@ class Evaluations(Probe):
         self.score = self._fallback = self._buffers = None
         if score is not None and score.parts:
             out |= self._scored(score)
+            if scene.facts.get("data.captured") and score.first is not None and len(self._probed) < _MOST_PROBED:
+                self._probed.append((evaluation.step, score.first))
+        self._bare = None
         self._done += 1
         return out
 
@@ -425,10 +481,13 @@ class Evaluations(Probe):
                 found["eval.ece"] = scoring.ece(logits, targets)
                 if logits.shape[1] <= 20:
                     found["eval.auroc"] = scoring.auroc(logits, targets)
+                    found["eval.ap"] = scoring.average_precision(logits, targets)
         if score.each and scene.ended:
-            found["eval.slices"] = _sliced(score)
+            found["eval.slices"] = _sliced(score, self._words)
         if score.worst is not None and scene.ended:
             found["eval.worst"] = _told(score.worst)
+        if self._probed:
+            found["eval.probes"] = _probes(self._probed)
         return found
 
 
@@ -458,12 +517,25 @@ def _calibrated(flat: list[float], marks: list[float], loss: float | None) -> di
     return {"eval/temperature": degree} | ({"eval/nll_tempered": loss - gain} if loss is not None else {})
 
 
-def _sliced(score: Score) -> list[dict[str, Any]]:
+def _probes(seen: list[tuple[int, Tensor]]) -> dict[str, Any]:
+    """The first samples of the evaluations that began with the same ones: their targets, and what was predicted each time."""
+    targets = seen[0][1][0]
+    same = [(step, told[1]) for step, told in seen if torch.equal(told[0].cpu(), targets.cpu())]
+    return {"targets": targets.tolist(), "steps": [s for s, _ in same], "predicted": [p.tolist() for _, p in same]}
+
+
+def _sliced(score: Score, words: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
     names = set.intersection(*(set(t) for t in score.traits))
     each = torch.cat(score.each).double().cpu().numpy()
     groups = {n: torch.cat([t[n] for t in score.traits]).double().cpu().numpy() for n in sorted(names)}
+    groups = {n: g for n, g in groups.items() if np.isfinite(g).all()}
     good = np.isfinite(each)
-    return scoring.slices(each[good], {n: g[good] for n, g in groups.items()})[:12]
+    named = {n: list(words[n]) for n in groups if n in words}
+    for name in groups.keys() - named.keys() - set(_MEASURED):
+        few, place = np.unique(groups[name], return_inverse=True)
+        if len(few) <= _MOST_WORDS and (few == np.round(few)).all():
+            named[name], groups[name] = [f"{v:g}" for v in few], place.astype(np.float64)
+    return scoring.slices(each[good], {n: g[good] for n, g in groups.items()}, named)[:12]
 
 
 def metric_kind(name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,25 @@ def auroc(logits: Floats, targets: Ints) -> dict[str, float]:
     return found
 
 
+def average_precision(logits: Floats, targets: Ints) -> dict[str, float]:
+    """Class → mean precision at its hits, best first, one against the rest; left out as in `auroc`.
+
+    >>> scores = np.array([[0.0, 9], [0, 8]]).repeat(5, 0)
+    >>> average_precision(scores, np.array([1, 0]).repeat(5))["1"], average_precision(scores, np.array([0, 1]).repeat(5))["1"]
+    (1.0, 0.5)
+    """
+    scores = log_softmax(logits)
+    found = {}
+    for c in range(scores.shape[1]):
+        own = targets == c
+        if min(int(own.sum()), int((~own).sum())) >= 5:
+            values, place = np.unique(-scores[:, c], return_inverse=True)
+            hits = np.cumsum(np.bincount(place, own, len(values)))  # samples with equal scores are taken together
+            taken = np.cumsum(np.bincount(place, minlength=len(values)))
+            found[str(c)] = float((np.diff(hits, prepend=0.0) * hits / taken).sum() / own.sum())
+    return found
+
+
 def two_columns(x: Floats, y: Floats, *, probabilities: bool) -> tuple[Floats, Ints]:
     """A binary call as a two-class table: logits (0, x), targets 0 and 1."""
     if probabilities:
@@ -85,25 +105,32 @@ def per_class(confusion: Floats) -> dict[str, list[float]]:
     return {"recall": recall.tolist(), "predicted": confusion.sum(0).tolist(), "support": support.tolist()}
 
 
-def slices(losses: Floats, groups: dict[str, Floats], *, least: int = 50, parts: int = 4) -> list[dict[str, Any]]:
-    """Quarters of the samples by each property with their mean loss: {slice, n, loss, mean_loss, p}, the worst first.
+def slices(
+    losses: Floats, groups: Mapping[str, Floats], words: Mapping[str, Sequence[str]] | None = None, *, least: int = 50
+) -> list[dict[str, Any]]:
+    """Parts of the samples by each property with their mean loss: {slice, n, loss, mean_loss, p}, the worst first.
 
-    p compares a slice with the rest by Welch's t-test; it is not corrected for the number of slices.
+    Quarters of numbers; where `words` names the values of a property, one part for each. p compares a part with the rest by
+    Welch's t-test; it is not corrected for the number of parts.
     """
     from scipy.stats import ttest_ind
 
     found: list[dict[str, Any]] = []
     for name, values in groups.items():
-        edges = np.unique(np.quantile(values, np.linspace(0, 1, parts + 1)))
-        if len(edges) < 3:
-            continue
-        place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
-        for i in range(len(edges) - 1):
-            inside = place == i
+        for label, inside in _parts(values, (words or {}).get(name)):
             if inside.sum() >= least and (~inside).sum() >= least:
                 p = float(ttest_ind(losses[inside], losses[~inside], equal_var=False, alternative="greater").pvalue)
-                label = f"{name} {edges[i]:.3g} to {edges[i + 1]:.3g}"
-                found.append({"slice": label, "n": int(inside.sum()), "loss": float(losses[inside].mean()), "p": p})
+                found.append({"slice": f"{name} {label}", "n": int(inside.sum()), "loss": float(losses[inside].mean()), "p": p})
     for row in found:
         row["mean_loss"] = float(losses.mean())
     return sorted(found, key=lambda r: -r["loss"])
+
+
+def _parts(values: Floats, words: Sequence[str] | None, parts: int = 4) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    if words is not None:
+        yield from ((word, values == i) for i, word in enumerate(words))
+        return
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, parts + 1)))
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, max(len(edges) - 2, 0))
+    for i in range(len(edges) - 1 if len(edges) > 2 else 0):
+        yield f"{edges[i]:.3g} to {edges[i + 1]:.3g}", place == i

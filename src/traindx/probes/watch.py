@@ -125,8 +125,14 @@ class Watch:
         self._recorder.close(how)
 
     def log(self, **metrics: Any) -> None:
-        """Record what you measured yourself; tensors are welcome and are not waited for."""
+        """Record what you measured yourself; tensors are welcome and are not waited for.
+
+        `slices` is for columns of your own: `dx.log(slices={"site": batch["site"], "age": ages})` after a validation batch went
+        through the model, one value per sample; the report then shows by which of them the loss is highest.
+        """
         if self.open and self._observer is not None:
+            if (columns := metrics.pop("slices", None)) is not None:
+                self._observer.told("on_columns", columns)
             for name, value in metrics.items():
                 self._observer.told("on_metric", name, value)
 

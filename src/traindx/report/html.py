@@ -26,6 +26,7 @@ from traindx.report import charts, narrative, vitals
 from traindx.report.depth import depth_map
 from traindx.report.explore import figures
 from traindx.report.narrative import text
+from traindx.report.preflight import looked_at
 from traindx.report.stills import chapters
 from traindx.report.words import ICON, read_as, safe
 from traindx.run import Run
@@ -89,7 +90,7 @@ def _contents(diagnoses: Sequence[Diagnosis]) -> str:
 def _run(d: Diagnosis, index: int) -> str:
     body = (
         f'<section id="run{index}">{narrative.head(d)}{narrative.causes(d)}{narrative.findings(d)}{depth_map(d)}'
-        f"{narrative.ruled_out(d)}{_vitals(d)}{chapters(d)}{_interactive(d.run) if index == 0 else ''}"
+        f"{narrative.ruled_out(d)}{_vitals(d)}{chapters(d)}{looked_at(d.run.fact('data.samples'))}{_interactive(d.run) if index == 0 else ''}"
         f"{narrative.not_looked(d)}{_about(d)}</section>"
     )
     return _anchored(body, f"run{index}-" if index else "")

@@ -16,9 +16,6 @@ td.mark{width:1%;white-space:nowrap;font-weight:650}td.good,li .good{color:var(-
 td.critical,li .critical,.card.critical h3{color:var(--critical)}
 .lists{display:grid;grid-template-columns:repeat(auto-fit,minmax(240px,1fr));gap:14px}.lists .card{margin:0;padding:14px 16px}
 .lists ol{list-style:none;margin:8px 0 0;padding:0;font-size:.86rem}.lists li{display:grid;grid-template-columns:1.2em 1fr;gap:6px;margin:3px 0}
-.batch{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px;margin:10px 0;overflow-x:auto}
-.batch figure{display:inline-block;margin:4px 8px 4px 0;text-align:center}.batch img{width:64px;image-rendering:pixelated;border-radius:4px;display:block}
-.batch figcaption{display:block;margin:2px 0 0;font-size:.8rem}.batch td{padding:1px 10px 1px 0;border:0;font-size:.82rem}
 """
 SHEET = Path(__file__).with_name("style.css")
 
@@ -48,7 +45,7 @@ def _inner(items: Sequence[Any], modules: Sequence[Mapping[str, Any]], sheet: Ma
         f"<p class=soft>{_text(counted(items))}, in {seconds:.1f} s</p></header>"
     )
     return (
-        f"{head}{''.join(_card(i) for i in failed)}{_sheet(sheet)}<h2>Every question</h2>{_table(items)}"
+        f"{head}{''.join(_card(i) for i in failed)}{looked_at(sheet)}<h2>Every question</h2>{_table(items)}"
         f"{_lists(items)}{_modules(modules)}"
     )
 
@@ -114,13 +111,25 @@ def _text(value: Any, most: int = 200) -> str:
     return escape(safe(str(value), most))
 
 
-def _sheet(sheet: Mapping[str, Any]) -> str:
+def looked_at(sheet: Any) -> str:
+    """A few batches of each kind, as pictures or numbers with their targets; empty without any."""
     parts = []
     for which, title in (("train", "Training"), ("val", "Validation")):
-        batches = sheet.get(which) or []
+        batches = [b for b in (sheet.get(which) or [] if isinstance(sheet, Mapping) else []) if _is_look(b)]
         parts.append(f"<h2>{title} data: look at it</h2>" if batches else "")
         parts += [f"<div class=batch><span class=soft>{_text(about(b), 400)}</span><br>{_samples(b)}</div>" for b in batches]
     return "".join(parts)
+
+
+def _is_look(batch: Any) -> bool:
+    """Whether it has the form of a batch that was kept: a record on disk may hold anything."""
+    if not isinstance(batch, Mapping) or not all(
+        isinstance(batch.get(k, []), list) for k in ("inputs", "targets", "rows", "png")
+    ):
+        return False
+    inputs, rows = batch.get("inputs", []), batch.get("rows", [])
+    whole = all(isinstance(t, Mapping) and {"dtype", "shape"} <= t.keys() and isinstance(t["shape"], list) for t in inputs)
+    return whole and all(isinstance(r, list) for r in rows) and all(isinstance(p, str) for p in batch.get("png", []))
 
 
 def about(batch: Mapping[str, Any]) -> str:
@@ -134,7 +143,9 @@ def about(batch: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    return number(float(value)) if isinstance(value, int | float) else "[" + " ".join(_short(v) for v in value[:4]) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(_short(v) for v in value[:4]) + "]"
+    return number(float(value)) if isinstance(value, int | float) else str(value)
 
 
 def _samples(batch: Mapping[str, Any]) -> str:
@@ -142,7 +153,7 @@ def _samples(batch: Mapping[str, Any]) -> str:
     if batch.get("kind") == "image":
         return "".join(
             f'<figure><img alt="sample" src="data:image/png;base64,{escape(data)}"><figcaption>{_text(_short(t) if t != "" else "", 20)}</figcaption></figure>'
-            for data, t in zip(batch["png"], targets, strict=False)
+            for data, t in zip(batch.get("png", []), targets, strict=False)
         )
     return "<table>" + "".join(_row([_short(v) for v in row]) for row in batch.get("rows", [])) + "</table>"
 

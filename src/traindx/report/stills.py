@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from traindx import ranks
+from traindx import facts, ranks
 from traindx.diagnosis import Diagnosis
 from traindx.report import charts, maps, vitals
 from traindx.report.narrative import text
@@ -143,16 +143,52 @@ def _data(run: Run) -> Pictures:
     if isinstance(counts, Mapping) and 1 < len(counts) <= 40:
         yield maps.bars([f"class {k}" for k in counts], [_float(v) for v in counts.values()], title="training targets by class")
     yield confusion(run.fact("eval.confusion"))
+    yield _table(_per_class(run), "errors by class, last evaluation", ("class", "n", "precision", "recall", "AUROC", "AP"))
     yield _table(run.fact("eval.slices"), "where the last evaluation goes wrong", ("slice", "n", "loss", "mean_loss", "p"))
     yield _table(
         run.fact("eval.worst"),
         "worst examples of the last evaluation, by their place in its order",
         ("sample", "loss", "target", "predicted"),
     )
+    yield _table(_probes(run.fact("eval.probes")), "the same samples, evaluation by evaluation", ())
     yield _table(run.fact("data.bad_samples"), "samples that look wrong", ("step", "field", "kind", "samples"))
     slopes = run.matrix("eval/recall/class")
     if len(slopes) > 1:
         yield maps.heat_map(slopes, title="recall: class × step", log=False)
+
+
+def _per_class(run: Run, most: int = 20) -> list[dict[str, Any]]:
+    """A row per class with targets: how many, precision, recall, and how well its scores rank."""
+    try:
+        rows = np.asarray(run.fact("eval.confusion"), dtype=np.float64)
+    except (TypeError, ValueError):
+        return []
+    if rows.ndim != 2 or rows.shape[0] != rows.shape[1] or not 2 <= len(rows) <= most:
+        return []
+    ranked = {k: facts.table(run, fact) for k, fact in (("AUROC", "eval.auroc"), ("AP", "eval.ap"))}
+    out = []
+    for i, (n, named) in enumerate(zip(rows.sum(axis=1), rows.sum(axis=0), strict=True)):
+        row = {"class": str(i), "n": int(n), "precision": rows[i, i] / named if named else None}
+        row["recall"] = rows[i, i] / n if n else None
+        out.append(row | {k: float(t[str(i)]) for k, t in ranked.items() if str(i) in t})
+    return out
+
+
+def _probes(told: Any, most: int = 6) -> list[dict[str, Any]]:
+    """A row per sample that every evaluation began with: its target, and what was predicted at some of the evaluations."""
+    if not isinstance(told, Mapping) or not told.get("steps"):
+        return []
+    steps, predicted, targets = told["steps"], told["predicted"], told["targets"]
+    chosen = sorted({int(i) for i in np.linspace(0, len(steps) - 1, min(most, len(steps)))})
+    return [
+        {"sample": i, "target": _whole(t)}
+        | {f"step {steps[k]}": _whole(predicted[k][i]) for k in chosen if i < len(predicted[k])}
+        for i, t in enumerate(targets)
+    ]
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def confusion(table: Any) -> str:
@@ -185,7 +221,7 @@ def _table(rows: Any, title: str, columns: Sequence[str]) -> str:
     """A list of records as a table, whatever they hold, as text."""
     if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows or not all(isinstance(r, Mapping) for r in rows):
         return ""
-    names = [c for c in columns if any(c in r for r in rows)] or list(dict.fromkeys(str(k) for r in rows for k in r))[:8]
+    names = [c for c in columns if any(c in r for r in rows)] or list(dict.fromkeys(str(k) for r in rows for k in r))[:10]
     head = "".join(f"<th>{text(n.replace('_', ' '), 40)}</th>" for n in names)
     body = "".join(f"<tr>{''.join(f'<td>{_value(r.get(n))}</td>' for n in names)}</tr>" for r in rows[:20])
     return f'<figure class="chart"><figcaption><b>{title}</b></figcaption><div class="scroll"><table><tr>{head}</tr>{body}</table></div></figure>'

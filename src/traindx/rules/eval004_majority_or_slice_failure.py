@@ -5,7 +5,9 @@
 From the answers of the last evaluations: accuracy no better than always giving the most frequent class (within two standard
 errors); a class with at least 30 samples of which fewer than 5 % are found, while the model does well otherwise; a slice of
 the data (length, brightness, one of your own columns) whose loss is more than twice the mean, beyond chance after
-correcting for the number of slices.
+correcting for the number of slices. Columns of your own are further entries of a batch that is a dict (`{"x": …, "label": …,
+"site": ["north", …]}`), or what you give with `dx.log(slices={"site": sites})` after a validation batch went through the
+model.
 
 ## Why it matters
 
