@@ -125,7 +125,7 @@ class Glimpse(Way):
 
     def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         self._begun = begun = clock()
-        if not self._expected(args[0]) or self._loop.asleep(args[0]):
+        if not self._expected(args[0]) or (not args[0].training and self._loop.asleep()):
             return False
         recorder = self._recorder
         try:
@@ -203,10 +203,12 @@ class Glimpse(Way):
         recorder, args = self._recorder, self._args
         source = args[0] if args and type(args[0]) is Tensor else first_tensor(args, self._kwargs)
         value = self._loss_of(root, source)
-        if value is None or recorder.busy or self._stage.step.scaled or not self._updates._gate.takes(value):
+        if value is None or recorder.busy or self._stage.step.scaled:
             return False
-        if self._loop.uncleared(self._stage.primary):
+        if self._loop.uncleared():
             self.misses -= 1  # no sign of another loop
+            return False
+        if not self._updates._gate.takes(value):
             return False
         try:
             self._take(root, value, source)

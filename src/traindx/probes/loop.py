@@ -50,6 +50,7 @@ class Loop:
     def __init__(self, stage: Stage) -> None:
         self._stage, self._recorder, self._scene = stage, stage.recorder, stage.scene
         self._owners: dict[int, _Owner] = {}
+        self._latest: _Owner | None = None  # whose step was the latest
         self._backwards = 0
         self._scalers: dict[int, dict[str, Any]] = {}
         self._scaled: tuple[weakref.ref[Tensor], Any] | None = None  # scaled loss → the loss it came from
@@ -105,14 +106,16 @@ class Loop:
                 owner.waits = False
             owner.grad = now
 
-    def asleep(self, model: nn.Module) -> bool:
-        """Whether a step is worth telling at length because the model is in eval mode."""
-        return not model.training and self._doubted("asleep")
+    def asleep(self) -> bool:
+        """Whether a step is worth telling at length because its model is in eval mode."""
+        return self._doubted("asleep")
 
-    def uncleared(self, optimizer: Any) -> bool:
+    def uncleared(self) -> bool:
         """The same, because the gradients of the last update are still there, untouched, when a backward begins."""
-        owner = self._owners.get(id(optimizer))
-        if owner is None or owner.grad is None or owner.grad != _grad_state(owner.sentinel):
+        owner = self._latest
+        param = owner.sentinel() if owner is not None and owner.sentinel is not None else None
+        grad = None if param is None else param.grad
+        if owner is None or grad is None or owner.grad != (id(grad), grad._version):
             return False
         return self._doubted("uncleared")
 
@@ -140,7 +143,7 @@ class Loop:
             self._stage.step.stale = 1
 
     def _step_ended(self, optimizer: Any) -> None:
-        owner = self._owners[id(optimizer)]
+        owner = self._latest = self._owners[id(optimizer)]
         owner.backwards = self._backwards
         self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
         param = owner.sentinel() if owner.sentinel is not None else None
