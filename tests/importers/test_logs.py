@@ -115,3 +115,17 @@ def test_two_hundred_cuts_of_every_log(name: str, tmp_path: Path) -> None:
             importers.read(target)
         except TraindxError:
             continue
+
+
+def test_a_curve_may_be_values_by_step(tmp_path: Path) -> None:
+    """As pandas' `to_json` writes a history, and as scripts keep what they evaluate now and then."""
+    val = {str(i): 1.0 / (i + 1) for i in range(10, 200, 10)}
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({"train_loss": {str(i): 1.0 / (i + 1) for i in range(200)}, "val_loss": val, "lr": 0.1}))
+    [run] = importers.read(path)
+    assert list(run.series("loss/val").steps) == list(range(10, 200, 10)) and len(run.series("loss/train")) == 200
+    [run] = importers.read({"loss/train": [1.0] * 40, "loss/val": {10: 1.0, 20: 2.0}})
+    assert list(run.series("loss/val").steps) == [10, 20]
+    # names, not steps: a table of classes is no curve
+    [run] = importers.read({"loss/train": [1.0] * 40, "val/accuracy": {"cat": 0.5, "dog": 0.25}})
+    assert set(run.signals) == {"loss/train"}

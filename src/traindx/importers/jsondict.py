@@ -1,5 +1,5 @@
-"""A whole JSON file: lists of numbers by name (Keras' history, nanoGPT's curves), a list of records, TensorBoard's downloads,
-W&B's summary."""
+"""A whole JSON file: lists of numbers by name (Keras' history, nanoGPT's curves), values by step (pandas' `to_json`), a list of
+records, TensorBoard's downloads, W&B's summary."""
 
 from __future__ import annotations
 
@@ -100,10 +100,13 @@ def tag_of_name(name: str) -> str:
 
 def _of_lists(value: dict[Any, Any], name: str, options: Options, kind: str) -> Log | None:
     """A log of lists of numbers by name; each list is counted by the counter of its own length and kind."""
-    read_ = {clean_name(k): _numbers(v) for k, v in _leaves(value)}
+    leaves = {clean_name(k): v for k, v in _leaves(value)}
+    at = {k: x for k, v in leaves.items() if isinstance(v, dict) and (x := _keys(v)) is not None}
+    read_ = {k: _numbers(list(v.values()) if k in at else v) for k, v in leaves.items()}
     lists = {k: v for k, v in read_.items() if v is not None and len(v)}
     if not lists:
         return None
+    own = {options.axes.get(k, k): x for k, x in at.items() if k in lists}
     renamed = {options.axes.get(k, k): v for k, v in lists.items()}
     counters = {k: v for k, v in renamed.items() if meaning(k).role in _AXES and bool(np.all(np.isfinite(v)))}
     log = Log(kind, name, shared=False)
@@ -111,7 +114,7 @@ def _of_lists(value: dict[Any, Any], name: str, options: Options, kind: str) -> 
         if column in counters and meaning(column).role != "epoch":
             continue
         counter = _counter_of(column, len(values), {k: v for k, v in counters.items() if k != column})
-        x = counters[counter] if counter else np.arange(len(values), dtype=np.float64)
+        x = counters[counter] if counter else own.get(column, np.arange(len(values), dtype=np.float64))
         log.tracks[column] = Track(np.arange(len(values)), x, values)
     if not log.tracks:
         return None
@@ -124,14 +127,23 @@ def _of_lists(value: dict[Any, Any], name: str, options: Options, kind: str) -> 
 
 
 def _leaves(value: dict[Any, Any]) -> list[tuple[str, Any]]:
-    """Lists by name, also one level down: {"train": {"loss": […]}} gives train/loss."""
+    """Lists by name, also one level down: {"train": {"loss": […]}} gives train/loss; or values by their step."""
     out: list[tuple[str, Any]] = []
     for key, inner in value.items():
-        if isinstance(inner, dict):
+        if isinstance(inner, dict) and _keys(inner) is not None:
+            out.append((str(key), inner))
+        elif isinstance(inner, dict):
             out.extend((f"{key}/{k}", v) for k, v in inner.items() if _listlike(v))
         elif _listlike(inner):
             out.append((str(key), inner))
     return out
+
+
+def _keys(curve: dict[Any, Any]) -> Floats | None:
+    """The steps of {step: value}, as pandas' `to_json` and many a script write a curve; None when it is something else."""
+    if len(curve) < 2 or not all(str(k).isdecimal() and len(str(k)) < 16 for k in curve):
+        return None
+    return np.array([int(k) for k in curve], dtype=np.float64) if _numbers(list(curve.values())) is not None else None
 
 
 def _listlike(value: Any) -> bool:
