@@ -119,3 +119,12 @@ def test_a_convex_problem_that_is_solved_in_a_few_large_steps_was_not_thrown_awa
     assert all(
         f.severity is Severity.INFO for f in the(hot(0.39, loss, "SGD", **{"loss.kind": "bce_logits", "loss.classes": 2}))
     )
+
+
+def test_a_run_that_hardly_learned_did_not_come_through() -> None:
+    crawling = math.log(10) + 0.08 - 0.2 * np.minimum(1, np.arange(300) / 150) + noise(300, 0.02)
+    [found] = the(hot(2.4, crawling))
+    assert (found.variant, found.severity) == ("", Severity.WARNING) and "hardly fallen" in found.message
+    halfway = 2.3 - 1.2 * np.minimum(1, np.arange(300) / 150) + noise(300, 0.02)
+    assert [f.variant for f in the(hot(2.4, halfway))] == ["survived"]
+    assert [f.variant for f in the(hot(0.6, crawling))] == ["survived"], "less than the weights' own size"

@@ -74,3 +74,11 @@ def test_bce_after_a_sigmoid_is_info() -> None:
 @pytest.mark.parametrize("kind", ["mse", "contrastive", "unknown", "huber"])
 def test_other_losses_are_left_alone(kind: str) -> None:
     assert rule.outcome(loss(kind, loss__probabilities=True, loss__unit_interval=True)).status is Status.CLEAR
+
+
+def test_log_softmax_along_the_batch_is_not_called_raw_outputs() -> None:
+    facts = {"loss__log_probabilities": False, "loss__input_range": [-9.0, -0.1]}
+    assert not list(rule.findings(loss("nll", model__head_activation={"kind": "log_softmax", "dim": 0}, **facts)))
+    assert list(rule.findings(loss("nll", model__head_activation={"kind": "relu"}, **facts)))
+    positive = facts | {"loss__input_range": [-9.0, 3.0]}
+    assert list(rule.findings(loss("nll", model__head_activation={"kind": "log_softmax", "dim": 0}, **positive)))

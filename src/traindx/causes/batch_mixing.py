@@ -12,6 +12,7 @@ batch_mixing = Cause(
         "LOSS009": 0.2,
         "EVAL002": 0.2,
         "EVAL004": 0.2,
+        "LOSS010": 0.3,
         "LOSS002": 0.15,
         "LOSS011": 0.15,
         "WIRE007": 0.1,

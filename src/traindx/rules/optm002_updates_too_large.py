@@ -4,8 +4,8 @@
 
 The largest update ratio |Δw|/|w| of a weight matrix in the first ten steps (and the first ten after warm-up). Above .3 with
 Adam, or above .1 with a loss that then diverged, never got below its start, or fell back to chance, the run is judged to have
-been thrown away by its first steps, even if it looks perfectly calm now. A large early update that the run survived well is a
-remark. Without recorded updates it hints: the loss shot far above its start within the first tenth and then stayed at or
+been thrown away by its first steps, even if it looks perfectly calm now. So it is, as a warning, after a step of more than the
+weights' own size when the loss has hardly fallen since. A large early update that the run survived well is a remark. Without recorded updates it hints: the loss shot far above its start within the first tenth and then stayed at or
 above it.
 
 ## Why it matters
@@ -95,10 +95,13 @@ def updates_too_large(
     if not harm and early >= certain:
         harm = _worse_than_untrained(run)
     normalised = regime.adam_like(run) is not False
+    if not harm and early >= certain and normalised and not _learned(run):
+        harm = _hardly_learned(run)
     numbers = {"early": early, "at": at, "harm": harm or "the loss went on falling"}
     names = where or ("the weights",)
     if harm and early > (adam if not normalised else harmful):
-        dead = early >= certain or harm.startswith(("it never", "it fell back", "it ended"))
+        hardly = harm.startswith("the loss has hardly")
+        dead = not hardly and (early >= certain or harm.startswith(("it never", "it fell back", "it ended")))
         yield Evidence(numbers, names, (at, at), severity=Severity.CRITICAL if dead else Severity.WARNING)
     elif harm and early > harmful:
         yield Evidence(numbers, names, (at, at))
@@ -121,6 +124,14 @@ def _known(found: tuple[float, tuple[str, ...], int]) -> float:
 def _learned(run: Run) -> bool:
     done = progress(regime.curve(run))
     return done is not None and done.trend.direction is Direction.FALLING and done.gain > 4 and done.relative > 0.3
+
+
+def _hardly_learned(run: Run) -> str:
+    """The same for a run that is little better than at its start, or than guessing: that is no coming through."""
+    done = progress(regime.curve(run))
+    if done is None or done.points < 50 or not _near(done, regime.chance_level(run)):
+        return ""
+    return f"the loss has hardly fallen since ({done.first:.4g} → {done.now:.4g})"
 
 
 def _worse_than_untrained(run: Run, times: float = 3.0) -> str:

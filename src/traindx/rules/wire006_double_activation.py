@@ -96,7 +96,7 @@ def _look(run: Run, patience: int) -> Evidence | None:
             else None
         )
     if kind in ("nll", "kl"):
-        return _not_logarithms(run, str(kind), where)
+        return _not_logarithms(run, str(kind), head, where)
     if kind == "bce" and head in SQUASHED:
         return Evidence(where=where, steps=run.steps, say="bce", severity=Severity.INFO)
     return None
@@ -110,15 +110,15 @@ def _sure(run: Run, head: str, patience: int) -> Confidence | None:
     return Confidence.STRONG if not head and checked >= patience and hi - lo > 0.05 else None
 
 
-def _not_logarithms(run: Run, kind: str, where: tuple[str, ...]) -> Evidence | None:
+def _not_logarithms(run: Run, kind: str, head: str, where: tuple[str, ...]) -> Evidence | None:
     if run.fact("loss.log_probabilities"):
         return None
     _, highest = facts.pair(run.fact("loss.input_range"))
     positive = highest > 1e-4  # a log-probability is at most zero
     if kind == "kl":
         return Evidence(where=where, steps=run.steps, say="kl") if positive and run.fact("loss.probabilities") else None
-    if not positive and run.fact("loss.log_probabilities") is None:
-        return None
+    if not positive and (run.fact("loss.log_probabilities") is None or head == "log_softmax"):
+        return None  # logarithms of probabilities along another axis: WIRE009 looks at that
     what = "probabilities" if run.fact("loss.probabilities") else "raw outputs"
     sure = Confidence.EXACT if positive else Confidence.STRONG
     return Evidence(where=where, steps=run.steps, say="nll", confidence=sure, facts={"what": what})

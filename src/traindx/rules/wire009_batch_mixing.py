@@ -56,7 +56,7 @@ from traindx.run import Run
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
-    explains=("LOSS009", "EVAL007", "EVAL003", "LOSS011", "LOSS002", "EVAL004", "GRAD001"),
+    explains=("LOSS009", "LOSS010", "EVAL007", "EVAL003", "LOSS011", "LOSS002", "EVAL004", "GRAD001"),
 )
 def batch_mixing(run: Run, *, ratio: float = 1e-6) -> Iterator[Evidence]:
     # [x] 0 in plain models, .098 for softmax over the batch, 1.0 for a transposed reshape, 0 for BatchNorm in eval mode.
