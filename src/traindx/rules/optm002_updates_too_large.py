@@ -3,9 +3,10 @@
 ## What it sees
 
 The largest update ratio |Δw|/|w| of a weight matrix in the first ten steps (and the first ten after warm-up). Above .3 with
-Adam, or above .1 with a loss that then diverged, never got below its start, or fell back to chance, the run is judged to have
-been thrown away by its first steps, even if it looks perfectly calm now. So it is, as a warning, after a step of more than the
-weights' own size when the loss has hardly fallen since. A large early update that the run survived well is a remark. Without recorded updates it hints: the loss shot far above its start within the first tenth and then stayed at or
+Adam, or above .1 with a loss that then diverged, never got below its start, or fell back to chance, the run is judged to
+have been thrown away by its first steps, even if it looks perfectly calm now. So it is, as a warning, after a step of more
+than the weights' own size when the loss has hardly fallen since. A large early update that the run survived well is a
+remark. Without recorded updates it hints: the loss shot far above its start within the first tenth and then stayed at or
 above it.
 
 ## Why it matters
