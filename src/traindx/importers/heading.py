@@ -20,7 +20,9 @@ from traindx.importers.lexicon import DOWN, UP
 TELLING = ("loss", "part", "perplexity", "accuracy", "train_eval")
 PLACE = ("step", "epoch")
 _APART = re.compile(r"\s{2,}|\t")
-_NAME = re.compile(r"[A-Za-z_][^|,=:]{0,58}")
+_NAME = re.compile(
+    r"(?!.*(?:\s[-+.]?\d|\d\.\d|\d[eE][-+]\d|\s[-+]?(?:nan|inf)\b))[A-Za-z_][^|,=:]{0,58}", re.I
+)  # and no number in it
 _CELL = re.compile(
     r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?:/\d+)?[%GMKs]?|[-+]?(?:nan|inf)|\d+(?::\d+)+|None|#na#|-+", re.I
 )
