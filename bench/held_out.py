@@ -1,6 +1,8 @@
 """Learning rates on tasks that the reading of the sweep was not settled on: other data, other models, other optimizers.
 
-python -m bench.held_out        writes its part of bench/results/trials.json and the page
+python -m bench.held_out [again]        writes its parts of bench/results/trials.json and the page
+
+Cells that are there are kept; `again` asks for every answer once more and keeps the grids, which do not hang on the trial.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ import inspect
 import json
 import math
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from bench import trials as bench
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_friedman1
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine, make_friedman1, make_moons
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -31,6 +34,9 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "Adagrad": torch.optim.Adagrad,
     "RAdam": torch.optim.RAdam,
     "RMSprop": torch.optim.RMSprop,
+    "NAdam": torch.optim.NAdam,
+    "Adamax": torch.optim.Adamax,
+    "heavy ball": lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.95, weight_decay=1e-3),
 }
 Data = tuple[Tensor, Tensor]
 
@@ -136,10 +142,118 @@ def spirals(seed: int) -> tuple[Data, nn.Module, nn.Module]:
     return (x, y), net, nn.CrossEntropyLoss()
 
 
+class Bag(nn.Module):
+    """Word counts by an embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.head = nn.EmbeddingBag(200, 24), nn.Linear(24, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.words(x))
+
+
+def topics(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    g = torch.Generator().manual_seed(seed)
+    weights = torch.rand(4, 200, generator=g) ** 3
+    y = torch.randint(4, (2000,), generator=g)
+    return (torch.multinomial(weights[y], 20, replacement=True, generator=g), y), Bag(), nn.CrossEntropyLoss()
+
+
+class Ratings(nn.Module):
+    """Matrix factorisation with biases."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.who, self.what = nn.Embedding(60, 9), nn.Embedding(80, 9)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = self.who(x[:, 0]), self.what(x[:, 1])
+        return (a[:, 1:] * b[:, 1:]).sum(1) + a[:, 0] + b[:, 0]
+
+
+def ratings(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    g = torch.Generator().manual_seed(seed)
+    u, v = torch.randn(60, 3, generator=g), torch.randn(80, 3, generator=g)
+    x = torch.stack([torch.randint(60, (3000,), generator=g), torch.randint(80, (3000,), generator=g)], 1)
+    return (x, (u[x[:, 0]] * v[x[:, 1]]).sum(1) + 0.3 * torch.randn(3000, generator=g)), Ratings(), nn.MSELoss()
+
+
+def signals(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    g = torch.Generator().manual_seed(seed)
+    y = torch.randint(3, (1500,), generator=g)
+    t = torch.linspace(0, 1, 48)
+    phase = 6.3 * torch.rand(1500, 1, generator=g)
+    x = torch.sin(2 * math.pi * (3 + 2 * y[:, None]) * t + phase) + 0.7 * torch.randn(1500, 48, generator=g)
+    net = nn.Sequential(
+        nn.Conv1d(1, 12, 7), nn.BatchNorm1d(12), nn.ReLU(), nn.Conv1d(12, 12, 5, stride=2), nn.BatchNorm1d(12), nn.ReLU(),
+        nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(12, 3),
+    )  # fmt: skip
+    return (x[:, None], y), net, nn.CrossEntropyLoss()
+
+
+def moons(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    x, y = make_moons(1500, noise=0.2, random_state=seed)
+    net = nn.Sequential(*[m for i in range(4) for m in (nn.Linear(2 if i == 0 else 24, 24), nn.Tanh())], nn.Linear(24, 1))
+    return (torch.tensor(x, dtype=torch.float32), torch.tensor(y).float()[:, None]), net, nn.BCEWithLogitsLoss()
+
+
+def counts(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(2000, 8, generator=g)
+    y = torch.poisson(torch.exp(0.6 * x[:, 0] - 0.4 * x[:, 1] * x[:, 2]).clamp(max=20), generator=g)
+    return (x, y[:, None]), nn.Sequential(nn.Linear(8, 40), nn.Softplus(), nn.Linear(40, 1)), nn.PoissonNLLLoss()
+
+
+class Total(nn.Module):
+    """A GRU whose outputs are added up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.GRU(2, 24, batch_first=True), nn.Linear(24, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x)[0]).sum(1)
+
+
+def adding(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    g = torch.Generator().manual_seed(seed)
+    x = torch.stack([torch.rand(2000, 12, generator=g), (torch.rand(2000, 12, generator=g) < 0.3).float()], 2)
+    return (x, (x[..., 0] * x[..., 1]).sum(1, keepdim=True)), Total(), nn.MSELoss()
+
+
+def iris(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    x, y = _table(load_iris, seed)
+    return (x.repeat(5, 1), y.repeat(5)), nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3)), nn.MultiMarginLoss()
+
+
+class Score(nn.Module):
+    """The noise in a point, from the noisy point and how noisy it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(3, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+
+def denoise(seed: int) -> tuple[Data, nn.Module, nn.Module]:
+    g = torch.Generator().manual_seed(seed)
+    angle, t = 6.3 * torch.rand(3000, generator=g), torch.rand(3000, 1, generator=g)
+    noise = torch.randn(3000, 2, generator=g)
+    x = (1 - t) * torch.stack([angle.cos(), angle.sin()], 1) + t * noise
+    return (torch.cat([x, t], 1), noise), Score(), nn.MSELoss()
+
+
 CELLS = (
     (cancer, "plain SGD"), (cancer, "RAdam"), (wine, "Adagrad"), (diabetes, "Adam"), (friedman, "AdamW"), (friedman, "Nesterov"),
     (spirals, "Nesterov"), (spirals, "Adam"), (repaint, "RAdam"), (recall, "Adam"), (shapes, "Nesterov"), (shapes, "Adam"),
     (text, "AdamW"), (text, "RMSprop"),
+)  # fmt: skip
+NEW = (
+    (signals, "RAdam"), (moons, "RAdam"), (topics, "NAdam"), (ratings, "Adagrad"), (counts, "Adam"), (adding, "RMSprop"),
+    (iris, "Adamax"), (denoise, "AdamW"), (signals, "heavy ball"), (moons, "heavy ball"),
 )  # fmt: skip
 SHUFFLED = (
     (cancer, "plain SGD"),
@@ -149,8 +263,8 @@ SHUFFLED = (
     (spirals, "Adam"),
     (friedman, "AdamW"),
 )
-SEEDS = (21, 22)
-PART = "lr_range_held_out"
+NEW_SHUFFLED = ((signals, "RAdam"), (counts, "Adam"), (moons, "heavy ball"), (iris, "Adamax"))
+PARTS = {"lr_range_held_out": (CELLS, (21, 22), SHUFFLED), "lr_range_new": (NEW, (31, 32), NEW_SHUFFLED)}
 
 
 def task(make: Callable[[int], Any], optimizer: str, lr: float, seed: int, shuffled: bool = False) -> Task:
@@ -164,29 +278,34 @@ def task(make: Callable[[int], Any], optimizer: str, lr: float, seed: int, shuff
     return Task(net, loss, train, val, OPTIMIZERS[optimizer](net.parameters(), lr=lr))
 
 
-def best_rate(make: Callable[[int], Any], optimizer: str, seed: int) -> tuple[float, dict[float, float]]:
-    """The rate of the grid with the lowest validation loss after 300 updates."""
-    losses = {}
-    for lr in RATES:
-        t = task(make, optimizer, lr, seed)
-        with t.twin(seed=seed) as twin:
-            twin.model.train()
-            for batch in t.cycle(STEPS):
-                if not math.isfinite(twin.step(batch)):
-                    break
-            losses[lr] = twin.probe(t.batches(3, "val"))
-    finite = {k: v for k, v in losses.items() if math.isfinite(v)}
-    return min(finite, key=finite.__getitem__), losses
+def trained(make: Callable[[int], Any], optimizer: str, lr: float, seed: int) -> tuple[float, float]:
+    """Validation loss before and after 300 updates."""
+    t = task(make, optimizer, lr, seed)
+    with t.twin(seed=seed) as twin:
+        before = twin.probe(t.batches(3, "val"))
+        twin.model.train()
+        for batch in t.cycle(STEPS):
+            if not math.isfinite(twin.step(batch)):
+                break
+        return before, twin.probe(t.batches(3, "val"))
 
 
-def measured(make: Callable[[int], Any], optimizer: str, seed: int) -> dict[str, Any]:
-    """One cell: the best rate of the grid, and the answer."""
-    best, grid = best_rate(make, optimizer, seed)
+def measured(make: Callable[[int], Any], optimizer: str, seed: int, grid: dict[str, float | None] | None) -> dict[str, Any]:
+    """One cell: the best rate of the grid, the answer, and which share of what the best rate learns the answer learns."""
+    if grid is None:
+        ends = {f"{lr:g}": trained(make, optimizer, lr, seed)[1] for lr in RATES}
+        grid = {k: round(v, 4) if math.isfinite(v) else None for k, v in ends.items()}
+    finite = {k: v for k, v in grid.items() if v is not None}
+    best = min(finite, key=finite.__getitem__)
     found = catalogue()["lr-range"].run(task(make, optimizer, 1e-3, seed))
     start = found.answer.get("start_lr")
-    cell = {"setup": f"{make.__name__} {optimizer}", "seed": seed, "best": best, "answer": start, "result": found.result}
-    told = {f"{k:g}": round(v, 4) if math.isfinite(v) else None for k, v in grid.items()}
-    return cell | {"ratio": start / best if start else None, "reason": found.reason, "grid": told}
+    cell = {"setup": f"{make.__name__} {optimizer}", "seed": seed, "best": float(best), "answer": start, "result": found.result}
+    kept = None
+    if start:
+        before, after = trained(make, optimizer, start, seed)
+        kept = round((before - after) / (before - finite[best]), 3)
+    ratio = start / float(best) if start else None
+    return cell | {"ratio": ratio, "kept": kept, "reason": found.reason, "steps": found.steps, "grid": grid}
 
 
 def summed(cells: list[dict[str, Any]], shuffled: list[str]) -> dict[str, Any]:
@@ -195,27 +314,37 @@ def summed(cells: list[dict[str, Any]], shuffled: list[str]) -> dict[str, Any]:
     return {"cells": cells, "within": len(good), "of": len(cells), "too_hot": hot, "shuffled_labels": shuffled}
 
 
-def main() -> None:
-    """Every cell that is not there yet; each is written when it is done, so it can be stopped and taken up again."""
-    torch.set_num_threads(1)
-    have = json.loads(bench.OUT.read_text(encoding="utf-8")).get(PART, {})
-    cells, shuffled = have.get("cells", []), have.get("shuffled_labels", [])
+def part(name: str, again: bool) -> None:
+    """Every cell of a part; each is written when it is done, so it can be stopped and taken up again."""
+    setups, seeds, mixed = PARTS[name]
+    have = json.loads(bench.OUT.read_text(encoding="utf-8")).get(name, {})
+    grids = {(c["setup"], c["seed"]): c["grid"] for c in have.get("cells", [])}
+    cells = {} if again else {(c["setup"], c["seed"]): c for c in have.get("cells", [])}
+    shuffled = [] if again else list(have.get("shuffled_labels", []))
 
     def keep() -> None:
         found = json.loads(bench.OUT.read_text(encoding="utf-8"))
-        found[PART] = summed(cells, shuffled)
+        found[name] = summed(list(cells.values()), shuffled)
         bench.OUT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         bench.OUT.with_suffix(".md").write_text(bench.table(found), encoding="utf-8")
 
-    for make, optimizer in SHUFFLED[len(shuffled) :]:
+    for seed in seeds:
+        for make, optimizer in setups:
+            key = f"{make.__name__} {optimizer}", seed
+            if key not in cells:
+                cells[key] = measured(make, optimizer, seed, grids.get(key))
+                print({k: v for k, v in cells[key].items() if k != "grid"}, flush=True)
+                keep()
+    for make, optimizer in mixed[len(shuffled) :]:
         shuffled.append(catalogue()["lr-range"].run(task(make, optimizer, 1e-3, 21, shuffled=True)).result)
         keep()
-    for make, optimizer in CELLS:
-        for seed in SEEDS:
-            if (f"{make.__name__} {optimizer}", seed) not in {(c["setup"], c["seed"]) for c in cells}:
-                cells.append(measured(make, optimizer, seed))
-                print({k: v for k, v in cells[-1].items() if k != "grid"}, flush=True)
-                keep()
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    words = sys.argv[1:]
+    for name in [w for w in words if w in PARTS] or PARTS:
+        part(name, "again" in words)
 
 
 if __name__ == "__main__":

@@ -243,7 +243,11 @@ def trials_page() -> str:
     lines += ["## To paste", "", "Trials put their measured numbers in place; these are examples.", ""]
     for name, code in paste.every().items():
         lines += [f"{name[:1].upper()}{name[1:]}:", "", "```python", code, "```", ""]
-    for title, file in (("How right they are", "trials.md"), ("Beside other tools", "trials_peers.md")):
+    for title, file in (
+        ("How right they are", "trials.md"),
+        ("Beside other tools", "trials_peers.md"),
+        ("How long the pre-flight takes", "checks.md"),
+    ):
         measured = ROOT / "bench" / "results" / file
         if measured.exists():
             lines += [f"## {title}", "", measured.read_text(encoding="utf-8").strip(), ""]

@@ -89,3 +89,25 @@ def test_accumulated_micro_batches_are_one_step(tmp_path: Path) -> None:
     run = callback.run()
     assert len(run.series("loss/train")) == trainer.state.global_step == 5
     assert run.series("loss/train").values.mean() == pytest.approx(trainer.state.log_history[0]["loss"], rel=1e-3)
+
+
+def test_a_trainer_is_a_task_for_trials_and_the_preflight(tmp_path: Path) -> None:
+    from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+    from traindx.testing import assert_trainable
+    from traindx.trial import catalogue
+    from traindx.trials.frameworks import from_trainer
+
+    torch.manual_seed(0)
+    ids = torch.randint(5, 60, (160, 12))
+    rows = [{"input_ids": i, "attention_mask": torch.ones_like(i), "labels": int(i[0] > 30)} for i in ids]
+    config = BertConfig(60, 16, 1, 2, 32, max_position_embeddings=16, num_labels=2)
+    model = BertForSequenceClassification(config)
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path), per_device_train_batch_size=16, learning_rate=3e-3, report_to="none", use_cpu=True
+    )
+    task = from_trainer(Trainer(model, arguments, train_dataset=rows[:128], eval_dataset=rows[128:]))
+    assert task.val is not None and task.optimizer is not None
+    assert catalogue()["one-step"].run(task).result == "pass"
+    assert catalogue()["dependency"].run(task).result == "pass"
+    assert not assert_trainable(task, level="quick").failed

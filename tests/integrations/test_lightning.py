@@ -137,3 +137,35 @@ def test_traindx_run_sees_a_lightning_script_without_any_edit(tmp_path: Path) ->
     assert len(run.series("loss/train")) == 5
     assert len(run.series("loss/val")) == 1, "the sanity check is no evaluation"
     assert run.series("metric/val/val_error").values[-1] == pytest.approx(run.series("loss/val").values[-1], rel=1e-5)
+
+
+def test_a_module_is_a_task_for_trials_and_the_preflight(tmp_path: Path) -> None:
+    from traindx.trial import catalogue
+    from traindx.trials.frameworks import from_lightning
+
+    x = torch.randn(64, 3)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True)), 16)
+
+    class Line(L.LightningModule):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Linear(3, 1)
+
+        def training_step(self, batch: Any, i: int) -> Any:
+            loss = nn.functional.mse_loss(self.net(batch[0]), batch[1])
+            self.log("train_loss", loss, prog_bar=True)
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+            return [optimizer], [{"scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 5), "interval": "step"}]
+
+        def val_dataloader(self) -> Any:
+            return [loader]
+
+    with pytest.raises(traindx.errors.UsageError, match="train_dataloader"):
+        from_lightning(Line())
+    task = from_lightning(Line(), loader)
+    assert task.scheduler is not None and len(task.batches(9, "val")) == 4
+    assert catalogue()["one-step"].run(task).result == "pass"
+    assert not traindx.testing.assert_trainable(task, level="quick").failed

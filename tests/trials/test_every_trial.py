@@ -6,10 +6,12 @@ import contextlib
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from traindx.errors import TwinLeak, UsageError
 from traindx.trial import RESULTS, TrialKind, catalogue
-from traindx.trials.task import stated
+from traindx.trials.rehearsal import rehearse
+from traindx.trials.task import Task, stated
 from traindx.trials.twin import fingerprint
 from trials.tasks import HEALTHY
 
@@ -108,6 +110,21 @@ def test_random_numbers_drawn_inside_do_not_show_outside() -> None:
     with task.twin():
         torch.rand(100)
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_loader_with_a_generator_of_its_own_goes_on_in_its_order() -> None:
+    def order(tried: bool) -> list[int]:
+        ids = TensorDataset(torch.arange(40.0)[:, None], torch.arange(40.0)[:, None])
+        loader = DataLoader(ids, 8, shuffle=True, generator=torch.Generator().manual_seed(3))
+        model = torch.nn.Linear(1, 1)
+        task = Task(model, torch.nn.functional.mse_loss, loader, optimizer=torch.optim.SGD(model.parameters(), 1e-6))
+        if tried:
+            for name in ("one-step", "cached-batch", "determinism"):
+                catalogue()[name].run(task, **SHORT.get(name, {}))
+            rehearse(task, 8)
+        return [int(v) for x, _ in loader for v in x[:, 0]]
+
+    assert order(tried=True) == order(tried=False)
 
 
 def test_an_iterator_is_never_used_up() -> None:

@@ -15,7 +15,6 @@ from traindx.trials.check import LISTS, QUESTIONS, check
 from traindx.trials.curvature import differenced, eigenvalues, hessian_vector, product_of
 from traindx.trials.fork import compare_arms
 from traindx.trials.forks import scaled_lr
-from traindx.trials.lr_range import read, swept, valley
 from traindx.trials.task import Task
 from trials.tasks import HEALTHY, SICK, digits, mlp, task
 
@@ -177,6 +176,17 @@ def test_a_fork_against_itself_finds_nothing_and_a_hot_rate_is_seen() -> None:
     assert compare_arms(base, scaled_lr(1e-3), horizons=(60,)).verdict == "worse"
 
 
+def test_the_last_crumb_of_an_epoch_does_not_count_for_the_noise_scale() -> None:
+    torch.manual_seed(0)
+    x, y = digits(33)
+    model = mlp()
+    even = Task(model, nn.CrossEntropyLoss(), [(x[:16], y[:16]), (x[16:32], y[16:32])])
+    crumb = Task(model, nn.CrossEntropyLoss(), [*even.train, (x[32:], y[32:])])
+    found = run("noise-scale", crumb, draws=6)
+    assert found.result != "refused" and found.answer["batch"] == 16
+    assert found.answer == run("noise-scale", even, draws=6).answer
+
+
 def test_determinism_names_what_differs() -> None:
     assert run("determinism", HEALTHY["dropout"]()).result == "pass"
     count = iter(range(10**6))
@@ -244,26 +254,6 @@ def test_a_larger_batch_is_tried_under_both_rules() -> None:
     assert ("code" in found.answer) == (found.result == "done")
 
 
-def test_a_slow_learner_is_read_when_batches_it_never_saw_fell_too() -> None:
-    """A slow learner is read when batches it was not trained on fell too; falls among the noise are not enough."""
-    steps = np.arange(60)
-    rates = np.geomspace(1e-7, 1, 60)
-    rng = np.random.default_rng(0)
-    curve = 2.5 - 0.5 / (1 + np.exp(-(steps - 40) / 3.0)) + 2.0 * (steps > 54) * (steps - 54) / 6 + rng.normal(0, 0.12, 60)
-    level = np.linspace(2.5, 2.0, 6)[:, None] + np.array([0.0, 0.1, -0.1, 0.05])
-    assert read(rates, curve, np.full((6, 4), 2.5)).refused
-    assert not read(rates, curve, level).refused
-
-
-def test_the_valley_does_not_depend_on_where_the_sweep_starts() -> None:
-    x = np.linspace(-7, 0, 120)
-    y = 2.3 - 2 / (1 + np.exp(-(x + 2) * 5)) + np.exp(10 * (x + 0.5))
-    low = int(np.argmin(y))
-    whole = valley(x[: low + 1], y[: low + 1], 2.0)
-    cut = valley(x[40 : low + 1], y[40 : low + 1], 2.0)
-    assert whole == pytest.approx(cut, abs=0.05) and -2.5 < whole < -1.0
-
-
 @pytest.mark.parametrize("name", paste.every())
 def test_what_is_to_be_pasted_runs(name: str) -> None:
     torch.manual_seed(0)
@@ -282,37 +272,6 @@ def test_what_is_to_be_pasted_runs(name: str) -> None:
         optimizer.step()
         here["scheduler"].step()
     assert all(np.isfinite(g["lr"]) and g["lr"] > 0 for g in optimizer.param_groups)
-
-
-def test_a_sweep_that_ends_while_the_loss_falls_goes_on_beyond() -> None:
-    bounds: list[tuple[float, float]] = []
-
-    def sweep(rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
-        bounds.append((float(rates[0]), float(rates[-1])))
-        x = np.log10(rates)
-        noise = np.random.default_rng(0).normal(0, 0.005, len(x))
-        return rates, 2.0 - 1.5 / (1 + np.exp(-3 * (x - 0.5))) + np.where(x > 1.5, 5 * (x - 1.5), 0.0) + noise, None
-
-    found = swept(sweep, 1e-7, 1.0, 120)
-    assert found.result == "done" and bounds[1] == pytest.approx((0.1, 100.0))
-    assert 0.5 < found.answer["start_lr"] <= found.answer["min_lr"]
-
-
-def test_a_task_that_answers_slowly_is_swept_again_below_the_end() -> None:
-    bounds: list[tuple[float, float]] = []
-
-    def sweep(rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
-        bounds.append((float(rates[0]), float(rates[-1])))
-        noise = np.random.default_rng(1).normal(0, 0.05, len(rates))
-        fall = 0.0 if len(bounds) == 1 else 1.5
-        x = np.log10(rates)
-        return rates, 2.3 - fall / (1 + np.exp(-4 * (x + 1.5))) + np.where(x > -0.5, 3 * (x + 0.5), 0.0) + noise, None
-
-    found = swept(sweep, 1e-7, 1.0, 120)
-    assert found.result == "done" and bounds[1] == pytest.approx((1e-3, 1.0))
-    lowest = min(found.answer[k] for k in ("steep", "min_tenth", "valley"))
-    assert f"{lowest:.3g}" in found.answer["raced"]  # what the sweep says takes part in the race
-    assert found.steps >= 360
 
 
 def test_a_first_batch_without_a_reward_does_not_blame_the_model() -> None:
@@ -368,21 +327,3 @@ def test_dependency_calls_a_model_of_several_inputs_as_its_script_does() -> None
 
     captured = Task(model, loss=loss, train=[batch] * 3, output=lambda m, b: m(b[0], b[1]))
     assert catalogue()["dependency"].run(captured).result == "pass"
-
-
-def test_rates_race_and_the_lowest_that_no_other_beats_wins() -> None:
-    best = {"at": 3e-2}
-
-    def sweep(rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        x, noise = np.log10(rates), np.random.default_rng(0).normal(0, 0.005, len(rates))
-        if np.ptp(rates) == 0:  # the race: the further from the best rate, the less is learned
-            fall = 1.5 - 0.5 * abs(float(x[0]) - np.log10(best["at"]))
-            held = 2.0 - np.linspace(0, fall, 16)[:, None] + np.array([0.0, 0.1, 0.2, 0.3])
-            return rates, np.linspace(2.0, 2.0 - fall, len(rates)) + noise, held
-        return rates, 2.0 - 1.5 / (1 + np.exp(-4 * (x + 2.5))) + np.where(x > -1, 5 * (x + 1), 0.0) + noise, None
-
-    found = swept(sweep, 1e-7, 1.0, 120).answer
-    assert best["at"] / 3 <= found["start_lr"] <= 3 * best["at"]
-    best["at"] = found["start_lr"] / 9  # too hot: it walks down
-    again = swept(sweep, 1e-7, 1.0, 120).answer
-    assert again["start_lr"] < found["start_lr"] / 2

@@ -23,7 +23,7 @@ from traindx.trials.determinism import parted
 from traindx.trials.floors import Floor
 from traindx.trials.fork import CONFIRM, LEVEL, Comparison, judge
 from traindx.trials.forks import compared
-from traindx.trials.lr_range import ADAPTIVE, MOST_RACERS, SLOWER, Floats, lost, swept
+from traindx.trials.lr_range import ADAPTIVE, LAPS, MOST_RACERS, SLOWER, Floats, lost, swept
 from traindx.trials.overfit import MOVED, PASS
 from traindx.trials.precision import EXPECTED_LOSS
 from traindx.trials.prescription import change_of, slower_than_now
@@ -103,7 +103,7 @@ def cost(name: str, limits: Mapping[str, Any]) -> tuple[int, int]:
     if name in ("lr-tenth", "clip", "fix"):
         return 2 * t.orders, 2 * t.orders * max(t.horizons)
     if name == "lr-range":
-        return 3 + MOST_RACERS, LEAST + (1 + SLOWER + MOST_RACERS) * int(t.steps)
+        return 3 + MOST_RACERS, LEAST + (1 + SLOWER + LAPS * MOST_RACERS) * int(t.steps)
     if name == "overfit":
         rides = len(limits.get("rates", LADDER))
         return rides, rides * int(t.steps)

@@ -106,6 +106,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         "output, target and loss fit together",
         ("WIRE006", "WIRE007", "WIRE008", "DATA003", "TUNE002", "TUNE003"),
+        lacks="the loss is written by hand, so which outputs and targets it wants is not known",
         lists=((TEN, 1), (SEVEN, 2)),
     ),
     Question("inputs and targets are finite", ("DATA001", "NUMR001"), lists=((TEN, 4), (FIVE, 5))),

@@ -135,13 +135,13 @@ def _equal(x: Any, y: Any) -> bool:
 
 def _data_repeats(task: Task) -> bool | None:
     """Whether two passes under the same seed bring the same first batch."""
-    from traindx.trials.state import digest, random_kept
+    from traindx.trials.state import digest, order_kept, random_kept
 
     if task.captured:
         return None
     seen = []
     for _ in range(2):
-        with random_kept(seed=3):
+        with random_kept(seed=3), order_kept(task.train):
             first = next(iter(task.train), None)
         if first is None:
             return None

@@ -73,12 +73,14 @@ def _lightning_loss(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def _loader(module: nn.Module, name: str) -> Any:
-    """What the module's own method gives; the base class has the method too and raises."""
+    """What the module's own method gives, the first of several loaders; the base class has the method too and raises."""
     try:
         found = getattr(module, name)() if hasattr(module, name) else None
     except Exception:  # the framework's way to say that there is none
         return None
-    return found if found else None
+    if isinstance(found, list | tuple):
+        return found[0] if found else None
+    return found
 
 
 def _optimizers(module: nn.Module) -> tuple[Any, Any]:

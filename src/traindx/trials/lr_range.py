@@ -31,12 +31,14 @@ ONSET = 0.1  # share of the fall at which it has begun
 FIRST = 10  # losses at the smallest rates: where the sweep starts, and how much batches differ
 MOST_SPREAD = 30.0  # rates that the rules suggest may differ by this factor, no more
 RACE = 3.0  # factor between rates that run against each other
+LAPS = 2  # a racer makes that many times the steps of the sweep: the shorter the race, the hotter the rate that leads it
 MOST_RACERS = 5
 LEVEL, SURELY = 0.01, 2.0  # equally well: within this share of what the best has learned, or within so many standard errors
+LONGER = 4.0  # a run is at least that many times as long as the race; its best constant rate falls with the root of its length
 ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Lion", "Adafactor", "SparseAdam", "Muon")
 
 
-@trial("lr-range", steps=120, most=lambda t: (1 + SLOWER + MOST_RACERS) * t.steps)
+@trial("lr-range", steps=120, most=lambda t: (1 + SLOWER + LAPS * MOST_RACERS) * t.steps)
 @dataclass(frozen=True)
 class LrRange:
     """Which learning rate to start with: a sweep of rates on real batches, read by three rules that must agree.
@@ -44,7 +46,8 @@ class LrRange:
     It starts from the weights as they are, so it answers for this moment: blind to limits that come later in training and to
     schedules. A task that answers slowly is swept once more, slower, below the rate at which the first sweep ended. It refuses
     when the loss does not fall clearly more than it shakes. A sweep sees each rate for a moment only; so rates around its answer
-    then run against each other on the same batches, and of those that do equally well the lowest is taken.
+    then run against each other on the same batches; of those that do equally well the lowest is halved, because a short race
+    favours large steps: the best constant rate of a run falls with the root of its length, and yours is four times as long at least.
     """
 
     lo: float = 1e-7
@@ -110,17 +113,23 @@ def swept(sweep: Sweep, lo: float, hi: float, steps: int) -> Result:
         if not again.refused or reading.refused:
             rates, losses, reading = slow[0], slow[1], again
     if not reading.refused:
-        taken += _race(sweep, reading.answer, steps)
+        reading, raced = _race(sweep, reading, LAPS * steps)
+        taken += raced
     return _result(rates, losses, reading, taken)
 
 
-def _race(sweep: Sweep, answer: dict[str, Any], steps: int) -> int:
-    """Let constant rates around the answer run against each other and put the winner in its place; gives the steps it took."""
-    raced: dict[float, Floats] = {}
+def _race(sweep: Sweep, reading: Reading, steps: int) -> tuple[Reading, int]:
+    """Let constant rates around the answer run against each other and put the winner in its place; also the steps it took.
+
+    The winner is the lowest of those that do as well as the best. The rate to start with lies below it (`LONGER`); a peak that is
+    left again soon may be as high as the winner.
+    """
+    answer = reading.answer
+    raced: dict[float, Floats] = {}  # the loss at the end, batch by batch; infinite where it broke on the way
     learned: dict[float, float] = {}
 
     def run(rate: float) -> bool:
-        """Whether it does better than those before it; never beyond the rate at which the sweep turned."""
+        """Whether it does better than those before it, or all of them broke; never beyond the rate at which the sweep turned."""
         if len(raced) >= MOST_RACERS or rate > answer["min_lr"]:
             return False
         _, losses, held = sweep(np.full(steps, rate))
@@ -128,26 +137,35 @@ def _race(sweep: Sweep, answer: dict[str, Any], steps: int) -> int:
         seen = losses if held is None or held.ndim != 2 or held.shape[1] < 2 else held  # what was not trained on knows better
         last = seen[-max(len(seen) // 3, 1) :]
         raced[rate] = last if seen is losses else last.mean(axis=0)
-        if len(losses) < steps:  # it broke on the way
+        if lost(losses.tolist()) or not np.isfinite(raced[rate]).all():
             raced[rate] = np.full_like(raced[rate], np.inf)
         learned[rate] = float(np.median(seen[:3]) if seen is losses else seen[0].mean()) - float(raced[rate].mean())
-        return float(raced[rate].mean()) < best
+        return float(raced[rate].mean()) < best or math.isinf(best)
 
     rate = start = answer["start_lr"]
-    run(rate)
-    while run(rate * RACE):
-        rate *= RACE
+    if run(rate) and learned[start] > -math.inf:
+        while run(rate * RACE):
+            rate *= RACE
     if rate == start:
         while run(rate / RACE):
             rate /= RACE
-    ended = {r: y for r, y in raced.items() if np.isfinite(y).all()}
-    if ended:
-        best = min(ended, key=lambda r: float(ended[r].mean()))
-        won = min(r for r, y in ended.items() if _level(y, ended[best], learned[best]))
-        answer["raced"] = {f"{r:.3g}": float(y.mean()) for r, y in sorted(raced.items())}
-        answer["start_lr"], (low, high) = won, answer["interval"]
-        answer["interval"], answer["max_lr"] = [min(low, won), max(high, won)], max(answer["max_lr"], won)
-    return len(raced) * steps
+    taken = len(raced) * steps
+    answer["raced"] = {f"{r:.3g}": float(y.mean()) for r, y in sorted(raced.items())}
+    ended = {r: y for r, y in raced.items() if learned[r] > 0}
+    if not ended:
+        told = f"{min(raced):.2g} to {max(raced):.2g}"
+        return Reading(answer, f"rates that look right for a moment ({told}) have learned nothing after {steps} updates"), taken
+    best = min(ended, key=lambda r: float(ended[r].mean()))
+    won = min(r for r, y in ended.items() if _level(y, ended[best], learned[best]))
+    over = min((r for r in raced if r > best and r not in ended), default=math.inf)
+    top = (
+        math.inf if math.isinf(over) else max(r for r in ended if r < over)
+    )  # nothing hotter is recommended, not even in passing
+    low, high = answer["interval"]
+    answer["won"], answer["start_lr"] = won, won / math.sqrt(LONGER)
+    answer["max_lr"] = min(max(answer["max_lr"], won), top)
+    answer["interval"] = [min(low, answer["start_lr"]), min(max(high, won), top)]
+    return Reading(answer), taken
 
 
 def _level(losses: Floats, best: Floats, learned: float) -> bool:
@@ -168,7 +186,8 @@ def _result(rates: Floats, losses: Floats, reading: Reading, taken: int) -> Resu
     a["code"] = "\n\n".join((paste.warmup_cosine(a["start_lr"]), paste.one_cycle(a["max_lr"]), paste.cyclical(low, high)))
     said = f"start with {a['start_lr']:.2g} (between {low:.2g} and {high:.2g})"
     if len(a.get("raced", ())) > 1:
-        said += f"; of {len(a['raced'])} rates that ran on the same batches, the lowest that no other beats"
+        said += f"; of {len(a['raced'])} rates that ran on the same batches {a['won']:.2g} was the lowest that no other beats, "
+        said += "and a longer run wants less"
     return Result("lr-range", "done", a, said, run, taken)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -27,24 +28,22 @@ class NoiseScale:
     def run(self, task: Task, progress: Progress = silent) -> Result:
         """Compare |gradient|² of whole batches with that of their parts."""
         rows = []
-        sizes = (0, 0)
+        drawn = list(task.cycle(self.draws))
+        big = max(map(size_of, drawn))
+        b = max(1, big // 8)
+        if b == big:
+            return Result("noise-scale", "refused", {}, "batches of one sample cannot be split")
         with task.twin() as twin:
             twin.model.eval()  # BatchNorm and dropout would mix the two sizes
-            for i, batch in enumerate(task.cycle(self.draws)):
-                n = size_of(batch)
-                small = max(1, n // 8)
-                if small == n:
-                    return Result("noise-scale", "refused", {}, "batches of one sample cannot be split")
+            for batch in itertools.islice(itertools.cycle(x for x in drawn if size_of(x) == big), self.draws):  # no last crumbs
                 whole = _square(twin, batch)
-                parts = [_square(twin, take(batch, small, s)) for s in range(0, small * min(4, n // small), small)]
+                parts = [_square(twin, take(batch, b, s)) for s in range(0, b * min(4, big // b), b)]
                 rows.append((whole, float(np.mean(parts))))
-                sizes = (small, n)
-                progress(i + 1, self.draws, "gradients of small and large batches")
-        b, big = sizes
+                progress(len(rows), self.draws, "gradients of small and large batches")
         large, part = np.array(rows).T
         signal = (big * large - b * part) / (big - b)
         noise = (part - large) / (1 / b - 1 / big)
-        return self._judged(signal, noise, sizes, task)
+        return self._judged(signal, noise, (b, big), task)
 
     def _judged(self, signal: np.ndarray, noise: np.ndarray, sizes: tuple[int, int], task: Task) -> Result:
         run = Run.of({"trial/signal": signal, "trial/noise": noise}, kind="trial")

@@ -49,6 +49,29 @@ def random_kept(seed: int | None = None) -> Iterator[None]:
         restore_random(states)
 
 
+def generators(*sources: Any) -> list[torch.Generator]:
+    """Random generators of loaders' own: a global seed does not reach them, and a pass moves the user's data order on."""
+    found: dict[int, torch.Generator] = {}
+    for source in sources:
+        sampler, batches = getattr(source, "sampler", None), getattr(source, "batch_sampler", None)
+        for owner in (source, sampler, batches, getattr(batches, "sampler", None)):
+            generator = getattr(owner, "generator", None)
+            if isinstance(generator, torch.Generator):
+                found[id(generator)] = generator
+    return list(found.values())
+
+
+@contextmanager
+def order_kept(*sources: Any) -> Iterator[None]:
+    """Whatever passes are made inside, the loaders' own generators stand afterwards as before."""
+    states = [(g, g.get_state()) for g in generators(*sources)]
+    try:
+        yield
+    finally:
+        for generator, state in states:
+            generator.set_state(state)
+
+
 def digest(value: Any) -> str:
     """A content hash of any nest of tensors, arrays, numbers and words."""
     h = xxhash.xxh3_128()

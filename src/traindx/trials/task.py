@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from traindx.errors import TraindxError, UsageError
-from traindx.trials.state import random_kept
+from traindx.trials.state import order_kept, random_kept
 
 if TYPE_CHECKING:
     from traindx.trial import TrialKind
@@ -71,13 +71,13 @@ class Task:
         if self.loss is not None:
             return self.loss(model, batch)
         inputs, target = split(batch)
-        output = _call(model, inputs)
         if self.loss_fn is None:
+            output = _call(model, batch if isinstance(batch, Mapping) else inputs)  # labels and all: it makes the loss
             own = getattr(output, "loss", None) if not isinstance(output, Mapping) else output.get("loss")
             if own is None:
                 raise UsageError("the task has no loss: give loss_fn(output, target) or loss(model, batch)")
             return own
-        return self.loss_fn(_main(output), target)
+        return self.loss_fn(_main(_call(model, inputs)), target)
 
     def output_of(self, model: nn.Module, batch: Batch) -> Any:
         """What the model says to a batch."""
@@ -98,7 +98,7 @@ class Task:
                 raise UsageError(
                     "the task's data is an iterator, which a trial would use up; give a DataLoader or a list of batches"
                 )
-            with random_kept(seed=0):
+            with random_kept(seed=0), order_kept(source):
                 have = list(itertools.islice(iter(source), count))
             self._drawn[which] = have
             if len(have) < count:
@@ -117,10 +117,12 @@ class Task:
         return self.batches(count, "val") or self.held[:count] or self.batches(count)
 
     def samples(self, count: int) -> Batch:
-        """One batch of `count` training samples, put together from as many batches as it takes."""
+        """One batch of `count` training samples, put together from as many batches as it takes and as fit the first."""
         parts: list[Batch] = []
         got = 0
         for batch in self.batches(max(8, count)):
+            if parts and _layout(batch) != _layout(parts[0]):
+                continue
             parts.append(batch)
             got += size_of(batch)
             if got >= count:
@@ -237,12 +239,16 @@ def permuted(batch: Any, order: Tensor) -> Any:
     return apply(lambda t: t[order] if t.ndim and t.shape[0] == n else t, batch)
 
 
+def _layout(batch: Any) -> list[tuple[int, ...] | None]:
+    """Shapes of a batch but for the number of samples: batches padded to another length cannot be put end to end."""
+    return [tuple(t.shape[1:]) if t.ndim else None for t in tensors(batch)]
+
+
 def _joined(parts: list[Any]) -> Any:
-    """Batches put end to end; where shapes do not fit, as many as do."""
+    """Batches of one layout put end to end."""
     first = parts[0]
     if isinstance(first, Tensor):
-        fit = [p for p in parts if isinstance(p, Tensor) and p.ndim == first.ndim and p.shape[1:] == first.shape[1:]]
-        return torch.cat(fit) if first.ndim else first
+        return torch.cat(parts) if first.ndim else first
     if isinstance(first, Mapping):
         return {k: _joined([p[k] for p in parts if k in p]) for k in first}
     if isinstance(first, list | tuple):

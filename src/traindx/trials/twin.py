@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from traindx.errors import TwinLeak, UsageError
 from traindx.trials.recording import recorded
-from traindx.trials.state import digest, model_state, random_kept, random_states, stateful
+from traindx.trials.state import digest, generators, model_state, order_kept, random_kept, random_states, stateful
 
 if TYPE_CHECKING:
     from traindx.trials.task import Task
@@ -103,6 +103,7 @@ def fingerprint(task: Task) -> dict[str, str]:
         "scheduler": stateful(task.scheduler),
         "scaler": stateful(task.scaler),
         "random": digest(random_states()),
+        "data order": digest([g.get_state() for g in generators(task.train, task.val)]),
     }
 
 
@@ -110,7 +111,7 @@ def fingerprint(task: Task) -> dict[str, str]:
 def twin(task: Task, seed: int = 0) -> Iterator[Twin]:
     """A twin to experiment on, under its own random numbers; leaving it compares the original with what it was."""
     before = fingerprint(task)
-    with random_kept(seed=seed), warnings.catch_warnings():
+    with random_kept(seed=seed), order_kept(task.train, task.val), warnings.catch_warnings():
         # the copy of a scheduler does not know that its optimizer has stepped, and says so; the user has nothing to mend there
         warnings.filterwarnings("ignore", message=".*lr_scheduler.step.*")
         try:
