@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from traindx.trial import catalogue
-from traindx.trials import paste
 from traindx.trials.check import LISTS, QUESTIONS, check
 from traindx.trials.curvature import differenced, eigenvalues, hessian_vector, product_of
 from traindx.trials.fork import compare_arms
@@ -252,26 +251,6 @@ def test_a_larger_batch_is_tried_under_both_rules() -> None:
     assert found.result in ("done", "fail") and found.answer["law"] in ("linear", "sqrt", "neither")
     assert found.steps == 2 * 2 * 3 * 24 or found.answer["linear"]["verdict"] != "undecided"
     assert ("code" in found.answer) == (found.result == "done")
-
-
-@pytest.mark.parametrize("name", paste.every())
-def test_what_is_to_be_pasted_runs(name: str) -> None:
-    torch.manual_seed(0)
-    model = mlp()
-    x, y = digits(64)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
-    here = {
-        "torch": torch, "model": model, "optimizer": optimizer, "loader": [(x, y)], "loss_fn": nn.CrossEntropyLoss(),
-        "total_steps": 100, "steps_per_epoch": 5, "device": "cpu",
-        "scheduler": torch.optim.lr_scheduler.ConstantLR(optimizer),
-    }  # fmt: skip
-    nn.CrossEntropyLoss()(model(x), y).backward()
-    optimizer.step()
-    exec(paste.every()[name], here)
-    for _ in range(5):
-        optimizer.step()
-        here["scheduler"].step()
-    assert all(np.isfinite(g["lr"]) and g["lr"] > 0 for g in optimizer.param_groups)
 
 
 def test_a_first_batch_without_a_reward_does_not_blame_the_model() -> None:

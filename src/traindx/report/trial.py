@@ -47,12 +47,14 @@ def _losses(base: Picture, result: Result, signals: Signals) -> Picture:
 def _sweep(base: Picture, result: Result, signals: Signals) -> Picture:
     if "lr" not in signals:
         return _plain(base, result, signals)
-    line = Line("loss", signals["lr"].values, signals["loss"].values)
+    lines = [Line(key, signals["lr"].values, signals[key].values) for key in ("loss", "smoothed") if key in signals]
     named = {"start_lr": "start", "min_tenth": "min/10", "steep": "steepest", "valley": "valley"}
     marks = [(float(result.answer[k]), word) for k, word in named.items() if isinstance(result.answer.get(k), int | float)]
     low, high = result.answer.get("interval", (math.nan, math.nan))
     band = (float(low), float(high)) if low < high else None
-    return replace(base, x_name="learning rate", y_name="loss", lines=(line,), marks=tuple(marks[:4]), log_x=True, band=band)
+    return replace(
+        base, x_name="learning rate", y_name="loss", lines=tuple(lines), marks=tuple(marks[:4]), log_x=True, band=band
+    )
 
 
 def _surface(base: Picture, result: Result, signals: Signals) -> Picture:
@@ -76,7 +78,11 @@ def _fit(base: Picture, result: Result, signals: Signals) -> Picture:
 
 def _arms(base: Picture, result: Result, signals: Signals) -> Picture:
     """Measurements side by side: what matters is how far the groups are apart beside how far each spreads."""
-    groups = [(key.replace("_", " "), s.values.astype(float)) for key, s in signals.items() if not isinstance(s, Matrix)]
+    groups = [
+        (key.rpartition("/")[2].replace("_", " "), s.values.astype(float))
+        for key, s in signals.items()
+        if not isinstance(s, Matrix)
+    ]
     groups = [(key, values) for key, values in groups if len(values) and np.isfinite(values).any()]
     if not groups:
         return replace(base, facts=_facts(result))

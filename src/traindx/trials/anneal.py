@@ -44,7 +44,9 @@ class Anneal:
     def _judged(self, gains: dict[str, np.ndarray], now: dict[str, float], has_val: bool, table: np.ndarray) -> Result:
         train, val = float(gains["train"].mean()), float(gains["val"].mean()) if has_val else math.nan
         answer = {"gain_train": train, "gain_val": val, "now": now, "steps": self.steps, "orders": self.orders}
-        run = Run.of({"trial/train": table[:, :, 1].ravel(), "trial/val": table[:, :, 3].ravel()}, kind="trial")
+        shown = [(w, i) for w, i in (("train", 1), ("val", 3)) if w == "train" or has_val]
+        arms = {f"trial/{w}_{arm}": table[:, j, i] for w, i in shown for j, arm in enumerate(("constant", "falling"))}
+        run = Run.of(arms, kind="trial")
         steps = 2 * self.orders * self.steps
         clear = {w: bool((np.sign(g - LEAST) > 0).all()) for w, g in gains.items()}
         if clear["train"] and has_val and clear["val"]:
@@ -74,14 +76,13 @@ class Anneal:
                 run,
                 steps,
             )
-        return Result(
-            "anneal",
-            "undecided",
-            answer,
-            f"decay brings nothing (train {train:+.0%}): no noise floor; capacity, label noise, or a rate that is already nothing",
-            run,
-            steps,
+        said = (
+            f"a falling rate ends {-train:.0%} above a constant one: training is still under way, there is no noise floor yet"
+            if bool((gains["train"] < -LEAST).all())
+            else f"a falling rate brings nothing ({-train:+.0%} training loss): no noise floor; capacity, label noise, or a rate that "
+            "is already nothing"
         )
+        return Result("anneal", "undecided", answer, said, run, steps)
 
     def _arm(self, task: Task, train: list[Batch], val: list[Batch], falling: bool, seed: int) -> list[float]:
         with task.twin(seed=seed) as twin:

@@ -66,13 +66,15 @@ class Sharpness:
         spent = norm**2 / (2 * max(abs(top), 1e-30)) < SPENT * abs(base)
         saddle = (small and bottom < -0.05 * abs(top)) or (spent and bottom < -DEEP * abs(top))
         plateau = small and max(abs(top), abs(bottom)) < FLAT * max(abs(base), 1e-12)
-        said = f"λ_max {top:.4g}, λ_min {bottom:.4g}"
+        said = f"curvature from {bottom:.4g} (λ_min) to {top:.4g} (λ_max)"
         if plateau:
             said += ": a plateau (neither slope nor curvature: nothing here tells the optimizer where to go)"
         elif saddle:
             said += ": a saddle (small gradient, negative curvature)"
         elif limit is not None:
             said += f"; the optimizer's stability limit is {limit:.4g}" + (" and is exceeded" if top > limit else "")
+        else:
+            said += "; no stability limit is known for this optimizer: compare with another checkpoint on the same data"
         return Result(
             "sharpness",
             "done",

@@ -24,9 +24,9 @@ from traindx.trials.prescription import (
 )
 from traindx.trials.task import Task
 
-HORIZON = "short-horizon bias: a lower rate wins any short race, so only a clear lead or an avoided break-down counts"
-
-
+FASTER = "a lower rate wins any short race near a noise floor, so only a clear lead or an avoided break-down counts"
+SLOWER = "a lower rate is slower at first, so a short race says little against it"
+WORDS = {"better": "helps", "worse": "does worse", "undecided": "makes no clear difference"}
 SMALL = 0.3  # a lead below this proves nothing for an arm that merely goes slower
 
 
@@ -48,15 +48,17 @@ def compared(name: str, what: str, c: Comparison, short: bool = False) -> Result
         "pairs": c.pairs,
         "broke": {"as_is": c.broke_a, "changed": c.broke_b},
         "confirmed": c.confirmed,
-        "caution": HORIZON,
+        "caution": (SLOWER if verdict == "worse" else FASTER) if short else "",
     }
     run = Run.of({"trial/as_is": list(c.probes_a), "trial/changed": list(c.probes_b)}, kind="trial")
     if c.broke_a != c.broke_b:
-        said = f"{what}: {c.broke_a} of {c.pairs} arms broke as it is, {c.broke_b} with the change"
+        said = f"{what} {WORDS[verdict]}: {c.broke_a} of {c.pairs} arms broke as it is, {c.broke_b} with the change"
     else:
-        said = f"{what}: probe loss {math.expm1(c.effect):+.0%} ({math.expm1(c.low):+.0%} … {math.expm1(c.high):+.0%}) after {c.steps} steps"
+        said = f"{what} {WORDS[verdict]}: probe loss {math.expm1(c.effect):+.0%} ({math.expm1(c.low):+.0%} … {math.expm1(c.high):+.0%}) after {c.steps} steps"
     if verdict != c.verdict:
         said += "; a lower rate wins any short race, and a lead below 30 % proves nothing"
+    elif short and verdict == "worse":
+        said += f"; {SLOWER}"
     result = {"better": "pass", "worse": "fail", "undecided": "undecided"}[verdict]
     return Result(name, result, answer, said, run, c.updates)
 
@@ -125,15 +127,15 @@ class Fix:
         c = compare_arms(
             task, applied(change, task), orders=self.orders, horizons=self.horizons, progress=progress, modes=not moded
         )
-        said = ", ".join(f"{k} {v}" for k, v in change.items())
+        said = "the change (" + ", ".join(f"{k} {v}" for k, v in change.items()) + ")"
         result = compared("fix", said, c, slower_than_now(change))
         word = {
             "pass": "prescription confirmed",
-            "fail": "prescription not confirmed: it makes things worse",
+            "fail": "prescription not confirmed",
             "undecided": "undecided",
         }[result.result]
-        answer = {**result.answer, "change": change, "cause": self.cause or None, "word": word.partition(":")[0]}
-        reason = f"{word}: {result.reason}. Seen over {c.steps} steps only: {HORIZON}"
+        answer = {**result.answer, "change": change, "cause": self.cause or None, "word": word}
+        reason = f"{word}: {result.reason}"
         return Result("fix", result.result, answer, reason, result.run, result.steps)
 
 

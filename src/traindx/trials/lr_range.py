@@ -178,12 +178,15 @@ def _level(losses: Floats, best: Floats, learned: float) -> bool:
 
 
 def _result(rates: Floats, losses: Floats, reading: Reading, taken: int) -> Result:
-    run = Run.of({"trial/lr": rates, "trial/loss": losses}, kind="trial")
+    curves = {"trial/lr": rates, "trial/loss": losses}
+    if len(losses) > 5 and np.isfinite(losses).all():
+        curves["trial/smoothed"] = smooth(losses)
+    run = Run.of(curves, kind="trial")
     if reading.refused:
         return Result("lr-range", "refused", reading.answer, reading.refused, run, taken)
     a = reading.answer
     low, high = a["interval"]
-    a["code"] = "\n\n".join((paste.warmup_cosine(a["start_lr"]), paste.one_cycle(a["max_lr"]), paste.cyclical(low, high)))
+    a["code"] = paste.schedules(a["start_lr"], a["max_lr"])
     said = f"start with {a['start_lr']:.2g} (between {low:.2g} and {high:.2g})"
     if len(a.get("raced", ())) > 1:
         said += f"; of {len(a['raced'])} rates that ran on the same batches {a['won']:.2g} was the lowest that no other beats, "

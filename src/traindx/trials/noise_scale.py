@@ -49,7 +49,7 @@ class NoiseScale:
         run = Run.of({"trial/signal": signal, "trial/noise": noise}, kind="trial")
         n = len(signal)
         error = float(np.std(signal, ddof=1)) / math.sqrt(n)
-        steps = 2 * n
+        steps = n * (1 + min(4, sizes[1] // sizes[0]))
         if signal.mean() - 2 * error <= 0:
             bound = noise.mean() / (signal.mean() + 2 * error) if signal.mean() + 2 * error > 0 else math.inf
             bounded = {"lower_bound": float(bound), "batch": sizes[1]}

@@ -10,10 +10,16 @@ def _n(value: float) -> str:
     return f"{value:.3g}"
 
 
+def schedules(start: float, peak: float) -> str:
+    """The schedules that a range test can fill in, to choose one from."""
+    said = "# four schedules: choose one, put it in place of your scheduler"
+    return "\n\n".join((said, warmup_cosine(start), one_cycle(peak), cyclical(start, peak), warm_restarts(start)))
+
+
 def one_cycle(peak: float) -> str:
     """One cycle up to `peak` and down to almost nothing; stepped once per update."""
     return f"""\
-# one cycle up to the rate at which the loss fell fastest
+# one cycle up to the highest rate that the range test recommends
 scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr={_n(peak)}, total_steps=total_steps, pct_start=0.3)
 # in the loop: optimizer.step(); scheduler.step()"""
 
@@ -22,8 +28,9 @@ def warmup_cosine(rate: float, floor: float = 0.1) -> str:
     """Linear warm-up, then a cosine down to a floor."""
     return f"""\
 # warm-up over 3 % of the steps, then a cosine down to {floor:.0%} of the rate
-for group in optimizer.param_groups:
-    group["lr"] = {_n(rate)}
+highest = max(group["lr"] for group in optimizer.param_groups)
+for group in optimizer.param_groups:  # groups keep their proportions
+    group["lr"] *= {_n(rate)} / highest
 warmup = max(1, round(0.03 * total_steps))
 scheduler = torch.optim.lr_scheduler.SequentialLR(
     optimizer,
@@ -39,7 +46,7 @@ scheduler = torch.optim.lr_scheduler.SequentialLR(
 def cyclical(low: float, high: float) -> str:
     """Up and down between two rates."""
     return f"""\
-# up and down between the ends of the interval that the range test found; four epochs a half cycle
+# up and down between the start and the peak that the range test recommends; four epochs a half cycle
 scheduler = torch.optim.lr_scheduler.CyclicLR(
     optimizer, base_lr={_n(low)}, max_lr={_n(high)}, step_size_up=4 * steps_per_epoch, cycle_momentum=False
 )
@@ -50,8 +57,9 @@ def warm_restarts(rate: float) -> str:
     """A cosine that starts again, each time twice as long."""
     return f"""\
 # a cosine that starts again, each time twice as long
-for group in optimizer.param_groups:
-    group["lr"] = {_n(rate)}
+highest = max(group["lr"] for group in optimizer.param_groups)
+for group in optimizer.param_groups:  # groups keep their proportions
+    group["lr"] *= {_n(rate)} / highest
 scheduler = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(
     optimizer, T_0=10 * steps_per_epoch, T_mult=2, eta_min={_n(rate / 100)}
 )
