@@ -264,7 +264,7 @@ SHUFFLED = (
     (friedman, "AdamW"),
 )
 NEW_SHUFFLED = ((signals, "RAdam"), (counts, "Adam"), (moons, "heavy ball"), (iris, "Adamax"))
-PARTS = {"lr_range_held_out": (CELLS, (21, 22), SHUFFLED), "lr_range_new": (NEW, (31, 32), NEW_SHUFFLED)}
+PARTS = {"lr_range_held_out": (CELLS, (21, 22), SHUFFLED), "lr_range_new": (NEW, (31,), NEW_SHUFFLED)}
 
 
 def task(make: Callable[[int], Any], optimizer: str, lr: float, seed: int, shuffled: bool = False) -> Task:

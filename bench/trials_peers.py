@@ -2,7 +2,7 @@
 
     python -m venv .venv-peers && .venv-peers/bin/pip install torch==2.13.0 -c constraints.txt
     .venv-peers/bin/pip install -r bench/requirements-peers.txt -e . -c constraints.txt
-    .venv-peers/bin/python -m bench.trials_peers [lr sharpness landscape]
+    .venv-peers/bin/python -m bench.trials_peers [lr sharpness landscape]     (lr:traindx makes that row of lr anew)
 
 Each finder is called as its own documentation says, on the tasks of `bench/trials.py`, and judged by the same grid (run that one
 first). Writes bench/results/trials_peers.json and .md.
@@ -129,11 +129,14 @@ def hushed():
     logging.disable(logging.NOTSET)
 
 
-def learning_rates() -> dict:
+def learning_rates(have: dict[str, Any], only: str = "") -> dict:
+    """A row per finder; with `only` that finder's alone is made anew."""
     grid = json.loads(own.OUT.read_text(encoding="utf-8"))["lr_range"]["cells"]
     best = {(c["setup"], c["seed"]): c["best"] for c in grid}
-    rows: dict[str, Any] = {}
+    rows: dict[str, Any] = dict(have) if only else {}
     for finder, find in FINDERS.items():
+        if only not in ("", finder):
+            continue
         cells, shuffled, seconds, touched = [], [], 0.0, 0
         for name, optimizer in own.SETUPS:
             for seed in range(3):
@@ -336,14 +339,15 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-PARTS = {"lr": learning_rates, "sharpness": sharpness, "landscape": landscape}
+PARTS = {"sharpness": sharpness, "landscape": landscape}
 
 
 def main() -> None:
     torch.set_num_threads(1)
     found = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
-    for part in sys.argv[1:] or PARTS:
-        found[part] = PARTS[part]()
+    for asked in sys.argv[1:] or ("lr", *PARTS):
+        part, _, only = asked.partition(":")
+        found[part] = learning_rates(found.get(part, {}), only) if part == "lr" else PARTS[part]()
         OUT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         OUT.with_suffix(".md").write_text(table(found), encoding="utf-8")
 

@@ -10,7 +10,7 @@ from bench import trials as bench
 def test_learning_rates_lie_near_the_best_of_a_grid_and_are_refused_on_shuffled_labels() -> None:
     found = bench.learning_rates()
     ratios = [c["ratio"] for c in found["cells"] if c["ratio"] is not None]
-    assert found["within"] >= 20 and max(ratios) < 3.2, ratios  # the grid's own step is a factor of three
+    assert found["within"] >= 20 and max(ratios) <= 2.0, ratios
     assert set(found["shuffled_labels"]) == {"refused"}
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from traindx.trial import Result
+from traindx.trials.check import Item, answered
 from traindx.trials.lr_range import read, swept, valley
 
 
@@ -62,7 +63,7 @@ def test_a_task_that_answers_slowly_is_swept_again_below_the_end() -> None:
     assert found.steps >= 360
 
 
-def racing(ends: Callable[[float], float | None]) -> Result:
+def racing(ends: Callable[[float], float | None], now: float = 0.0) -> Result:
     """A sweep that reads as 1e-2 or so, and constant rates that end at `ends(rate)`, or break (None)."""
 
     def sweep(rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
@@ -75,7 +76,7 @@ def racing(ends: Callable[[float], float | None]) -> Result:
         held = np.linspace(2.0, end, 16)[:, None] + np.array([0.0, 0.1, 0.2, 0.3])
         return rates, np.linspace(2.0, end, len(rates)) + noise, held
 
-    return swept(sweep, 1e-7, 1.0, 120)
+    return swept(sweep, 1e-7, 1.0, 120, now)
 
 
 def test_rates_race_and_the_start_lies_below_the_lowest_that_no_other_beats() -> None:
@@ -96,3 +97,17 @@ def test_a_rate_that_breaks_in_the_race_is_not_recommended_in_any_way() -> None:
     assert found["won"] <= limit and found["max_lr"] <= limit and found["interval"][1] <= limit
     none = racing(lambda rate: None)
     assert none.result == "refused" and "learned nothing after 240 updates" in none.reason and "code" not in none.answer
+
+
+@pytest.mark.parametrize(
+    ("now", "end", "result"), [(1.0, None, "fail"), (0.3, 1.7, "fail"), (3e-2, 0.6, "pass"), (1e-6, 1.99, "cannot-tell")]
+)
+def test_the_own_rate_races_too_and_the_preflight_says_whether_it_is_in_range(
+    now: float, end: float | None, result: str
+) -> None:
+    found = racing(lambda rate: end if rate == now else 0.5, now)
+    item = "the learning rate is in range"
+    [told] = answered([Item(item, "cannot-tell", "")], "usual", lambda name, limits: found, ("lr-range",))
+    assert told.result == result and f"yours, {now:.2g}, learns" in told.message
+    assert (told.fix != "") == (result == "fail")
+    assert found.answer["start_lr"] == racing(lambda rate: 0.5).answer["start_lr"]  # it does not change the answer

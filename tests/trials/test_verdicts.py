@@ -186,6 +186,21 @@ def test_the_last_crumb_of_an_epoch_does_not_count_for_the_noise_scale() -> None
     assert found.answer == run("noise-scale", even, draws=6).answer
 
 
+def test_batches_without_labels_are_not_blamed_for_them() -> None:
+    torch.manual_seed(0)
+    x, noise = torch.randn(8, 16, 6), torch.randn(8, 16, 2)
+    single = nn.Sequential(nn.Linear(6, 1))
+    one = Task(single, loss=lambda m, b: m(b[0]).square().mean(), train=[(a,) for a in x])
+    constant = Task(single, nn.BCEWithLogitsLoss(), [(a, torch.ones(16, 1)) for a in x])
+    both = nn.Bilinear(6, 2, 1)
+    fed = Task(both, loss=lambda m, b: m(*b).square().mean(), train=list(zip(x, noise, strict=True)), output=lambda m, b: m(*b))
+    for on, why in ((one, "one thing"), (constant, "the same"), (fed, "goes into the model")):
+        for name in ("label-info", "input-baseline"):
+            on.optimizer = torch.optim.SGD(on.model.parameters(), 0.01)
+            found = run(name, on)
+            assert found.result == "refused" and why in found.reason
+
+
 def test_determinism_names_what_differs() -> None:
     assert run("determinism", HEALTHY["dropout"]()).result == "pass"
     count = iter(range(10**6))

@@ -103,7 +103,7 @@ def cost(name: str, limits: Mapping[str, Any]) -> tuple[int, int]:
     if name in ("lr-tenth", "clip", "fix"):
         return 2 * t.orders, 2 * t.orders * max(t.horizons)
     if name == "lr-range":
-        return 3 + MOST_RACERS, LEAST + (1 + SLOWER + LAPS * MOST_RACERS) * int(t.steps)
+        return 4 + MOST_RACERS, LEAST + (1 + SLOWER + LAPS * (MOST_RACERS + 1)) * int(t.steps)
     if name == "overfit":
         rides = len(limits.get("rates", LADDER))
         return rides, rides * int(t.steps)
@@ -179,7 +179,9 @@ def _lr_range(t: Any, ride: Go, limits: Mapping[str, Any]) -> Result:
         stop = next((i for i in range(len(losses)) if lost(losses[: i + 1].tolist())), len(losses) - 1)
         return rates[: stop + 1], losses[: stop + 1], None
 
-    return swept(sweep, t.lo, hi, t.steps)
+    own = first.run.signals.get("lr")
+    now = float(own.values[0]) if isinstance(own, Series) and len(own.values) else 0.0
+    return swept(sweep, t.lo, hi, t.steps, now)
 
 
 def _forked(change: Mapping[str, Any], what: str, t: Any, ride: Go, short: bool) -> Result:

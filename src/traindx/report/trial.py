@@ -48,7 +48,7 @@ def _sweep(base: Picture, result: Result, signals: Signals) -> Picture:
     if "lr" not in signals:
         return _plain(base, result, signals)
     lines = [Line(key, signals["lr"].values, signals[key].values) for key in ("loss", "smoothed") if key in signals]
-    named = {"start_lr": "start", "min_tenth": "min/10", "steep": "steepest", "valley": "valley"}
+    named = {"start_lr": "start", "now": "yours", "min_tenth": "min/10", "steep": "steepest", "valley": "valley"}
     marks = [(float(result.answer[k]), word) for k, word in named.items() if isinstance(result.answer.get(k), int | float)]
     low, high = result.answer.get("interval", (math.nan, math.nan))
     band = (float(low), float(high)) if low < high else None

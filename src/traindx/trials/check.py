@@ -387,6 +387,23 @@ def _by_trial(q: Question, run: Callable[[str, Mapping[str, Any]], Result]) -> I
         return Item(q.item, "cannot-tell", f"the trial {q.trial} does not fit this task ({located(error)})")
     words = CURED if q.cure else PLAIN
     word = words.get(result.result, "cannot-tell")
+    if q.trial == "lr-range" and word == "pass":
+        return _rate(q.item, result)
     if result.answer.get("blind"):
         word = "cannot-tell"
     return Item(q.item, word, result.reason, q.fix if word == "fail" else "")
+
+
+TOO_HOT, TOO_COLD = 0.5, 0.1  # shares of what the best rate learns in the race, below which the task's own rate is out of range
+
+
+def _rate(item: str, result: Result) -> Item:
+    """Whether the task's own rate is in range: it took part in the race. A low one may be the first of a warm-up."""
+    now, learned, won = (result.answer.get(k) for k in ("now", "now_learned", "won"))
+    if now is None or learned is None or won is None:
+        return Item(item, "cannot-tell", result.reason)
+    if now > won and learned < TOO_HOT:
+        return Item(item, "fail", result.reason, f"Start with a learning rate of {result.answer['start_lr']:.2g}.")
+    if now < won and learned < TOO_COLD:
+        return Item(item, "cannot-tell", f"{result.reason}: far too low, unless a warm-up is still to raise it")
+    return Item(item, "pass", result.reason)

@@ -21,6 +21,8 @@ _HINTS = (
     ("is out of bounds", "a class label is beyond the number of the model's outputs"),
     ("out of range", "a class id or token id is beyond the table"),
     ("Expected floating point type for target", "this loss wants float targets"),
+    ("expected target dtype", "class targets are int64; probabilities have the shape of the output"),
+    ("must be the same as input size", "output and target differ in shape; class numbers go with CrossEntropyLoss"),
     ("only batches of spatial targets", "the target's shape does not fit the logits"),
 )
 
@@ -30,7 +32,7 @@ def located(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     users = [f for f in frames if not f.filename.startswith(_LIBRARIES) and "site-packages" not in f.filename]
     where = f" ({users[-1].filename}:{users[-1].lineno}: {users[-1].line})" if users else ""
-    text = str(error).splitlines()[0] if str(error) else ""
+    text = str(error).splitlines()[0].rstrip(".!") if str(error) else ""
     hint = next((f": {words}" for key, words in _HINTS if key in str(error)), "")
     return f"{type(error).__name__}: {text}{hint}{_module(error)}{where}"
 

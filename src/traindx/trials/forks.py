@@ -135,7 +135,7 @@ class Fix:
             "undecided": "undecided",
         }[result.result]
         answer = {**result.answer, "change": change, "cause": self.cause or None, "word": word}
-        reason = f"{word}: {result.reason}"
+        reason = f"{word}: {result.reason} (a short race; a longer run may differ)"
         return Result("fix", result.result, answer, reason, result.run, result.steps)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
-from traindx.trials.label_info import _with_target
+from traindx.trials.label_info import _with_target, unlabelled
 from traindx.trials.task import Batch, Task, size_of, split, to_device
 
 
@@ -27,6 +27,8 @@ class InputBaseline:
     def run(self, task: Task, progress: Progress = silent) -> Result:
         """Train two twins from the same state; the probe is on real pairs."""
         probe = [to_device(b, task.device) for b in (task.batches(4, "val") or task.batches(4))]
+        if why := unlabelled(task, [to_device(b, task.device) for b in task.batches(4)]):
+            return Result("input-baseline", "refused", {}, why)
         real: list[float] = []
         permuted: list[float] = []
         for r in range(self.orders):

@@ -142,7 +142,7 @@ def _reading(branch: Branch, done: Tried, answer: Mapping[str, Any], task: Task)
         return State.CONFIRMED if answer.get("saddle") else State.REFUTED
     if done.trial == "lr-range":
         now = float(task.optimizer.param_groups[0]["lr"]) if task.optimizer is not None else math.inf
-        return State.CONFIRMED if float(answer.get("start_lr", 0.0)) >= 5 * now else State.REFUTED
+        return State.CONFIRMED if float(answer.get("won", answer.get("start_lr", 0.0))) >= 5 * now else State.REFUTED
     if done.trial == "overfit" and "allow no better" in branch.hypothesis:
         return (
             State.LIKELY if done.result == "pass" else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
-from traindx.trials.task import Batch, Task, size_of, split, to_device
+from traindx.trials.task import Batch, Task, evaluating, size_of, split, tensors, to_device
 from traindx.trials.twin import Twin
 
 SURE, NOTHING = 4.0, 2.0
@@ -30,9 +31,10 @@ class LabelInfo:
     def run(self, task: Task, progress: Progress = silent) -> Result:
         """Compare the gradient's agreement over batches with its agreement under shuffled labels."""
         batches = [to_device(b, task.device) for b in task.batches(self.batches)]
-        pairs = [split(b) for b in batches]
-        if len(batches) < 4 or not all(isinstance(t, Tensor) and t.ndim for _, t in pairs):
-            return Result("label-info", "undecided", {}, "needs at least 4 batches with a target tensor each")
+        if len(batches) < 4:
+            return Result("label-info", "undecided", {}, "needs at least 4 batches")
+        if why := unlabelled(task, batches):
+            return Result("label-info", "refused", {}, why)
         with task.twin() as twin:
             twin.model.eval()
             _centre(twin, batches)
@@ -76,6 +78,29 @@ class LabelInfo:
         assert total is not None
         k = len(batches)
         return (float(total @ total) - squares) / (k * (k - 1))
+
+
+def unlabelled(task: Task, batches: list[Batch]) -> str:
+    """Why these batches have no labels that could be shuffled; nothing where they have."""
+    if not all(isinstance(b, Mapping) or (isinstance(b, list | tuple) and len(b) > 1) for b in batches):
+        return "a batch is one thing: there are no labels to shuffle"
+    targets = [split(b)[1] for b in batches]
+    if not all(isinstance(t, Tensor) and t.ndim for t in targets):
+        return "no tensor of a batch is known to be the labels"
+    if len({t.shape[1:] for t in targets}) > 1:
+        return "the labels of batches differ in shape"
+    every = torch.cat(targets)
+    if bool((every == every[0]).all()):
+        return "all labels are the same: shuffling them is no change"
+    turned = _with_target(batches[0], targets[0].flip(0))
+    with task.twin() as twin, evaluating(twin.model):
+        try:
+            plain, other = (tensors(task.output_of(twin.model, b)) for b in (batches[0], turned))
+        except Exception as error:  # models that are not simply called: the loss can be, so only a script's step is doubted
+            return f"what the model makes of a batch cannot be had ({type(error).__name__})" if task.captured else ""
+    if any(not torch.equal(a, b) for a, b in zip(plain, other, strict=False)):
+        return "what comes last in a batch goes into the model, so it is no label"
+    return ""
 
 
 def _gradient(twin: Twin, batch: Batch) -> Tensor:

@@ -38,7 +38,7 @@ LONGER = 4.0  # a run is at least that many times as long as the race; its best 
 ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Lion", "Adafactor", "SparseAdam", "Muon")
 
 
-@trial("lr-range", steps=120, most=lambda t: (1 + SLOWER + LAPS * MOST_RACERS) * t.steps)
+@trial("lr-range", steps=120, most=lambda t: (1 + SLOWER + LAPS * (MOST_RACERS + 1)) * t.steps)
 @dataclass(frozen=True)
 class LrRange:
     """Which learning rate to start with: a sweep of rates on real batches, read by three rules that must agree.
@@ -61,7 +61,8 @@ class LrRange:
         hi = self.hi or (1.0 if any(n in type(task.optimizer).__name__ for n in ADAPTIVE) else 10.0)
         if not 0 < self.lo < hi or self.steps < 30:
             raise UsageError(f"a range test needs 0 < lo < hi and at least 30 steps; got {self.lo:g}, {hi:g}, {self.steps}")
-        return swept(lambda rates: self._sweep(task, rates, progress), self.lo, hi, self.steps)
+        now = max(float(g["lr"]) for g in task.optimizer.param_groups)
+        return swept(lambda rates: self._sweep(task, rates, progress), self.lo, hi, self.steps, now)
 
     def _sweep(self, task: Task, rates: Floats, progress: Progress) -> tuple[Floats, Floats, Floats | None]:
         """Rates, losses, and the losses of batches that are not trained on, a row per look."""
@@ -98,10 +99,10 @@ def _parts(probe: list[Batch]) -> list[Batch]:
     return [take(b, n, i * n) for b, n in zip(probe, sizes, strict=True) for i in range(min(each, size_of(b)))]
 
 
-def swept(sweep: Sweep, lo: float, hi: float, steps: int) -> Result:
+def swept(sweep: Sweep, lo: float, hi: float, steps: int, now: float = 0.0) -> Result:
     """A sweep, and a slower one where the first says nothing or little, read as the result of a trial.
 
-    The second lies below the end of the first, or beyond it where the loss still fell there.
+    The second lies below the end of the first, or beyond it where the loss still fell there. The task's own rate, `now`, races too.
     """
     rates, losses, held = sweep(np.geomspace(lo, hi, steps))
     reading, taken = read(rates, losses, held), len(rates)
@@ -113,12 +114,12 @@ def swept(sweep: Sweep, lo: float, hi: float, steps: int) -> Result:
         if not again.refused or reading.refused:
             rates, losses, reading = slow[0], slow[1], again
     if not reading.refused:
-        reading, raced = _race(sweep, reading, LAPS * steps)
+        reading, raced = _race(sweep, reading, LAPS * steps, now)
         taken += raced
     return _result(rates, losses, reading, taken)
 
 
-def _race(sweep: Sweep, reading: Reading, steps: int) -> tuple[Reading, int]:
+def _race(sweep: Sweep, reading: Reading, steps: int, now: float) -> tuple[Reading, int]:
     """Let constant rates around the answer run against each other and put the winner in its place; also the steps it took.
 
     The winner is the lowest of those that do as well as the best. The rate to start with lies below it (`LONGER`); a peak that is
@@ -128,18 +129,21 @@ def _race(sweep: Sweep, reading: Reading, steps: int) -> tuple[Reading, int]:
     raced: dict[float, Floats] = {}  # the loss at the end, batch by batch; infinite where it broke on the way
     learned: dict[float, float] = {}
 
-    def run(rate: float) -> bool:
-        """Whether it does better than those before it, or all of them broke; never beyond the rate at which the sweep turned."""
-        if len(raced) >= MOST_RACERS or rate > answer["min_lr"]:
-            return False
+    def heat(rate: float) -> None:
         _, losses, held = sweep(np.full(steps, rate))
-        best = min((float(y.mean()) for y in raced.values()), default=math.inf)
         seen = losses if held is None or held.ndim != 2 or held.shape[1] < 2 else held  # what was not trained on knows better
         last = seen[-max(len(seen) // 3, 1) :]
         raced[rate] = last if seen is losses else last.mean(axis=0)
         if lost(losses.tolist()) or not np.isfinite(raced[rate]).all():
             raced[rate] = np.full_like(raced[rate], np.inf)
         learned[rate] = float(np.median(seen[:3]) if seen is losses else seen[0].mean()) - float(raced[rate].mean())
+
+    def run(rate: float) -> bool:
+        """Whether it does better than those before it, or all of them broke; never beyond the rate at which the sweep turned."""
+        if len(raced) >= MOST_RACERS or rate > answer["min_lr"]:
+            return False
+        best = min((float(y.mean()) for y in raced.values()), default=math.inf)
+        heat(rate)
         return float(raced[rate].mean()) < best or math.isinf(best)
 
     rate = start = answer["start_lr"]
@@ -165,6 +169,10 @@ def _race(sweep: Sweep, reading: Reading, steps: int) -> tuple[Reading, int]:
     answer["won"], answer["start_lr"] = won, won / math.sqrt(LONGER)
     answer["max_lr"] = min(max(answer["max_lr"], won), top)
     answer["interval"] = [min(low, answer["start_lr"]), min(max(high, won), top)]
+    if now > 0:  # last, so that it cannot change what is recommended
+        heat(now)
+        taken += steps
+        answer |= {"now": now, "now_learned": max(learned[now], 0.0) / learned[best]}
     return Reading(answer), taken
 
 
@@ -191,6 +199,12 @@ def _result(rates: Floats, losses: Floats, reading: Reading, taken: int) -> Resu
     if len(a.get("raced", ())) > 1:
         said += f"; of {len(a['raced'])} rates that ran on the same batches {a['won']:.2g} was the lowest that no other beats, "
         said += "and a longer run wants less"
+    if "now" in a:
+        said += (
+            f"; yours, {a['now']:.2g}, learns {a['now_learned']:.0%} of what the best does"
+            if a["now_learned"]
+            else (f"; yours, {a['now']:.2g}, learns nothing")
+        )
     return Result("lr-range", "done", a, said, run, taken)
 
 

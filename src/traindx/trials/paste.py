@@ -116,7 +116,7 @@ def every() -> dict[str, str]:
     return {
         "warm-up and cosine with a floor": warmup_cosine(3e-4),
         "one cycle, from the range test": one_cycle(1e-2),
-        "cyclical, between the ends of the interval": cyclical(1e-4, 1e-2),
+        "cyclical, between start and peak": cyclical(1e-4, 1e-2),
         "warm restarts": warm_restarts(1e-2),
         "clipping at the usual norm": clip(1.0),
         "a larger batch, linear": scaled(4, "linear"),
