@@ -101,7 +101,10 @@ def test_a_trainer_is_a_task_for_trials_and_the_preflight(tmp_path: Path) -> Non
     torch.manual_seed(0)
     ids = torch.randint(5, 60, (160, 12))
     rows = [{"input_ids": i, "attention_mask": torch.ones_like(i), "labels": int(i[0] > 30)} for i in ids]
-    config = BertConfig(60, 16, 1, 2, 32, max_position_embeddings=16, num_labels=2)
+    config = BertConfig(
+        vocab_size=60, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=16, num_labels=2,
+    )  # fmt: skip
     model = BertForSequenceClassification(config)
     arguments = TrainingArguments(
         output_dir=str(tmp_path), per_device_train_batch_size=16, learning_rate=3e-3, report_to="none", use_cpu=True

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from traindx.errors import UsageError
+from traindx.probes.looks import png
 from traindx.report import preflight
 from traindx.report.picture import svg
 from traindx.report.trial import picture, save
 from traindx.run import Run
 from traindx.trial import Result
 from traindx.trials.check import Item
-from traindx.trials.sight import contact_sheet, module_table, png
+from traindx.trials.sight import contact_sheet, module_table
 from trials.tasks import HEALTHY
 
 
