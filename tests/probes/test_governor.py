@@ -61,6 +61,17 @@ def test_what_the_start_has_spent_is_not_owed_and_large_models_keep_to_the_budge
     assert len(late) >= 0.5 * (seconds * 0.01 - seconds / 0.043 * 2e-4) / 0.15 - 1
 
 
+def test_what_a_full_step_leaves_to_be_written_belongs_to_its_cost_and_not_to_the_lean_steps():
+    governor, full = Governor(0.01), []
+    for step in range(1500):
+        is_full = governor.full(step)
+        own = 0.1 if is_full else 2e-4 + (0.08 if step - 1 in full[-1:] else 0.0)
+        governor.account(step, 0.043 + own, own, is_full)
+        full += [step] if is_full else []
+    assert governor.cost()["share"] <= 0.01
+    assert full[-1] > FIRST
+
+
 def test_dear_full_steps_are_not_forced_upon_the_start():
     governor = Governor(0.01)
     full = drive(governor, FIRST, 0.1, 1e-4, 1.0)

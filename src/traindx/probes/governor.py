@@ -14,6 +14,7 @@ SHORT_STEP_S = 3e-3  # a step shorter than this counts as this long: 1 % of 0.3 
 GROWTH = 1.15  # while free time is left: at least one full step each time the run has grown by this factor
 SPARSE = 2.0  # the same where steps are so short that the plain look at each is more than the budget: 16 in a million
 KEPT = 0.9  # of the budget is planned with; the rest is for what comes in between: alarms, facts, a slow disk
+ODD = 5.0  # times what a lean step costs: more is no measure of lean steps (facts are written, another program had the core)
 COMFORT = 4.0  # saved-up credit, in full steps: enough to follow a bad patch, too little to fall behind for long
 DEBT = 20.0  # the most that is owed, in full steps: a bad patch must not make us blind for the rest of the run
 
@@ -36,7 +37,8 @@ class Governor:
         self.full_steps = 0
         self.start_steps = 0  # steps of the start
         self._credit = 0.0
-        self._cost = 0.0  # smoothed extra cost of a full step
+        self._cost = 0.0  # smoothed extra cost of a full step, with what is written down one step later
+        self._read: float | None = None  # that of the step before, if it was a full one
         self._lean = 0.0  # smoothed cost of a step that is not full
         self._earned = 0.0  # smoothed earnings of a step
         self._last = FIRST  # the latest full step, the first ones aside
@@ -72,11 +74,13 @@ class Governor:
         self.full_steps += was_full
         self.start_steps += start
         earned = KEPT * (self.budget or 0.0) * max(step_s - own_s, SHORT_STEP_S)
-        if was_full:
-            extra = max(own_s - self._lean, 0.0)
-            self._cost = extra if not self._cost else 0.7 * self._cost + 0.3 * extra
-        else:
-            self._lean = own_s if not self._lean else 0.9 * self._lean + 0.1 * own_s
+        extra = max(own_s - self._lean, 0.0)
+        if self._read is not None:  # what a full step leaves to be written is part of its cost
+            whole = self._read + (0.0 if was_full else extra)
+            self._cost = whole if not self._cost else 0.7 * self._cost + 0.3 * whole
+        elif not was_full:
+            self._lean = own_s if not self._lean else 0.9 * self._lean + 0.1 * min(own_s, ODD * self._lean)
+        self._read = extra if was_full else None
         if self.budget is None:
             return
         if not start:
