@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -55,8 +57,22 @@ def test_a_few_runs_are_not_worth_a_process(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_ray_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(EnvironmentFault, match=r"traindx\[ray\]"):
         many.diagnose_all(_runs(1), on="ray")
     with pytest.raises(UsageError, match="not on 'moon'"):
         many.diagnose_all(_runs(1), on="moon")
+
+
+def test_a_cluster_that_lets_us_not_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**given: object) -> None:
+        raise ConnectionError("Failed to connect\nand much more")
+
+    fake = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setenv("RAY_ADDRESS", "far:6379")
+    with pytest.raises(EnvironmentFault, match=r"far:6379 cannot be reached: Failed to connect; .*RAY_AUTH_TOKEN"):
+        many.cluster()
+    monkeypatch.delenv("RAY_ADDRESS")
+    with pytest.raises(EnvironmentFault, match="ray start --head"):
+        many.cluster()

@@ -35,6 +35,16 @@ def test_says_why_it_cannot_look() -> None:
         )
 
 
+def test_ranks_that_run_dry_one_after_the_other_are_not_compared() -> None:
+    signals = {"rank/params": {"0": [1.0, 2.0], "1": [1.0, 3.0]}, "rank/loss": {"0": [1.0, NAN], "1": [1.0, 2.0]}}
+    joined = a_run(signals, facts={"distributed.joined": True})
+    with pytest.raises(Muted, match="Join"):
+        ranks.rows(joined, "rank/params")
+    assert "not compared" in ranks.parting(joined)
+    even = joined.with_(a_run({"rank/loss": {"0": [1.0, 2.0], "1": [1.0, 2.0]}}).signals)
+    assert ranks.rows(even, "rank/params").equal.tolist() == [True, False]
+
+
 def test_without_a_majority_all_stand_apart() -> None:
     assert ranks.apart(("0", "1"), np.array([1.0, 2.0])) == ("0", "1")
     assert ranks.number("rank3") == 3 and ranks.number("node-a") is None

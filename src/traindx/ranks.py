@@ -39,12 +39,22 @@ def rows(run: Run, name: str, *, sharded: bool = True) -> Rows:
         raise Muted("a single process")
     if not sharded and str(run.fact("distributed") or "") in SHARDED:
         raise Muted(f"ranks differ by design under {run.fact('distributed')}")
+    if unaligned(run):
+        raise Muted("ranks that run dry early (Join) take fewer steps: the same step is another moment on each")
     matrix: Matrix = run.matrix(name)
     heard = np.count_nonzero(np.isfinite(matrix.values), axis=1) >= 2 if len(matrix) else np.empty(0, bool)
     if len(matrix.names) < 2 or not np.any(heard):
         raise Blind(f"needs '{name}' of at least two ranks at the same step", name)
     values = np.where(np.isfinite(matrix.values), matrix.values, np.nan)
     return Rows(matrix.steps[heard], matrix.names, values[heard])
+
+
+def unaligned(run: Run) -> bool:
+    """Whether ranks took different numbers of steps by design."""
+    if not run.fact("distributed.joined"):
+        return False
+    losses = run.matrix("rank/loss")
+    return len({int(losses.steps[np.isfinite(v)][-1]) for _, v in losses.columns() if np.isfinite(v).any()}) != 1
 
 
 def apart(names: tuple[str, ...], values: Floats) -> tuple[str, ...]:
@@ -85,6 +95,8 @@ def parting(run: Run) -> str:
             return f"the {what} of {who} part from the others at step {step}"
         return f"the {what} differ from step {step} on ({who})"
     kind = str(run.fact("distributed") or "")
+    if unaligned(run):
+        return "they take different numbers of steps (Join), and are not compared"
     if kind in SHARDED:
         return f"they hold different parts of one model ({kind})"
     return "their parameters agree" if len(run.matrix("rank/params")) else "their parameters were not compared"

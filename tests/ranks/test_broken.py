@@ -109,8 +109,21 @@ def test_shards_keep_their_bits_and_their_norms_make_the_whole(kind: str, ranks:
     true = np.array([float(line) for line in (tmp_path / "norms.0").read_text().splitlines()])
     norm = run.series("grad_norm")
     assert run.fact("distributed") == kind and len(norm) >= 4 and "shards" in " ".join(run.notes)
-    assert np.allclose(norm.values, true[norm.steps], rtol=1e-5)
+    assert np.allclose(norm.values, true[norm.steps], rtol=1e-5) and len(run.series("loss/train")) == 40
     assert told(run) == []
+
+
+def test_shards_that_train_on_the_same_data_are_found(tmp_path: Path) -> None:
+    assert launched(tmp_path / "r", "fsdp2-same-data", 60).returncode == 0
+    assert any("train on the same batches" in message for message in told(record.read(tmp_path / "r")))
+
+
+def test_ranks_under_join_are_not_accused(tmp_path: Path) -> None:
+    done = launched(tmp_path / "r", "join", 120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    run = record.read(tmp_path / "r")
+    ends = {name: int(np.flatnonzero(np.isfinite(v))[-1]) for name, v in run.matrix("rank/loss").columns()}
+    assert run.fact("distributed.joined") and ends["0"] != ends["1"] and told(run) == []
 
 
 def test_a_restart_with_fewer_processes_accuses_nobody(tmp_path: Path) -> None:

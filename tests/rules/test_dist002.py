@@ -16,6 +16,17 @@ def test_names_the_ranks_that_share_their_batches() -> None:
     assert found.where == ("rank 1", "rank 2") and found.severity is Severity.CRITICAL and "30 of 30" in found.message
 
 
+def test_groups_of_ranks_are_told_apart() -> None:
+    found = list(rule.findings(a_run({"rank/batch": {"0": A, "1": B, "2": A, "3": B, "4": C}})))
+    assert [f.where for f in found] == [("rank 0", "rank 2"), ("rank 1", "rank 3")]
+    assert found[0].variant == "groups" and "2 groups of the 5 ranks" in found[0].message
+
+
+def test_shards_of_the_model_are_no_reason_to_share_batches() -> None:
+    for kind in ("fsdp", "fsdp2"):
+        assert len(list(rule.findings(a_run({"rank/batch": {"0": A, "1": A}}, facts={"distributed": kind})))) == 1
+
+
 def test_sharded_data_is_clear() -> None:
     assert rule.outcome(a_run({"rank/batch": {"0": A, "1": B, "2": C}})).status is Status.CLEAR
 

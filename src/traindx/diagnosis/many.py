@@ -83,7 +83,10 @@ def cluster() -> Any:
     if not ray.is_initialized():
         try:
             ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
-        except ConnectionError:
+        except ConnectionError as why:
+            if (address := os.environ.get("RAY_ADDRESS")) is not None:
+                told = f"the Ray cluster at {address} cannot be reached: {str(why).splitlines()[0][:200]}"
+                raise EnvironmentFault(f"{told}; is it up, and are RAY_AUTH_MODE and RAY_AUTH_TOKEN those it wants?") from None
             raise EnvironmentFault(
                 "no Ray cluster is running here: `ray start --head` starts one, or set RAY_ADDRESS"
             ) from None

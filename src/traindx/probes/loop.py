@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from traindx.measures import peek
+from traindx.measures import peek, readable
 from traindx.probes import sites
 from traindx.probes.governor import FIRST
 from traindx.probes.stage import Stage
@@ -199,7 +199,9 @@ class Loop:
             self._sites["clip"] = sites.line()
         self._clip_order()
         bound = float(limit) if isinstance(limit, float | int) else None
-        if isinstance(norm, Tensor) and norm.numel() == 1:
+        if isinstance(norm, Tensor) and not readable(norm):  # a part of a sum over ranks, which only a collective would make
+            self._scene.blind("clip/norm", "each rank has its own part of it only")
+        elif isinstance(norm, Tensor) and norm.numel() == 1:
             value = peek(norm)
             reading: dict[str, Any] = {"clip/norm": value if value is not None else norm.detach().clone()}
             if bound is not None:

@@ -116,7 +116,7 @@ class Replicas(Probe):
 
     @property
     def _sharded(self) -> bool:
-        return self._kind in ("fsdp", "fsdp2")
+        return self._kind in ("fsdp", "fsdp2", "tp")
 
     def before_forward(self, scene: Scene, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What the first training forward of a step begins with: averaged, where ranks average after their updates, and not
@@ -159,6 +159,9 @@ class Replicas(Probe):
             return out or None
         if optimizer is scene.optimizer and (held := self._fingerprinted(scene)) is not None:
             out["rank/fingerprint"] = held
+        model: Any = self._ddp() if self._ddp is not None else None
+        if model is not None and model._join_config.enable:
+            scene.fact("distributed.joined", True)
         params, names = scene.owned(optimizer)
         if self._sharded:
             return out | dict(_shard_norms(params, names, _copies(scene.models)) or {})
@@ -189,6 +192,8 @@ class Replicas(Probe):
         return {"time/ddp_compute": compute * 1e-9, "time/ddp_comm": told.get("backward_comm_time", 0) * 1e-9}
 
     def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "traindx_off" and self._watchdog is not None:
+            self._watchdog.stop()  # nobody will say any more that a step was made
         if kind in ("exception", "hang") and self.world > 1:
             entries = collectives()
             if entries:
@@ -277,9 +282,12 @@ def _named(module: Any) -> str | None:
 
 
 def _kind(scene: Scene, *, look: bool) -> str | None:
-    """ddp, fsdp, fsdp2 or dp; None when there is no such wrapper (`look`: also among objects that no forward went through)."""
-    if any(not _plain(p) for p in scene.params):
-        return "fsdp2"
+    """ddp, fsdp, fsdp2, tp or dp; None when there is no wrapper (`look`: also among objects that no forward went through)."""
+    parts: list[Any] = [p for p in scene.params if not _plain(p)]
+    if parts:
+        inside = (kind for model in scene.models for m in model.modules() for kind in type(m).__mro__)
+        by_data = any(kind.__name__ == "FSDPModule" for kind in inside)
+        return "fsdp2" if by_data and all(p.device_mesh.ndim == 1 or p.placements[0].is_replicate() for p in parts) else "tp"
     for model in scene.models:
         for module in model.modules():
             if (name := _named(module)) is not None:

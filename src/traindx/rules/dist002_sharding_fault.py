@@ -25,12 +25,13 @@ by worker.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
 
 from traindx import facts, ranks
-from traindx.finding import Confidence, Evidence, Severity
+from traindx.finding import Confidence, Evidence, Muted, Severity
 from traindx.rule import rule
 from traindx.run import Run
 
@@ -40,10 +41,12 @@ from traindx.run import Run
     needs={"rank/batch | fact:world_size": 1},
     says={
         "": "{where} train on the same batches ({count} of {total} compared)",
+        "groups": "{where} train on the same batches ({count} of {total} compared); {groups} groups of the {world} ranks do",
         "order": "the second epoch had the same order on {world} ranks: set_epoch was not called",
     },
     fix={
         "": "Use a DistributedSampler (or split the iterable data set by rank and worker).",
+        "groups": "Tell the sampler of all ranks: num_replicas and rank are those of the whole process group.",
         "order": "Call sampler.set_epoch(epoch) at the start of every epoch.",
     },
     severity=Severity.CRITICAL,
@@ -57,17 +60,35 @@ def sharding_fault(run: Run, *, least: int = 3, share: float = 0.9) -> Iterator[
         yield Evidence(steps=run.steps, say="order", severity=Severity.WARNING, facts={"world": world})
         if "rank/batch" not in run:
             return
-    seen = ranks.rows(run, "rank/batch", sharded=False)
-    same: set[str] = set()
-    count = total = 0
+    if run.fact("distributed") in ("tp", "pp"):
+        raise Muted(f"ranks share batches by design under {run.fact('distributed')}")
+    seen = ranks.rows(run, "rank/batch")
+    groups: list[_Group] = []
     for a, b in combinations(range(len(seen.names)), 2):
         mine, theirs = seen.values[:, a], seen.values[:, b]
         both = np.isfinite(mine) & np.isfinite(theirs)
         equal = both & (mine == theirs)
         moving = len(np.unique(mine[equal])) > 1  # one batch for ever is an overfitting test
         if np.count_nonzero(equal) >= least and np.count_nonzero(equal) >= share * np.count_nonzero(both) and moving:
-            same |= {seen.names[a], seen.names[b]}
-            count, total = max(count, int(np.count_nonzero(equal))), max(total, int(np.count_nonzero(both)))
-    if same:
-        where = tuple(ranks.label(n) for n in seen.names if n in same)
-        yield Evidence(where=where, steps=(int(seen.steps[0]), int(seen.steps[-1])), facts={"count": count, "total": total})
+            group = next((g for g in groups if a in g.ranks or b in g.ranks), None)
+            if group is None:
+                groups.append(group := _Group())
+            group.ranks |= {a, b}
+            group.count = max(group.count, int(np.count_nonzero(equal)))
+            group.total = max(group.total, int(np.count_nonzero(both)))
+    for group in groups:
+        yield Evidence(
+            where=tuple(ranks.label(seen.names[i]) for i in sorted(group.ranks)),
+            steps=(int(seen.steps[0]), int(seen.steps[-1])),
+            say="groups" if len(groups) > 1 else "",
+            facts={"count": group.count, "total": group.total, "groups": len(groups), "world": len(seen.names)},
+        )
+
+
+@dataclass
+class _Group:
+    """Ranks with the same batches; in how many of the records that were compared."""
+
+    ranks: set[int] = field(default_factory=set)
+    count: int = 0
+    total: int = 0

@@ -15,6 +15,7 @@ A collective that one rank never enters holds all others for ever, and costs eve
 ## What else looks like this
 
 - A long evaluation or checkpoint on rank 0, a first compilation: wait for it; the stack says so.
+- Ranks that run dry one after the other under `Join`: they may take different numbers of steps.
 - Ranks that record more rarely: their last step may lie a few records behind; that is allowed for.
 - The broken connections of the ranks that are left, and those that the launcher ended: they are not the first.
 
@@ -177,7 +178,7 @@ def _pauses(run: Run, least: float, dear: float) -> Iterator[Evidence]:
 
 
 def _uneven(run: Run, slack: int) -> Iterator[Evidence]:
-    if run.fact("ended") in (None, "running") or "rank/loss" not in run:
+    if run.fact("ended") in (None, "running") or "rank/loss" not in run or run.fact("distributed.joined"):
         return
     losses = run.matrix("rank/loss")
     ends: dict[str, tuple[int, float]] = {}
