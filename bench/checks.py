@@ -67,8 +67,8 @@ def page(found: dict[str, Any]) -> str:
 
 def main() -> None:
     found = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
-    for name in sys.argv[1:] or sorted(p.stem for p in BASES.glob("*.py")):
-        for level in ALLOWED_S:
+    for level in reversed(ALLOWED_S):
+        for name in sys.argv[1:] or sorted(p.stem for p in BASES.glob("*.py")):
             if level not in found.setdefault(name, {}):
                 found[name][level] = measured(BASES / f"{name}.py", level)
                 print(name, level, found[name][level], flush=True)

@@ -52,6 +52,9 @@ class Result:
     seconds: float = 0.0
     record: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.trial}: {self.result}: {self.reason}"
+
     def _repr_html_(self) -> str:
         """The picture and the sentence, in a notebook."""
         return str(importlib.import_module("traindx.report.trial").fragment(self))

@@ -225,9 +225,29 @@ def test_the_preflight_passes_a_healthy_task_and_names_a_double_softmax() -> Non
     assert told["validation is not augmented"].result == "pass"  # the rehearsal looks twice
     assert told["the model trains in train mode"].result == "cannot-tell"  # a factory has no loop of its own
     assert "ten points, 3: overfit-one-batch succeeds" in told["one batch can be learned by heart"].lists
-    assert "Ready to train" in good._repr_html_()
+    assert "Ready to train" in good._repr_html_() and str(good) == repr(good)
+    assert "✔ one batch can be learned by heart: learned the batch" in str(good) and "Ready to train: " in str(good)
     bad = check(SICK["softmax into cross-entropy"](), level="quick")
     assert any("WIRE006" in i.message for i in bad.failed)
+
+
+def test_nothing_is_said_about_validation_data_that_is_not_there() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(128, 5)
+    model = nn.Linear(5, 1)
+    blind = Task(
+        model,
+        nn.MSELoss(),
+        [(p, p.sum(1, keepdim=True)) for p in x.split(32)],
+        optimizer=torch.optim.SGD(model.parameters(), 0.05),
+    )
+    told = {i.item: i for i in check(blind, level="quick").items}
+    for item in (
+        "train and validation do not share samples",
+        "validation is prepared like training",
+        "validation is not augmented",
+    ):
+        assert told[item].result == "cannot-tell" and told[item].message == "needs validation data"
 
 
 def test_a_shape_error_is_a_finding() -> None:

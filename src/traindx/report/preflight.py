@@ -30,6 +30,15 @@ def render(items: Sequence[Any], modules: Sequence[Mapping[str, Any]], sheet: Ma
     )
 
 
+def text(checked: Any) -> str:
+    """The answers in plain lines, for print() and interactive sessions."""
+    told = []
+    for i in checked.items:
+        todo = f"\n    → {safe(i.fix)}" if i.result == "fail" and i.fix else ""
+        told.append(f"{MARK[i.result]} {i.item}: {safe(i.message)}{todo}")
+    return "\n".join((*told, "", f"{verdict(checked.items)}: {counted(checked.items)}, in {checked.seconds:.1f} s"))
+
+
 def fragment(checked: Any) -> str:
     """The same for a notebook, in the one style of all fragments."""
     from traindx.report.notebook import framed

@@ -38,7 +38,7 @@ LOGGED = "the learning rate is logged"
 RATES = {"lr", "learning", "rate"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Checked:
     """The answered checklist."""
 
@@ -55,6 +55,11 @@ class Checked:
     @property
     def ok(self) -> bool:
         return not self.failed
+
+    def __str__(self) -> str:
+        return str(importlib.import_module("traindx.report.preflight").text(self))
+
+    __repr__ = __str__  # what an interactive session shows
 
     def _repr_html_(self) -> str:
         """The page, in a notebook."""
@@ -314,6 +319,8 @@ def _answers(task: Task | None, run: Run, level: str, progress: Progress, broken
             item = Item(q.item, "cannot-tell", "no step could be made")
         elif q.loop and not seen:
             item = Item(q.item, "cannot-tell", "a factory shows no loop; `traindx check train.py` watches the script's own")
+        elif q.needs and not seen and task is not None and task.val is None:
+            item = Item(q.item, "cannot-tell", f"needs {q.needs}")
         elif q.item == LOGGED:
             item = _logged(run)
         elif q.trial and not (codes and q.watched):
