@@ -20,7 +20,7 @@ from typing import Any
 from clinic.patient import _cli, in_fork
 
 RESULTS = Path(__file__).parent / "results"
-AFTER = (3, 5, 10, 20, 40, 80)
+AFTER = (5, 20, 80)
 BAR = 20
 LATE = 300  # updates: well into the part of a run in which steps are glimpsed
 

@@ -270,6 +270,7 @@ FACTS: dict[str, str] = {
     "model.attention_masks": "self-attention calls of training forwards by how they were masked: {causal, masked, none, open: "
     "masked, but nearly every position sees later ones, ahead: how far the least open of these}",
     "model.pad_mask": "key padding masks against the padding of the input: {valid_masked: share, pad_attended: share}",
+    "model.scrambled": "module → {from, to}: its input is a view of another tensor whose sizes come in another order",
     "model.time_first": "recurrent and attention modules with batch_first=False: {module: the first two sizes of its input}",
     "model.batch_softmax": "modules in which a softmax of the training graph ran over the batch: axis 0 of a tensor of two or "
     "more dimensions whose first size is the number of samples",
@@ -372,6 +373,9 @@ FACTS: dict[str, str] = {
     "data.pad_label_share": "share of targets equal to the padding id and not ignored",
     "data.pad_position_share": "of targets that are no tokens, one per position: the share that is not ignored and stands at "
     "the padding of the input",
+    "data.shared_apart": "without a loader, evaluated samples in batches that were wholly trained on, beside others",
+    "data.copied_generator": "the data set draws from a generator of its own that every loader worker has a copy of",
+    "data.joined_at": "updates at which training began to draw from a data set of another size",
     "data.brought_by": "how batches were seen: loader, batches(), loss call",
     "eval.metric_recomputed": "{name: [reported, recomputed]} where both were seen",
     "data.captured": "the user asked to keep raw samples (capture_batch)",
@@ -490,6 +494,8 @@ EVENTS: dict[str, str] = {
     "grad_all_none": "every gradient was None at the update: count",
     "batch_size_one": "a batch of one sample met a BatchNorm layer in training mode: count",
     "empty_targets": "a batch had no valid target: count",
+    "loader_dry": "an iterator over a loader that had ended was asked for more, and gave nothing: count",
+    "eval_dropout": "F.dropout without training= ran while the model was in eval mode: p, site",
     "label_out_of_range": "min, max, classes",
     "spike": "an abnormal step the recorder saw: signal, z",
     "checkpoint": "torch.save: keys, holds, missing",

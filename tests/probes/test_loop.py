@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from probes.conftest import observing
+from probes.watched import watched
 
 FAULTS = (
     "double_step", "clip_after_step", "clip_before_unscale", "clip_value", "clip_nonfinite", "scaler_bypassed",
@@ -457,3 +458,46 @@ def test_a_loss_divided_by_its_number_of_tokens_is_recorded_as_the_program_has_i
             optimizer.step()
             losses.append(loss.item())
     assert seen.run.series("loss/train").values.tolist() == pytest.approx(losses, rel=1e-6)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_dropout_that_is_not_told_whether_it_trains_is_on_in_evaluation(told):
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.lin(F.dropout(x, 0.3, training=self.training) if told else F.dropout(x, 0.3))
+
+    def loop() -> None:
+        model, x, y = Net(), torch.randn(32, 8), torch.randint(0, 3, (32,))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(3):
+            model.train()
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                F.cross_entropy(model(x), y)
+
+    events = watched(loop).events_of("eval_dropout")
+    assert [e.data["p"] for e in events] == ([] if told else [0.3])
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_an_iterator_kept_over_epochs_runs_dry(once):
+    def loop() -> None:
+        model = nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        loader = DataLoader(TensorDataset(torch.randn(32, 8), torch.randint(0, 3, (32,))), 8)
+        kept = iter(loader)
+        for _ in range(4):
+            for x, y in kept if once else loader:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+
+    dry = watched(loop).events_of("loader_dry")
+    assert [e.data.get("count") for e in dry] == ([3] if once else [])

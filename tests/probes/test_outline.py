@@ -694,3 +694,20 @@ def test_a_model_that_changes_while_it_trains_is_looked_at_again():
 def test_dropouts_that_drop_nothing_are_told_in_the_outline():
     run = outline(lambda: nn.Sequential(nn.Linear(X.shape[1], 8), nn.Dropout(0.0), nn.Dropout(0.5), nn.Linear(8, 10)))
     assert [bool(row.get("inert")) for row in run.fact("model.outline")] == [False, True, False, False]
+
+
+@pytest.mark.parametrize("way", ["view", "permute"])
+def test_a_view_in_place_of_a_permute_is_seen(way):
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+
+        def forward(self, x):
+            x = x.view(-1, 3, 6, 6) if way == "view" else x.permute(0, 3, 1, 2).contiguous()
+            return self.head(self.conv(x).mean((2, 3)))
+
+    x, y = torch.rand(64, 6, 6, 3), torch.randint(0, 2, (64,))
+    run = watched(lambda: fit(Net(), F.cross_entropy, x, y), Outline())
+    seen = run.fact("model.scrambled")
+    assert seen == ({"conv": {"from": [16, 6, 6, 3], "to": [16, 3, 6, 6]}} if way == "view" else None)

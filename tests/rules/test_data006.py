@@ -100,3 +100,9 @@ def test_a_few_equal_samples_of_coarse_inputs_are_met_by_chance() -> None:
     assert [f.severity for f in rule.findings(_run(80, **counts).with_(sizes))] == [Severity.CRITICAL]
     repeating = {"eval/samples": Series(np.arange(10), np.full(10, 1100.0))}  # a tenth of them is there twice
     assert [f.variant for f in rule.findings(_run(800, **counts).with_(repeating))] == ["chance"]
+
+
+def test_known_batches_beside_new_ones_are_only_asked_about() -> None:
+    facts = {"data.shared": 0, "data.seen": {"train": 2000, "val": 400}, "data.shared_apart": 400}
+    [found] = rule.findings(a_run({"loss/train": np.ones(200), "loss/val": np.ones(4)}, facts=facts))
+    assert found.variant == "apart" and found.severity is Severity.INFO

@@ -146,3 +146,12 @@ def test_validation_targets_on_another_scale() -> None:
     assert not list(rule.findings(a_run(overfit, facts={"loss.kind": "mse"})))
     exploding = {**signals, "loss/train": np.full(n, 50.0)}
     assert not list(rule.findings(a_run(exploding, facts={"loss.kind": "mse"})))
+
+
+def test_a_few_broken_samples_are_not_the_scale_of_training() -> None:
+    wide = {"std": 96.0, "max": 9000.0}
+    assert (
+        rule.outcome(_run(wide).with_({"batch/input_std": a_run(x=np.array([1.0] * 40 + [400.0] * 4)).series("x")})).status
+        is Status.CLEAR
+    )
+    assert list(rule.findings(_run(wide).with_({"batch/input_std": a_run(x=np.full(44, 96.0)).series("x")})))

@@ -100,3 +100,12 @@ def test_the_same_batch_an_epoch_later_is_no_repeat() -> None:
     prints = Series(np.arange(0, 880, 88), np.full(10, 7.0))
     run = a_run(facts={"data.loader": LOADER}).with_(signals={"batch/fingerprint": prints})
     assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_an_iterator_that_ran_dry_and_was_asked_again() -> None:
+    def asked(count: int) -> Run:
+        return a_run({"batch/repeat": np.zeros(40)}, events=[Event(39, "loader_dry", {"count": count})])
+
+    [found] = rule.findings(asked(9))
+    assert found.variant == "dry" and found.steps == (39, 39) and "9 times" in found.message
+    assert not list(rule.findings(asked(1)))

@@ -9,7 +9,7 @@ import numpy as np
 from runs import a_run
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.eval009_eval_mode_or_grad import eval_mode_or_grad as rule
-from traindx.run import Run
+from traindx.run import Event, Run
 
 
 def _run(*layers: str, **signals: Any) -> Run:
@@ -65,3 +65,14 @@ def test_a_dropout_of_zero_minds_no_mode() -> None:
     rows = [{"name": "drop", "class": "Dropout", "params": 0, "order": 0, "inert": True}]
     [found] = rule.findings(a_run({"eval/train_mode": np.ones(4)}, facts={"model.outline": rows}))
     assert found.variant == "harmless" and found.severity is Severity.INFO
+
+
+def test_dropout_without_training_stays_on_in_evaluation() -> None:
+    event = Event(40, "eval_dropout", {"p": 0.5, "site": "net.py:9"})
+
+    def run(step: int) -> Run:
+        return a_run({"eval/train_mode": [0.0, 0.0]}, events=[event, Event(step, "evaluation", {"samples": 10})])
+
+    [found] = rule.findings(run(40))
+    assert found.variant == "dropout" and found.where == ("net.py:9",) and found.severity is Severity.WARNING
+    assert not list(rule.findings(run(300)))  # not in an evaluation: a teacher, a sampler

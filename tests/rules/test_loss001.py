@@ -156,3 +156,13 @@ def test_a_leap_in_the_very_first_steps_is_not_hidden_by_what_follows_it() -> No
     assert [f.variant for f in diverging_loss.findings(run)] == ["worse"]
     calm = a_run({"loss/train": Series(np.arange(300), loss), "grad_norm": Series(np.arange(29), np.full(29, 400.0))})
     assert not list(diverging_loss.findings(calm))
+
+
+def test_other_data_that_join_have_a_level_of_their_own() -> None:
+    loss = np.concatenate([zoo.falling(400), zoo.falling(400) + 1.0]) + noise(800, 0.05)
+    [found] = the(a_run(loss__train=loss))
+    assert found.severity is not Severity.INFO
+    [joined] = the(a_run({"loss/train": loss}, facts={"data.joined_at": [400]}))
+    assert joined.severity is Severity.INFO
+    [later] = the(a_run({"loss/train": loss}, facts={"data.joined_at": [900]}))
+    assert later.severity is found.severity

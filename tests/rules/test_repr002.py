@@ -19,3 +19,9 @@ def test_one_or_two_are_chance_and_one_worker_cannot_repeat_another() -> None:
     assert list(rule.findings(a_run(facts={"data.worker_duplicates": 2, "data.loader": LOADER}), least=2))
     one = {"data.worker_duplicates": 50, "data.loader": {"num_workers": 1}}
     assert rule.outcome(a_run(facts=one)).status is Status.CLEAR
+
+
+def test_a_generator_on_the_data_set_is_copied_to_every_worker() -> None:
+    facts = {"data.copied_generator": True, "data.loader": {"num_workers": 4, "dataset": "Noisy"}}
+    [found] = rule.findings(a_run(facts=facts))
+    assert found.variant == "copied" and found.where == ("Noisy",) and "of 4 workers" in found.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.wire009_batch_mixing import batch_mixing as rule
+from traindx.run import Run
 
 
 def test_a_measured_dependency_names_the_module() -> None:
@@ -64,3 +65,14 @@ def test_a_recurrent_layer_that_takes_samples_for_time() -> None:
     assert given([18, 40], [18, 40]) == []  # a target per step and sample
     [found] = rule.findings(a_run(facts={"model.time_first": {"rnn": [40, 18]}, "loss.target_shape": [40]}))
     assert found.where == ("rnn",) and "40 samples of 18 steps" in found.message and "batch_first=True" in found.fix
+
+
+def test_a_view_that_swaps_axes_is_named_with_its_shapes() -> None:
+    def run(old: list[int], new: list[int]) -> Run:
+        return a_run(facts={"model.scrambled": {"rnn": {"from": old, "to": new}}})
+
+    [mixed] = rule.findings(run([10, 50, 8], [50, 10, 8]))
+    assert mixed.variant == "scrambled" and mixed.where == ("rnn",) and mixed.severity is Severity.CRITICAL
+    assert "50 × 10 × 8" in mixed.message
+    [image] = rule.findings(run([50, 12, 12, 3], [50, 3, 12, 12]))
+    assert image.severity is Severity.WARNING

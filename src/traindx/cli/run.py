@@ -112,12 +112,19 @@ def command(
                 traceback.print_exc()
             sys.stderr.write(f"traindx: no diagnosis could be made: {type(bug).__name__}: {bug}\n")
     elif not quiet and not chosen.disabled:
-        sys.stderr.write("traindx: saw no training with torch in this program\n")
+        sys.stderr.write(f"traindx: saw no training with torch in this program{watcher.without}\n")
         if watcher.forked:
             why = "forked processes cannot be observed; with the start method 'spawn', or traindx.watch in them, they can"
             sys.stderr.write(f"traindx: it started {watcher.forked} processes: {why}\n")
     launch.leave(ended, code)
     return code
+
+
+def _why_nothing(observer: Any) -> str:
+    """What was seen of a training that never made an update."""
+    if observer.story.phases.barren:
+        return f": {observer.story.phases.barren}"
+    return ": an optimizer was made, but it never made a step" if observer.story.stage.optimizers_built else ""
 
 
 def _report(
@@ -164,6 +171,7 @@ class Watcher:
         self.chosen, self.addresses, self.ranked = chosen, addresses, ranked
         self.recorder: Any = None
         self._observer: Any = None
+        self.without = ""  # why no training was seen, where that is known
         self._disarm: Callable[[], None] = lambda: None
         self.sync: str | None = None  # where the record is copied
         self._spool: remote.Spool | None = None
@@ -224,6 +232,7 @@ class Watcher:
             sys.stderr.write(
                 f"traindx: the last copy to {self.sync} was not made ({trouble}); the record is in {self.recorder.sink.path}\n"
             )
+        self.without = _why_nothing(self._observer)
         if not self.recorder.started and not (self.spawned and is_record(self.recorder.sink.path)):
             self.recorder = None
 

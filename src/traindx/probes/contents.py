@@ -25,8 +25,9 @@ def validated(train: Feed, val: Feed) -> Hashes:
     """Distinct contents that were validated on.
 
     Without a loader, a script's evaluations of its training data and of its validation data look alike: batches that
-    were wholly trained on are left out where there are others; and where some are new and others hold most of what is known of
-    the training set, those others are that set, however much of it was hashed (batches of a split that overlaps hold little).
+    were wholly trained on are left out where there are others; and where batches are either new or known, however much of
+    the training set was hashed, and hardly any is in between, the known ones are a look at the training set or a split that
+    overlaps in one piece: contents cannot tell (`apart` counts them).
     """
     known = np.unique(train.store.table()[0])
     every, _, _ = val.store.table()
@@ -34,10 +35,28 @@ def validated(train: Feed, val: Feed) -> Hashes:
         return np.unique(every)
     parts = [(part, float(np.isin(part, known).mean())) for part in val.store.contents if len(part)]
     fresh = [part for part, share in parts if share < 0.99]
-    looks = [part for part, share in parts if share >= 0.3]
-    if looks and any(share < 0.1 for _, share in parts) and np.isin(known, np.concatenate(looks)).mean() >= 0.5:
+    if _looks(parts):
         fresh = [part for part, share in parts if share < 0.3]
     return np.unique(np.concatenate(fresh)) if fresh else np.unique(every)
+
+
+def _looks(parts: Sequence[tuple[Hashes, float]]) -> list[Hashes]:
+    """Evaluated batches that are known from training, where the others are new and next to none is in between."""
+    known = [part for part, share in parts if share >= 0.3]
+    between = sum(0.1 <= share < 0.3 for _, share in parts)
+    return known if any(share < 0.1 for _, share in parts) and between <= 0.05 * len(parts) else []
+
+
+def apart(train: Feed, val: Feed) -> int:
+    """Distinct samples of evaluated batches that were wholly trained on, beside batches that were not; 0 with a loader, and
+    when they are most of what is known of the training set: then that is what was evaluated.
+    """
+    known = np.unique(train.store.table()[0])
+    if val.about or not len(known):
+        return 0
+    looks = _looks([(part, float(np.isin(part, known).mean())) for part in val.store.contents if len(part)])
+    seen = np.unique(np.concatenate(looks)) if looks else np.empty(0, np.uint64)
+    return len(seen) if len(seen) and np.isin(known, seen).mean() < 0.5 else 0
 
 
 def shared(train: Feed, val: Feed) -> tuple[int, int]:
@@ -262,6 +281,18 @@ def _skill(near: NDArray[np.int64], folds: list[tuple[NDArray[np.bool_], NDArray
         return float(max(1 - ((goal - p) ** 2).sum() / total for p in (by_neighbours, by_line)))
     truth = goal.argmax(1)
     return float(max((p.argmax(1) == truth).mean() for p in (by_neighbours, by_line)))
+
+
+def joined(feeds: Sequence[Feed], most: int = 3) -> list[int]:
+    """The updates at which a data set of another size began to be trained on; none when they change all the time."""
+    sizes: list[int] = []
+    steps: list[int] = []
+    for feed in sorted((f for f in feeds if f.turns and f.about.get("samples")), key=lambda f: f.turns[0].first_step):
+        size, step = int(feed.about["samples"]), feed.turns[0].first_step
+        if sizes and step > 0 and all(abs(size - other) > 0.01 * other for other in sizes):
+            steps.append(step)
+        sizes.append(size)
+    return steps if len(steps) <= most else []
 
 
 def drifts(turns: Sequence[Turn], least: int = 4) -> bool | None:

@@ -351,6 +351,10 @@ class Data(Probe):
         if train is not None and val is not None and (train.store.size and val.store.size):
             found["data.shared"], count = contents.shared(train, val)
             found["data.seen"] = {"train": contents.distinct(train), "val": count}
+            if other := contents.apart(train, val):
+                found["data.shared_apart"] = other
+        if len(joined := contents.joined([f for f in self.feeds.values() if f.phase == TRAIN])):
+            found["data.joined_at"] = joined
         if self._shown:
             found["data.samples"] = self._shown
         if self.extremes.listed:
@@ -406,7 +410,10 @@ def of_training(feed: Feed) -> dict[str, Any]:
         found["data.label_dispersion"], found["data.label_dispersion_p"] = spread
     if feed.about.get("num_workers", 0) and feed.worker_twins:
         found["data.worker_duplicates"] = feed.worker_twins
-    if randomness(feed.loader()) and (again := contents.repeats(feed)):
+    drawn = randomness(feed.loader())
+    if drawn and feed.about.get("num_workers", 0) >= 2 and getattr(feed.loader(), "worker_init_fn", None) is None:
+        found["data.copied_generator"] = True
+    if drawn and (again := contents.repeats(feed)):
         found["data.aug_repeats"] = again
     if (drifting := contents.drifts(feed.turns)) is not None:
         found["curriculum"] = drifting

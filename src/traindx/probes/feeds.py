@@ -339,6 +339,8 @@ def randomness(loader: Any) -> bool:
         dataset = inner
     getter = getattr(type(dataset), "__getitem__", None)
     named = set(getattr(getattr(getter, "__code__", None), "co_names", ()))
+    if "get_worker_info" in named:  # it looks after its workers itself
+        return False
     return any(isinstance(v, _GENERATORS) and k in named for k, v in getattr(dataset, "__dict__", {}).items())
 
 

@@ -54,6 +54,7 @@ class _OnTorch(importlib.abc.MetaPathFinder):
 
 def when_torch_is_there(then: Callable[[], None]) -> Callable[[], None]:
     """Call `then` as soon as torch is imported (now, if it is); gives the function that calls it off."""
+    dice.remember()
     if "torch" in sys.modules:
         then()
         return lambda: None
@@ -101,7 +102,6 @@ def _main_module(path: str | None) -> types.ModuleType:
 
 def _guarded(go: Callable[[], Any], main: types.ModuleType) -> Ended:
     ended = Ended(0, "closed")
-    dice.remember()
     try:
         go()
     except SystemExit as leaving:

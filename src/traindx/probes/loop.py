@@ -22,7 +22,7 @@ WATCHED = (
     "double_step", "clip_after_step", "clip_before_unscale", "clip_value", "clip_nonfinite", "scaler_bypassed",
     "scaler_no_update", "scaler_with_bf16", "backward_in_autocast", "accumulation_undivided", "grad_all_none",
     "batch_size_one", "scheduler_order", "lr_jump", "nonfinite", "nan_hidden", "inplace_error", "mode", "evaluation",
-    "epoch", "spike", "checkpoint", "load", "exception", "retrained",
+    "epoch", "spike", "checkpoint", "load", "exception", "retrained", "eval_dropout", "loader_dry",
 )  # fmt: skip
 
 
@@ -365,6 +365,13 @@ class Loop:
         """kl_divergence was computed."""
         if torch.is_grad_enabled():
             self._recorder.tell("on_divergence", one, two)
+
+    def dropped(self, p: Any) -> None:
+        """F.dropout was called without `training=` and without gradients: in eval mode it should have been off."""
+        models = self._stage.models
+        if p and models and not any(m.training for m in models) and "dropout" not in self._sites:
+            self._sites["dropout"] = sites.line()
+            self._recorder.event("eval_dropout", {"p": float(p), "site": self._sites["dropout"]})
 
     def nan_replaced(self, tensor: Any) -> None:
         """nan_to_num was called: say so when it hides something in the loss or a gradient (inputs are the user's business)."""

@@ -98,6 +98,8 @@ class Outline(Probe):
         self._time_first: dict[
             str, tuple[int, int]
         ] = {}  # recurrent and attention modules → the first two sizes of their input
+        self._given: list[weakref.ref[Tensor]] = []  # what the model was called with
+        self._scrambled: dict[str, dict[str, list[int]]] = {}  # module → shape before and after a view that swaps axes
         self._softmaxes: list[int] = []
         self._samples = 0
         self._said: set[str] = set()
@@ -144,6 +146,7 @@ class Outline(Probe):
         for seen in (self._order, self._reached, self._walked, self._graded, self._pairs, self._frozen_since, self._live):
             seen.clear()
         self._time_first.clear()
+        self._scrambled.clear()
         self._steps, self._pads, self._mixed, self._masks = [], [], set(), Masks()
         self._boundary = self._loss = None
         self._known.clear()
@@ -177,6 +180,10 @@ class Outline(Probe):
 
     # -- while it runs
 
+    def before_forward(self, scene: Scene, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if scene.step - self._base <= 2:
+            self._given = [weakref.ref(t) for t in (*args, *kwargs.values()) if isinstance(t, Tensor)]
+
     def on_forward(self, scene: Scene, forward: Forward) -> None:
         if scene.step - self._base > 2 or forward.phase != TRAIN:
             return
@@ -194,10 +201,23 @@ class Outline(Probe):
         if getattr(module, "batch_first", None) is False and args and isinstance(args[0], Tensor) and args[0].ndim == 3:
             self._time_first[name] = (int(args[0].shape[0]), int(args[0].shape[1]))
         for value in args:
+            if isinstance(value, Tensor) and (shape := self._viewed(value)) is not None and len(self._scrambled) < 8:
+                self._scrambled[name] = {"from": list(shape), "to": list(value.shape)}
             if isinstance(value, Tensor) and not value.requires_grad and (source := self._outputs.get(value.data_ptr())):
                 self._cuts[source[0]] = source[1]
         if isinstance(output, Tensor) and output.grad_fn is not None and output.is_floating_point():
             self._outputs[output.data_ptr()] = (name, int(output.grad_fn._sequence_nr()))
+
+    def _viewed(self, value: Tensor) -> tuple[int, ...] | None:
+        """The shape of the tensor that this one is the same memory of, in the same order, with its axes called otherwise."""
+        if value.ndim < 2 or not value.is_contiguous():
+            return None
+        for source in (value._base, *(t for r in self._given if (t := r()) is not None)):
+            if source is None or source is value or source.numel() != value.numel() or source.data_ptr() != value.data_ptr():
+                continue
+            if source.is_contiguous() and axes_swapped(tuple(source.shape), tuple(value.shape)):
+                return tuple(source.shape)
+        return None
 
     def on_backward(self, scene: Scene, loss: Tensor) -> None:
         self._backwards += 1
@@ -415,6 +435,8 @@ class Outline(Probe):
         if self._walks >= _LEAST_WALKS:
             found["model.linear_pairs"] = self._linear_pairs()
             found["model.batch_softmax"] = sorted(self._mixed)
+        if self._scrambled:
+            found["model.scrambled"] = self._scrambled
         if self._time_first:
             found["model.time_first"] = {n: list(sizes) for n, sizes in self._time_first.items()}
         pad = self._vocabulary.stated(0).pad
@@ -447,6 +469,16 @@ class Outline(Probe):
         if kind == "ce" and classes > 2 and self._loss is not None and float(self._loss) < 0.5 * math.log(classes):
             return True
         return False if self._built else None  # built before our eyes: a load would have been seen
+
+
+def axes_swapped(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether two shapes have the same sizes in another order, axes of one left out.
+
+    >>> axes_swapped((8, 28, 28, 3), (8, 3, 28, 28)), axes_swapped((8, 1, 5), (8, 5, 1)), axes_swapped((8, 6), (8, 2, 3))
+    (True, False, False)
+    """
+    a, b = [n for n in one if n > 1], [n for n in other if n > 1]
+    return a != b and sorted(a) == sorted(b)
 
 
 def alternating(steps: list[tuple[int, int]], optimizers: list[Any]) -> bool:

@@ -23,6 +23,7 @@ class Loader:
         self.epochs = 0
         self.batches = 0  # of the iteration under way
         self.passes = 0  # forwards seen in it
+        self.begun = False  # an iteration is under way
         self.ahead = False  # it fetches a batch before the last one is used (accelerate), and ends before that
 
     @property

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from traindx.probe import OTHER, TRAIN, VAL, Forward, LossCall
 from traindx.probes.evaluations import Evaluations
+from traindx.probes.feeds import describe
 from traindx.probes.loop import Loop
 from traindx.probes.names import module_names
 from traindx.probes.passes import Loader, Pass, Pending, first_tensor, node_of, reached, scalar
@@ -33,6 +34,7 @@ class Phases:
         self._evaluations = Evaluations(stage)
         self._loaders: dict[int, Loader] = {}
         self._loader: Loader | None = None
+        self.barren = ""  # a loader that was gone through and gave nothing, in words
         self._pending: list[Pending] = []
         self._inside: list[tuple[Pending, bool, str]] = []  # loss calls of the forward under way
         self._passes: list[Pass] = []  # since the last backward
@@ -58,6 +60,7 @@ class Phases:
         if old is not None and old is not note and old.batches and (thing := old.ref()) is not None:
             self._recorder.tell("on_loader_end", thing, False)
         note.epochs += 1
+        note.begun = True
         note.batches = note.passes = 0
         note.ahead = self._leaving = False
         self._loader, self._scene.loader = note, loader
@@ -70,7 +73,15 @@ class Phases:
     def on_loader_end(self, loader: Any, complete: bool) -> None:
         """An iteration is over."""
         note = self._note(loader)
-        note.batches = 0
+        if complete and not note.begun:
+            self._recorder.event("loader_dry", {})
+        elif complete and not note.batches:
+            about = describe(loader)
+            self.barren = (
+                f"a loader gave no batch ({about['dataset']} of {about['samples']} samples, "
+                f"batch_size={about['batch_size']}, drop_last={about['drop_last']})"
+            )
+        note.batches, note.begun = 0, note.begun and not complete
         self._leaving = note.ahead and self._loader is note
         self._loader = note if self._leaving else None
         self._recorder.tell("on_loader_end", loader, complete)

@@ -47,6 +47,7 @@ def install(patches: Patches) -> None:
     patches.modules = Modules(patches, state)
     _attention(patches)
     _activations(patches, state)
+    _dropouts(patches)
     _loaders(patches)
     _optimizers(patches)
 
@@ -315,6 +316,16 @@ def _activations(patches: Patches, state: _State) -> None:
     for kind in ("relu", "tanh", "sigmoid"):
         for owner in (functional, torch, Tensor):
             patches.replace(owner, kind, maker(kind), traced=True, inside=True)
+
+
+def _dropouts(patches: Patches) -> None:
+    """F.dropout that nobody tells whether it trains: it is on in every mode. (nn.Dropout tells it.)"""
+
+    def begins(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if len(args) < 3 and "training" not in kwargs and not torch.is_grad_enabled():
+            patches.report("dropped", args[1] if len(args) > 1 else kwargs.get("p", 0.5))
+
+    patches.replace(functional, "dropout", partial(around, before=begins), traced=True)
 
 
 def _loaders(patches: Patches) -> None:

@@ -15,7 +15,8 @@ delivery.
 - EVAL006: validation better than training because of dropout or averaging; no samples are shared.
 - Small discrete inputs (short texts, counts, a few integer features): equal samples turn up by chance. If the training set
   or the validation set repeats itself about as often, the finding is only a remark.
-- An extra pass over the training data to report training accuracy: not a validation set, and not counted.
+- An extra pass over the training data to report training accuracy: not a validation set, and not counted. Where a script
+  evaluates without a loader and only a part of the training data comes up, in batches of their own, that is a remark.
 
 ## What to do
 
@@ -44,12 +45,15 @@ from traindx.run import Run
         "chance": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) occur in training too, {how}",
         "copies": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) were also trained on: copies, which training "
         "holds too ({repeats:.1%}), were made before the split",
+        "apart": "{apart:.0f} evaluated samples were also trained on, in batches of their own: a look at training data, or a "
+        "split that overlaps?",
         "same": "validation reads the very data set that is trained on",
     },
     fix={
         "": "Remove duplicates, then split again (by group or time where samples belong together); validate anew.",
         "chance": "Nothing needs doing, unless equal samples are one and the same thing: then split by what they belong to.",
         "copies": "Split first; then draw or copy samples within the training part only.",
+        "apart": "Check the indices of the split; nothing needs doing if training data are evaluated on purpose.",
         "same": "Hold out data that training never sees; until then this figure is a training figure.",
     },
     severity=Severity.CRITICAL,
@@ -77,6 +81,9 @@ def split_overlap(
         raise Blind("no evaluation with a loss of its own was seen", "loss/val")
     part = shared / val if val > 0 else 0.0
     if shared < least or part < share:
+        apart = facts.number(run.fact("data.shared_apart"), 0.0)
+        if apart >= least:
+            yield Evidence({"apart": apart}, say="apart", severity=Severity.INFO)
         return
     _names_samples(run, val, ambiguous)
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)

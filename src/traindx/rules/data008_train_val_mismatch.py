@@ -133,6 +133,9 @@ def _whole(
     if len(late_mean) == 1 and len(late_std) == 1 and late_std[0] > 0 and v["std"] > 0:
         moved = min(moved, abs(v["mean"] - float(late_mean[0])) / t["std"])
         ratio = min(ratio, max(v["std"] / float(late_std[0]), float(late_std[0]) / v["std"]))
+    usual = run.series("batch/input_std").finite().values
+    if len(usual) and (typical := float(np.median(usual))) > 0 and v["std"] > 0:  # a few broken samples are not the scale
+        ratio = min(ratio, max(v["std"] / typical, typical / v["std"]))
     severity = Severity.CRITICAL if ratio >= span or moved >= grave else Severity.WARNING
     if factor >= span and ratio >= scale:  # a lone outlier widens the range, not the deviation
         values = {"factor": factor, "val_range": _span(v), "train_range": _span(t)}

@@ -4,7 +4,7 @@
 
 Batches that equal the one before (content hashes), at least three in a row, although the loader has more than one to give
 and was asked again; inputs without any variation; fewer than 90 % distinct samples in an epoch drawn without replacement; a
-batch of one sample in front of a BatchNorm layer.
+batch of one sample in front of a BatchNorm layer; an iterator that had run dry and was asked again, twice or more.
 
 ## Why it matters
 
@@ -48,12 +48,15 @@ from traindx.run import Run, Series
         "kept": "every step used the same batch, which was fetched once: a test on one batch?",
         "constant": "inputs do not vary at all over {count} batches",
         "subset": "only {share:.0%} of the samples drawn in an epoch are distinct",
+        "dry": "an iterator that had run dry was asked again {count} times from step {first} on and gave nothing: these "
+        "epochs were empty",
         "single": "{count} batches of a single sample met a BatchNorm layer in training mode",
     },
     fix={
         "": "Iterate `for batch in loader` and make the iterator once per epoch; `next(iter(loader))` in the loop "
         "starts anew each time.",
         "constant": "Look at one batch: the reader returns the same values for every sample.",
+        "dry": "Write `for batch in loader`, not `for batch in iterator`: an iterator serves one epoch.",
         "single": "Set drop_last=True, or choose a batch size that leaves no remainder of one.",
         "kept": "Nothing, if it is a test on one batch; otherwise fetch a new batch in every step.",
     },
@@ -80,10 +83,19 @@ def pipeline_stuck(
     explained = facts.number(run.fact("data.duplicate_share"), 0.0) >= 1 - share  # equal content, not the same sample: DATA010
     if share < unique and ordered and not explained:
         yield Evidence({"share": share}, (), None, "subset", Severity.INFO)
+    yield from _dry(run)
     for event in run.events_of("batch_size_one"):
         count = int(facts.number(event.data.get("count"), 1.0))
         yield Evidence({"count": count}, (), (event.step, event.step), "single")
         break
+
+
+def _dry(run: Run, least: int = 2) -> Iterator[Evidence]:
+    """One iterator for all epochs: it ran dry in the first, and whoever asks again is given nothing."""
+    events = run.events_of("loader_dry")
+    count = max((int(facts.number(e.data.get("count"), 1.0)) for e in events), default=0)  # completed when the run ends
+    if count >= least:
+        yield Evidence({"count": count}, (), (events[0].step, events[0].step), "dry")
 
 
 def _one_plain_forward(run: Run) -> bool:

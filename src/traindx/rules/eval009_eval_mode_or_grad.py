@@ -33,24 +33,26 @@ import numpy as np
 from traindx import facts
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Event, Run
 
 MODE_LAYERS = ("Dropout", "BatchNorm", "SyncBatchNorm", "InstanceNorm", "RReLU", "StochasticDepth", "DropPath")
 
 
 @rule(
     "EVAL009",
-    needs={"eval/train_mode | eval/grad_enabled | eval/buffers_changed": 1},
+    needs={"eval/train_mode | eval/grad_enabled | eval/buffers_changed | event:eval_dropout": 1},
     says={
         "buffers": "{count} evaluations changed normalisation statistics: validation data leak into the model",
         "mode": "{count} of {evaluations} evaluations ran in training mode{layers}",
         "harmless": "{count} of {evaluations} evaluations ran in training mode; no layer of this model minds",
+        "dropout": "F.dropout stays on in evaluation (p = {p:.2g}), whatever the mode: {where}",
         "grad": "{count} of {evaluations} evaluations built graphs for a backward that never came",
     },
     fix={
         "": "Wrap the evaluation in model.eval() and torch.inference_mode(), and call model.train() after it.",
         "buffers": "Call model.eval() before evaluating (no_grad alone does not stop the updates); recompute the "
         "statistics on training batches.",
+        "dropout": "Write F.dropout(x, p, training=self.training), or use nn.Dropout.",
         "grad": "Evaluate under torch.inference_mode() (or no_grad): less memory, less time, the same numbers.",
     },
     severity=Severity.WARNING,
@@ -78,10 +80,19 @@ def eval_mode_or_grad(
         say, severity = ("harmless", Severity.INFO) if known and not minds else ("mode", Severity.WARNING)
         if not (len(dirty) and say == "mode"):  # the graver half of the same mistake has been said
             yield Evidence(values, tuple(minds), (int(wrong.steps[0]), int(wrong.steps[-1])), say, severity)
+    for event in _left_on(run):
+        where = (str(event.data["site"]),) if event.data.get("site") else ()
+        yield Evidence({"p": facts.number(event.data.get("p"), 0.5)}, where, (event.step, event.step), "dropout")
     graphs = grad.where(grad.values > share)
     if len(graphs):
         values = {"count": len(graphs), "evaluations": len(grad)}
         yield Evidence(values, (), (int(graphs.steps[0]), int(graphs.steps[-1])), "grad", _cost(run, graphs.values))
+
+
+def _left_on(run: Run, near: int = 2) -> list[Event]:
+    """The first dropout that was on in an evaluation; other forwards may be a teacher's, or sampling on purpose."""
+    at = [e.step for e in run.events_of("evaluation")]
+    return [e for e in run.events_of("eval_dropout") if any(abs(e.step - step) <= near for step in at)][:1]
 
 
 def _minding(run: Run) -> list[str]:

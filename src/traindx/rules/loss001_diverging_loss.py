@@ -21,7 +21,7 @@ a checkpoint written after the onset is worse than the one before.
 - LOSS008: only the validation loss climbs.
 - A warm restart, a cyclic rate, the end of a warm-up: muted after jumps of the learning rate, and compared at equal rates.
 - Harder data (curriculum, another source): the loss of an *old* batch under the same weights has not moved. Muted when the
-  run is known to follow a curriculum.
+  run is known to follow a curriculum, a remark when training began to draw from another data set before.
 - Two players or a policy: their losses are no measure of progress. Only non-finite values count there.
 - A loss that is a sum over a growing batch or sequence.
 
@@ -40,6 +40,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from traindx import regime, stats
+from traindx.facts import numbers
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime.curves import ends, level_of, noise_of
 from traindx.rule import rule
@@ -90,7 +91,14 @@ def diverging_loss(
         return
     found = _climb(run, series, what, deviations, lost, ruin) or _leap(run, series, what)
     if found is not None:
-        yield found
+        yield replace(found, severity=Severity.INFO) if _other_data(run, found) else found
+
+
+def _other_data(run: Run, climb: Evidence) -> bool:
+    """Whether other data joined before the climb was over: their loss has another level, if not beyond that of the start."""
+    steps = numbers(run.fact("data.joined_at"))
+    end = climb.steps[1] if climb.steps else math.inf
+    return climb.say != "worse" and any(step <= end for step in steps)
 
 
 def _words(name: str) -> str:

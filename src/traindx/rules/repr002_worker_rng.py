@@ -2,7 +2,9 @@
 
 ## What it sees
 
-Randomly augmented samples that two workers both produced (content hashes within an epoch), at least three of them.
+Randomly augmented samples that two workers both produced (content hashes within an epoch), at least three of them. Where
+samples differ anyway: a generator that the data set keeps and its `__getitem__` draws from, with two workers or more and no
+`worker_init_fn`.
 
 ## Why it matters
 
@@ -33,8 +35,11 @@ from traindx.run import Run
 
 @rule(
     "REPR002",
-    needs={"fact:data.worker_duplicates": 1},
-    says="{count:.0f} augmented samples came from two workers alike ({workers} workers)",
+    needs={"fact:data.worker_duplicates | fact:data.copied_generator": 1},
+    says={
+        "": "{count:.0f} augmented samples came from two workers alike ({workers} workers)",
+        "copied": "the data set draws from a generator that it keeps: each of {workers} workers has a copy in the same state",
+    },
     fix="Seed generators per worker from get_worker_info().seed, e.g. DataLoader(…, worker_init_fn=traindx.seed_worker).",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
@@ -44,6 +49,8 @@ def worker_rng(run: Run, *, least: int = 3) -> Iterator[Evidence]:  # one or two
     count = facts.number(run.fact("data.worker_duplicates"), 0.0)
     loader = facts.table(run, "data.loader")
     workers = facts.number(loader.get("num_workers"), 2.0)
+    where = (str(loader.get("dataset")),) if loader.get("dataset") else ()
     if count >= least and workers >= 2:
-        where = (str(loader.get("dataset")),) if loader.get("dataset") else ()
         yield Evidence({"count": count, "workers": f"{workers:.0f}"}, where)
+    elif run.fact("data.copied_generator") and workers >= 2:
+        yield Evidence({"workers": f"{workers:.0f}"}, where, say="copied")

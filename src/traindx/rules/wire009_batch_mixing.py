@@ -4,7 +4,9 @@
 
 The dependency trial in eval mode: the gradient of sample k's output with respect to other samples, over that with
 respect to itself, above `ratio`. A softmax inside the model that runs over the batch axis. Recurrent and attention
-layers with `batch_first=False` whose first axis holds the samples. Or, in passing, outputs whose columns over the batch
+layers with `batch_first=False` whose first axis holds the samples. The input of a layer that is a plain view of another
+tensor with the same sizes in another order (`x.view(n, c, h, w)` of an (n, h, w, c) batch): its axes are mixed up, a warning
+where the batch axis stays in front. Or, in passing, outputs whose columns over the batch
 sum to one: a softmax along the batch axis.
 
 ## Why it matters
@@ -27,7 +29,7 @@ axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from traindx import facts
 from traindx.finding import Blind, Confidence, Evidence, Severity
@@ -39,19 +41,21 @@ from traindx.run import Run
     "WIRE009",
     needs={
         "fact:trial.batch_mixing | fact:loss.column_probabilities | fact:model.head_activation | fact:model.batch_softmax | "
-        "fact:model.time_first": 1
+        "fact:model.time_first | fact:model.scrambled": 1
     },
     says={
         "": "a sample's output depends on other samples of the batch (gradient ratio {ratio:.2g})",
         "inside": "a softmax inside the model runs over the batch axis: {where}",
         "time": "{where} takes axis 0 for time (batch_first=False), but was given {batch} samples of {steps} steps: it runs "
         "over the batch",
+        "scrambled": "{where} gets ({to}), a view of ({from_}): the numbers stay where they are, so the axes are mixed up",
         "softmax": "the outputs sum to one over the batch: softmax is applied along the batch axis",
     },
     fix={
         "": "Check dim= of softmax, mean and norm, and every reshape or transpose that touches the batch axis.",
         "inside": "Check the dim= of that softmax: attention normalises over keys, dim=-1.",
         "time": "Pass batch_first=True, or transpose the input to (time, batch, features).",
+        "scrambled": "Move axes with permute or transpose; view and reshape only cut the same row of numbers anew.",
         "softmax": "Apply softmax over the classes, dim=-1 (and only if the loss does not do it itself).",
     },
     severity=Severity.CRITICAL,
@@ -61,6 +65,13 @@ from traindx.run import Run
 def batch_mixing(run: Run, *, ratio: float = 1e-6) -> Iterator[Evidence]:
     # [x] 0 in plain models, .098 for softmax over the batch, 1.0 for a transposed reshape, 0 for BatchNorm in eval mode.
     inside = () if run.fact("loss.kind") == "contrastive" or run.fact("ssl") else facts.strings(run, "model.batch_softmax")
+    for module, shapes in facts.table(run, "model.scrambled").items():
+        old, new = (_sizes(shapes, key) for key in ("from", "to"))
+        if old and new:
+            view = {"from_": " × ".join(old), "to": " × ".join(new)}
+            level = Severity.CRITICAL if old[0] != new[0] else Severity.WARNING
+            yield Evidence(view, (str(module),), run.steps, "scrambled", level)
+            return
     if (run.fact("loss.column_probabilities") and not run.fact("loss.probabilities")) or _over_the_batch(run):
         yield Evidence(where=facts.strings(run, "loss.site"), steps=run.steps, say="softmax")
     elif swapped := _over_samples(run):
@@ -82,6 +93,11 @@ def batch_mixing(run: Run, *, ratio: float = 1e-6) -> Iterator[Evidence]:
             severity=Severity.INFO if mixes else None,
             facts={"ratio": found},
         )
+
+
+def _sizes(shapes: object, key: str) -> list[str]:
+    sizes = shapes.get(key) if isinstance(shapes, Mapping) else None
+    return [f"{n:.0f}" for n in facts.numbers(sizes)]
 
 
 def _over_the_batch(run: Run) -> bool:
