@@ -10,6 +10,7 @@ evaluation_in_train_mode = Cause(
         "EVAL009:mode": 0.4,
         "EVAL009:buffers": 0.3,
         "EVAL009:grad": 0.1,
+        "EVAL009:dropout": 0.1,
         "EVAL002": 0.3,
         "ACTV008": 0.2,
         "EVAL007": 0.15,
@@ -18,9 +19,15 @@ evaluation_in_train_mode = Cause(
     },
     prior=0.9,
     verdict="fix-evaluation",
-    cure="model.eval() and torch.inference_mode() around the evaluation, model.train() after it; recompute BatchNorm "
+    cure="model.eval() and torch.inference_mode() around the evaluation, model.train() after it (and F.dropout told its mode by "
+    "training=self.training); recompute BatchNorm "
     "statistics if they were changed.",
     # a graph that is merely built goes when its evaluation is over; one that stays is kept by something
     refutes=("WIRE016", "PERF002:graph", "PERF002:kept", "PERF002:held"),
-    witness=("EVAL009:mode", "EVAL009:buffers", "EVAL009:grad"),  # a mode that no layer minds explains nothing
+    witness=(
+        "EVAL009:mode",
+        "EVAL009:buffers",
+        "EVAL009:grad",
+        "EVAL009:dropout",
+    ),  # a mode that no layer minds explains nothing
 )
