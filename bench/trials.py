@@ -274,8 +274,8 @@ RATES = {
         "here, and these tasks showed that a short race is led by rates too hot for a longer run (RAdam, whose own warm-up outlasts "
         "any race, by 4.1 times the best): so they were held out once. "
         "Too cold answers cost little: they are the lowest of rates that do as well in the race. The one that counts as too hot is on "
-        "a task whose losses are level from 0.0003 to 0.003, and learns 92 % of what the best rate learns. Of the shuffled tasks only text is answered: how often each "
-        "character occurs can be learned without its input.",
+        "a task whose losses are level from 0.0003 to 0.003, and learns 92 % of what the best rate learns. Of the shuffled "
+        "tasks only text is answered: how often each character occurs can be learned without its input.",
     ),
     "lr_range_new": (
         "Learning rate on tasks that nothing was settled on",
