@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from traindx.finding import Confidence, Finding, Outcome, Severity, Status
+from traindx.run import Run
 from traindx.trial import catalogue
-from traindx.trials.check import LISTS, QUESTIONS, check
+from traindx.trials.check import LISTS, QUESTIONS, _by_rules, check
 from traindx.trials.curvature import differenced, eigenvalues, hessian_vector, product_of
 from traindx.trials.fork import compare_arms
 from traindx.trials.forks import scaled_lr
@@ -199,6 +201,29 @@ def test_batches_without_labels_are_not_blamed_for_them() -> None:
             on.optimizer = torch.optim.SGD(on.model.parameters(), 0.01)
             found = run(name, on)
             assert found.result == "refused" and why in found.reason
+
+
+def test_an_output_behind_a_detach_is_not_called_deaf() -> None:
+    class Judged(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.maker, self.judge = nn.Linear(64, 8), nn.Linear(8, 10)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.judge(self.maker(x).detach())
+
+    found = run("dependency", task(Judged()))
+    assert found.result == "undecided" and "detached" in found.reason
+    deaf = run("dependency", SICK["input ignored"]())
+    assert deaf.result == "fail" and "does not depend on its input" in deaf.reason
+
+
+def test_a_class_that_is_not_learned_yet_does_not_fail_the_preflight() -> None:
+    late = next(q for q in QUESTIONS if "EVAL004" in q.codes)
+    said = "class 3: recall 0.0%"
+    found = Finding("EVAL004", "slice", Severity.WARNING, Confidence.STRONG, said, (), None, {}, (), "")
+    told = _by_rules(late, [Outcome("EVAL004", Status.FOUND, (found,))], None, Run())
+    assert told.result == "cannot-tell" and "too early" in told.message and "class 3" in told.message
 
 
 def test_determinism_names_what_differs() -> None:

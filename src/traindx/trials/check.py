@@ -100,6 +100,7 @@ class Question:
     limits: Mapping[str, Any] = field(default_factory=dict)  # of the trial
     cure: bool = False  # the trial tries a change: that it helps is the bad news
     strict: bool = False  # a remark of the rule is already a "no"
+    early: bool = False  # the first steps can say "yes"; what is wrong there may still come right
     loop: bool = False  # only a loop that was watched can answer; a factory has none
     lists: tuple[tuple[str, int], ...] = ()  # the lines of LISTS it answers, from 1
 
@@ -164,7 +165,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question("batches are shuffled and not repeated", ("DATA005", "DATA012")),
     Question("classes are balanced enough to be seen", ("DATA011",), lacks="no class label per sample was seen"),
-    Question("no class hides behind the average", ("EVAL004",), needs="validation data", lists=((SEVEN, 6),)),
+    Question("no class hides behind the average", ("EVAL004",), needs="validation data", early=True, lists=((SEVEN, 6),)),
     Question("the model trains in train mode", ("WIRE005",), loop=True, lists=((TEN, 8),)),
     Question(
         "gradients are cleared, updates made and the schedule stepped in order",
@@ -350,6 +351,8 @@ def _by_rules(q: Question, outcomes: Sequence[Outcome], task: Task | None, run: 
     firm = [f for f in sure if q.strict or f.severity > Severity.INFO]
     if firm:
         worst = max(firm, key=lambda f: f.severity)
+        if q.early:
+            return Item(q.item, "cannot-tell", f"too early to tell: in the first steps {worst.message} ({worst.code})")
         return Item(q.item, "fail", f"{worst.code}: {worst.message}", worst.fix)
     clear = [o for o in outcomes if o.status in (Status.CLEAR, Status.FOUND)]
     if not clear or (q.event and not run.events_of(q.event)):

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
-from traindx.trials.task import Batch, Task, evaluating, size_of, split, take, to_device
+from traindx.trials.task import Batch, Task, apply, evaluating, size_of, split, take, tensors, to_device
 from traindx.trials.twin import Twin
 
 MIXING = 1e-6  # off-sample over own gradient: exactly 0 in plain nets, .1 to 1 where samples mix (CATALOGUE WIRE009)
 
 
-@trial("dependency", steps=2)
+@trial("dependency", steps=2, most=lambda t: 4)
 @dataclass(frozen=True)
 class Dependency:
     """Which inputs an output depends on, in eval mode: its own sample only? its own past only? its input at all?
@@ -37,8 +37,12 @@ class Dependency:
                 return Result("dependency", "undecided", {}, "no differentiable input or embedding was found", steps=1)
             sample = _by_sample(leaves, output, size_of(batch))
             future = _by_time(leaves, output)
+            cut = sample is None and _heard(twin, batch)
         answer: dict[str, Any] = {"off_sample": sample, "future": future}
         run = Run.of({}, facts={"trial.batch_mixing": sample, "trial.future_leak": future}, kind="trial")
+        if cut:
+            said = "no gradient leads from the output to its input, though it follows it: a part is detached, as GANs do"
+            return Result("dependency", "undecided", answer, said, run, 4)
         if sample is None:
             return Result("dependency", "fail", answer, "the output does not depend on its input at all", run, 2)
         if sample > MIXING:
@@ -75,7 +79,7 @@ def _leaves(twin: Twin, batch: Batch) -> tuple[list[Tensor], Tensor | None]:
             floats.append(t)
         return t
 
-    from traindx.trials.task import _call, _main, apply, to_device
+    from traindx.trials.task import _call, _main
 
     kept: list[Tensor] = []
 
@@ -100,6 +104,20 @@ def _leaves(twin: Twin, batch: Batch) -> tuple[list[Tensor], Tensor | None]:
     return leaves, output if isinstance(output, Tensor) and output.ndim and output.shape[
         0
     ] == n and output.requires_grad else None
+
+
+def _heard(twin: Twin, batch: Batch) -> bool:
+    """Whether the output changes when every input does."""
+    rng = torch.Generator().manual_seed(0)
+
+    def other(t: Tensor) -> Tensor:
+        if t.is_floating_point():
+            return t + torch.randn(t.shape, generator=rng).to(t)
+        return t.roll(1, 0) if t.ndim else t
+
+    with torch.no_grad():
+        plain, changed = (tensors(twin.task.output_of(twin.model, b)) for b in (batch, apply(other, batch)))
+    return any(not torch.equal(a, b) for a, b in zip(plain, changed, strict=False))
 
 
 def _by_sample(leaves: list[Tensor], output: Tensor, n: int) -> float | None:
