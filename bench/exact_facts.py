@@ -225,8 +225,7 @@ def found(fact: Fact, after: int) -> dict[str, Any]:
         "codes": sorted({f["code"] for f in hits}),
         "severity": said.get("severity"),
         "message": said.get("message"),
-        "where": said.get("where", [])[:3],
-        "site": said.get("at"),
+        "where": [w.rpartition("/")[2] for w in said.get("where", [])[:3]],
         "cause": causes[0]["cause"] if causes else None,
         "verdict": report["diagnosis"]["verdict"],
         "others": sorted({f["code"] for f in report["findings"] if f["code"] not in fact.codes and f["severity"] != "info"}),
@@ -263,7 +262,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     ]
     for r in rows:
         after = "not found" if r["needs"] is None else str(r["needs"])
-        where = ", ".join(f"`{w}`" for w in r["where"]) or (f"`{r['site']}`" if r["site"] else "")
+        where = ", ".join(f"`{w}`" for w in r["where"])
         lines.append(f"| {r['name']} | {r['first']} | {after} | {' '.join(r['codes'])} | {where} |")
     return "\n".join(lines) + "\n"
 

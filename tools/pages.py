@@ -203,6 +203,9 @@ def figures_page() -> str:
     cost = ROOT / "bench" / "results" / "overhead.md"
     if cost.exists():
         lines += ["## What observing costs", "", cost.read_text(encoding="utf-8").strip(), ""]
+    soon = ROOT / "bench" / "results" / "exact_facts.md"
+    if soon.exists():
+        lines += ["## How soon exact facts are found", "", soon.read_text(encoding="utf-8").strip(), ""]
     many = ROOT / "bench" / "results" / "ranks.md"
     if many.exists():
         lines += ["## Many ranks, many runs", "", many.read_text(encoding="utf-8").strip(), ""]

@@ -52,6 +52,7 @@ def watch(
     replay: bool = True,
     skip_nonfinite: bool = False,
     capture_batch: bool = False,
+    profiler: int = 0,
     alerts: str | Sequence[str] | None = None,
     **options: Any,
 ) -> Any:
@@ -59,7 +60,8 @@ def watch(
 
     `replay`: make the first step that goes non-finite again, once, to name the operation behind it, and save a capsule of the
     state. `capture_batch`: keep raw samples: a few batches for the report, the answers to the first samples of every
-    evaluation, and the batch in the capsule. `skip_nonfinite`: do not make updates whose gradients are not
+    evaluation, and the batch in the capsule. `profiler`: run torch.profiler over so many steps, once, and say where the time
+    goes. `skip_nonfinite`: do not make updates whose gradients are not
     finite; the only option that changes what your run computes. `alerts`: an address or several (an http(s) webhook, or
     whatever apprise knows) that get word of each new cause, once, from a process that reads the record beside the training;
     $TRAINDX_ALERT when absent.
@@ -67,6 +69,8 @@ def watch(
     told = importlib.import_module("traindx.alerts") if alerts or os.environ.get("TRAINDX_ALERT") else None
     addresses = told.addresses_of(alerts) if told else []
     dx = importlib.import_module("traindx.probes.watch").watch(*models_and_optimizers, **options)
+    if dx._recorder is not None and profiler:
+        dx._recorder.scene.facts["perf.window"] = int(profiler)
     if dx._recorder is not None and capture_batch:
         dx._recorder.scene.facts["data.captured"] = True
     if dx._recorder is not None and (replay or skip_nonfinite):

@@ -395,6 +395,7 @@ FACTS: dict[str, str] = {
     "perf.shares": "wall shares {train, data, eval, checkpoint, logging, traindx}",
     "perf.compiled": "torch.compile was seen",
     "perf.shapes": "distinct input shapes seen",
+    "perf.window": "steps that a profiler window was asked for",
     "perf.profile": "summary of a profiler window: {steps, device, busy (share of wall time the device worked), "
     "median_kernel_us, ops_per_step, copy_share, h2d_share, top: [{op, share}]}",
     "perf.cached_speedup": "T18: real step time over cached-batch step time",

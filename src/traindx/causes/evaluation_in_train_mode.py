@@ -19,9 +19,8 @@ evaluation_in_train_mode = Cause(
     },
     prior=0.9,
     verdict="fix-evaluation",
-    cure="model.eval() and torch.inference_mode() around the evaluation, model.train() after it (and F.dropout told its mode by "
-    "training=self.training); recompute BatchNorm "
-    "statistics if they were changed.",
+    cure="model.eval() and torch.inference_mode() around the evaluation, model.train() after it, F.dropout with "
+    "training=self.training; recompute BatchNorm statistics if they were changed.",
     # a graph that is merely built goes when its evaluation is over; one that stays is kept by something
     refutes=("WIRE016", "PERF002:graph", "PERF002:kept", "PERF002:held"),
     witness=(

@@ -37,7 +37,16 @@ _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 @click.option(
     "--capture-batch",
     is_flag=True,
-    help="When a step goes non-finite, keep its batch in the capsule, too: `traindx replay` then makes that very step again.",
+    help="Keep raw samples: a few batches for the report, the answers to the first samples of every evaluation, and the batch "
+    "of a step that goes non-finite, which `traindx replay` then makes again.",
+)
+@click.option(
+    "--profiler",
+    "profiler",
+    type=click.IntRange(1, 1000),
+    default=None,
+    metavar="STEPS",
+    help="Run torch.profiler over so many steps, once, and read it: which operations take the time, copies, transfers.",
 )
 @click.option(
     "--sync",
@@ -59,6 +68,7 @@ def command(
     budget: str | None,
     alert: tuple[str, ...],
     capture_batch: bool,
+    profiler: int | None,
     sync: str | None,
     nproc: int | None,
     target: str,
@@ -98,7 +108,7 @@ def command(
     if not module and not Path(target).exists():
         raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
     watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen, alerts.addresses_of(alert or None))
-    watcher.sync = sync
+    watcher.sync, watcher.profiler = sync, profiler
     ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
     watcher.end(ended)
     code = ended.code
@@ -171,6 +181,7 @@ class Watcher:
         self.chosen, self.addresses, self.ranked = chosen, addresses, ranked
         self.recorder: Any = None
         self._observer: Any = None
+        self.profiler: int | None = None
         self.without = ""  # why no training was seen, where that is known
         self._disarm: Callable[[], None] = lambda: None
         self.sync: str | None = None  # where the record is copied
@@ -191,6 +202,8 @@ class Watcher:
         sink = DiskSink(session.folder(name, self.folder), name, session.rank(), ranked=self.ranked)
         self.recorder = Recorder(sink, budget=session.share(self.budget))
         self.recorder.scene.facts.update(session.about(self.target, self.args))
+        if self.profiler:
+            self.recorder.scene.facts["perf.window"] = self.profiler
         if self.chosen.capture_batch:
             self.recorder.scene.facts["data.captured"] = True
         if self.chosen.replay:

@@ -2,8 +2,8 @@
 
 ## What it sees
 
-A profile of a few steps: the device busy for less than 70 % of the time although batches are there (the wait for data is
-below 5 %), and a median operation shorter than 15 µs.
+A profile of a few steps, made on request (`traindx run --profiler 10`): the device busy for less than 70 % of the time
+although batches are there (the wait for data is below 5 %), and a median operation shorter than 15 µs.
 
 ## Why it matters
 

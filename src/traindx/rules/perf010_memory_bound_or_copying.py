@@ -2,7 +2,8 @@
 
 ## What it sees
 
-A profile of a few steps: copies between layouts and types, or transfers from the host, above 10 % of the step.
+A profile of a few steps, made on request (`traindx run --profiler 10`): copies between layouts and types, or transfers from
+the host, above 10 % of the step.
 
 ## Why it matters
 

@@ -1,0 +1,58 @@
+"""A profiler window on request, read into numbers; never without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from probes.watched import fit
+from traindx.probes.attach import attach, detach
+from traindx.probes.recorder import Recorder
+from traindx.probes.sink import MemorySink
+from traindx.probes.window import BEGIN, Window
+from traindx.run import Run
+
+
+class Copying(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(8, 3)
+
+    def forward(self, x: Any) -> Any:
+        for _ in range(20):
+            x = x.repeat(50, 1).t().contiguous().t()[: len(x)]
+        return self.lin(x)
+
+
+def ran(wanted: int | None, steps: int) -> Run:
+    sink = MemorySink()
+    recorder = Recorder(sink, budget=None, probes=[Window()])
+    if wanted:
+        recorder.scene.facts["perf.window"] = wanted
+    observer = attach(recorder)
+    try:
+        fit(Copying(), F.cross_entropy, torch.randn(64, 8), torch.randint(0, 3, (64,)), steps=steps)
+    finally:
+        detach(observer)
+        recorder.close()
+    assert not recorder.failures, recorder.failures[0].traceback
+    return sink.run()
+
+
+def test_a_window_says_where_the_time_goes() -> None:
+    told = ran(5, BEGIN + 20).fact("perf.profile")
+    assert told["steps"] == 5 and told["device"] == "cpu" and told["ops_per_step"] > 50
+    assert told["copy_share"] > 0.1 and 0 < told["busy"] <= 1 and told["h2d_share"] == 0
+    assert told["top"][0]["share"] >= told["top"][-1]["share"] > 0 and told["top"][0]["op"].startswith("aten::")
+
+
+def test_a_window_that_the_run_cuts_short_is_read_too() -> None:
+    assert 0 < ran(100, BEGIN + 10).fact("perf.profile")["steps"] < 100
+
+
+def test_nobody_profiles_unasked() -> None:
+    assert ran(None, BEGIN + 10).fact("perf.profile") is None
+    assert not torch.autograd.profiler._is_profiler_enabled
