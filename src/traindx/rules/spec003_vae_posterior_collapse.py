@@ -4,7 +4,9 @@
 
 `vae/kl_active`, the share of latent dimensions whose divergence from the prior exceeds 0.01 nats, below `dead` over
 the last third of a run of at least `steps` steps. A few active dimensions (below `few`) are info: a code that is
-larger than the data needs leaves most of itself unused.
+larger than the data needs leaves most of itself unused. In a log that holds the two terms of the loss, reconstruction and
+KL, it is the KL term that fell to less than `share` of its own peak and stayed there: whatever it is weighted with, a code in
+use keeps its divergence.
 
 ## Why it matters
 
@@ -13,7 +15,8 @@ average.
 
 ## What else looks like this
 
-- KL annealing: early on the divergence is free and large, then falls; only the last third counts.
+- KL annealing: early on the divergence is free and large, then falls, to a tenth perhaps; only the last third counts.
+- Distillation, whose KL term may well go to zero: it has no reconstruction beside it.
 - A latent space that is simply too large: reconstruction is fine.
 
 ## What to do
@@ -27,25 +30,36 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx.finding import Evidence, Severity
+from traindx.finding import Blind, Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
 
 
 @rule(
     "SPEC003",
-    needs={"vae/kl_active": 20},
+    needs={"vae/kl_active | loss/terms": 20},
     says={
         "": "{active:.0%} of the latent dimensions carry information: the posterior has collapsed onto the prior",
         "few": "only {active:.0%} of the latent dimensions carry information",
+        "term": "the KL term fell from {peak:.3g} to {now:.2g} and stayed there: the posterior has collapsed onto the prior",
     },
     fix="Warm up the KL weight, use free bits of 0.1 to 0.5, or a weaker decoder.",
     explains=("LOSS003", "LOSS009"),
     at="loss",
 )
-def vae_posterior_collapse(run: Run, *, dead: float = 0.02, few: float = 0.2, steps: int = 200) -> Iterator[Evidence]:
+def vae_posterior_collapse(
+    run: Run,
+    *,
+    dead: float = 0.02,
+    few: float = 0.2,
+    steps: int = 200,
+    share: float = 2e-3,  # [def] annealing and training leave a tenth of the peak, a collapse next to nothing
+) -> Iterator[Evidence]:
     # CATALOGUE: 80 % of the dimensions below .01; [def] that is common and harmless in generous codes, all of them is not.
     active = run.series("vae/kl_active").finite()
+    if not len(active):
+        yield from _by_term(run, share)
+        return
     if len(active) < 20 or active.steps[-1] - active.steps[0] < steps:
         return
     late = active.values[-max(len(active) // 3, 5) :]
@@ -55,3 +69,19 @@ def vae_posterior_collapse(run: Run, *, dead: float = 0.02, few: float = 0.2, st
         collapsed = top <= dead
         severity = Severity.WARNING if collapsed else Severity.INFO
         yield Evidence(steps=at, say="" if collapsed else "few", severity=severity, facts={"active": float(np.median(late))})
+
+
+def _by_term(run: Run, share: float) -> Iterator[Evidence]:
+    terms = dict(run.matrix("loss/terms").columns())
+    kl = next((v for n, v in terms.items() if set(n.lower().split("_")) & {"kl", "kld", "kldiv"}), None)
+    if kl is None or not any("rec" in n.lower() for n in terms):
+        raise Blind("neither the latent code nor a KL term beside a reconstruction was recorded", "vae/kl_active")
+    seen = kl[np.isfinite(kl)]
+    if len(seen) < 20:
+        return
+    late = seen[-max(len(seen) // 3, 5) :]
+    peak, now = float(np.max(seen)), float(np.quantile(late, 0.9))
+    if peak > 0 and now < share * peak:
+        at = run.matrix("loss/terms").steps
+        span = (int(at[-len(late)]), int(at[-1]))
+        yield Evidence({"peak": peak, "now": float(np.median(late))}, steps=span, say="term", confidence=Confidence.STRONG)
