@@ -37,6 +37,7 @@ def test_the_kl_term_of_a_log_tells_it_too() -> None:
     gone = 0.002 + 9 * np.exp(-epochs / 1.5)
     [found] = rule.findings(logged(gone))
     assert (found.variant, found.severity) == ("term", Severity.WARNING) and "9" in found.message
+    assert found.steps is not None and found.steps[0] < 20, "since it happened, not since we are sure"
     for kl in (3.2 + 25 * np.exp(-epochs / 10), 3.2 * (1 - np.exp(-epochs / 5)), 1e-3 * gone + 5e-3, np.zeros(60)):
         assert rule.outcome(logged(kl)).status is Status.CLEAR, "annealed, growing, weighted low, never there"
 

@@ -76,12 +76,13 @@ def _by_term(run: Run, share: float) -> Iterator[Evidence]:
     kl = next((v for n, v in terms.items() if set(n.lower().split("_")) & {"kl", "kld", "kldiv"}), None)
     if kl is None or not any("rec" in n.lower() for n in terms):
         raise Blind("neither the latent code nor a KL term beside a reconstruction was recorded", "vae/kl_active")
-    seen = kl[np.isfinite(kl)]
+    known = np.isfinite(kl)
+    at, seen = run.matrix("loss/terms").steps[known], kl[known]
     if len(seen) < 20:
         return
     late = seen[-max(len(seen) // 3, 5) :]
     peak, now = float(np.max(seen)), float(np.quantile(late, 0.9))
     if peak > 0 and now < share * peak:
-        at = run.matrix("loss/terms").steps
-        span = (int(at[-len(late)]), int(at[-1]))
+        since = min(int(np.flatnonzero(seen >= share * peak)[-1]) + 1, len(seen) - 1)
+        span = (int(at[since]), int(at[-1]))
         yield Evidence({"peak": peak, "now": float(np.median(late))}, steps=span, say="term", confidence=Confidence.STRONG)
