@@ -219,3 +219,15 @@ def test_hparams_state_facts_only_where_they_say_so() -> None:
     assert facts({"loss": "mse", "vocab_size": 5}, "step") == {"loss.kind": "mse"}
     assert facts({"epochs": 30}, "epoch") == {"budget.planned_steps": 30} and facts({"epochs": 30}, "step") == {}
     assert facts({"lora_r": 8}, "step") == {"finetune": True}
+
+
+def test_an_error_is_the_loss_where_no_loss_was_logged() -> None:
+    run = of(train_mse=falling(), val_mse=2 * falling(), train_mae=falling())
+    assert run["loss/train"].values[0] == 2.0 and run["loss/val"].values[0] == 4.0
+    assert any("'train_mse' is taken for the training loss" in note for note in run.notes)
+    assert "metric/train/mae" in run.signals
+    run = of(rmse=falling(), val_rmse=falling())
+    assert {"loss/train", "loss/val"} <= set(run.signals)
+    run = of(train_loss=falling(), train_mse=3 * falling(), val_mse=falling())
+    assert run["loss/train"].values[0] == 2.0 and "loss/val" not in run.signals, "a loss is there"
+    assert "loss/train" not in of(mse=falling()).signals, "of what?"

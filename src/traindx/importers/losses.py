@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from traindx.importers.columns import Columns
 
 TRAIN, VAL = "loss/train", "loss/val"
+ERRORS = ("mse", "ce", "bce", "rmse", "mae")  # that are minimised, the likelier objective first
 LEAST_TEST = 2  # records of a test loss that make it a curve along training
 
 
@@ -35,6 +36,8 @@ class Losses:
         if VAL not in own.out:
             self._test_as_val()
         self._perplexities()
+        if TRAIN not in own.out and VAL not in own.out:
+            self._errors()
         self._company()
         self._drop_eval_rows()
         self._align()
@@ -176,6 +179,22 @@ class Losses:
             with np.errstate(all="ignore"):
                 own.take(names[0], signal, Track(track.rows, track.x, np.log(track.values), track.times))
             own.notes.append(f"the {split} loss is the logarithm of '{names[0]}'; the log has no loss of its own")
+
+    def _errors(self) -> None:
+        """An error of training for the loss, where none was logged: train_mse and val_mse are all a regression prints."""
+        own = self.own
+        for error in ERRORS:
+            named = {n: own.meanings[n].split for n in own.of_role("metric") if own.meanings[n].rest.lower() == error}
+            val = next((n for held in ("val", "test") for n, split in named.items() if split == held), "")
+            train = next((n for n, split in named.items() if split == "train" or (not split and val)), "")
+            if not train:
+                continue
+            own.take(train, TRAIN)
+            own.notes.append(f"'{train}' is taken for the training loss; the log has no loss of its own")
+            if val:
+                own.take(val, VAL)
+                own.notes.append(f"'{val}' is taken for the validation loss; the log has no loss of its own")
+            return
 
     # -- rows and axes
 
