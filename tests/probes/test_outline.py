@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+import traindx
 from probes.watched import fit, watched
 from traindx.probe import Scene
 from traindx.probes import anatomy
@@ -531,6 +533,24 @@ def test_a_full_load_leaves_nothing_out_and_a_fresh_model_is_not_tuned():
     fresh = outline(Net, steps=4)
     assert "model.loaded" not in fresh.facts
     assert fresh.fact("finetune") is False
+
+
+@pytest.mark.parametrize(("share", "gain", "tuned"), [(1.0, 1.0, False), (0.2, 1.0, False), (1.0, 20.0, True)])
+def test_only_a_mean_far_below_chance_is_a_sign_of_earlier_training(
+    share: float, gain: float, tuned: bool, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    net = nn.Linear(8, 10)
+    with torch.no_grad():
+        net.weight *= gain
+        y = net(X).argmax(1) if tuned else torch.randint(0, 10, (len(X),))
+    opt = torch.optim.SGD(net.parameters(), lr=0.01)
+    with traindx.watch(net, opt, dir=tmp_path / "r") as dx:
+        for _ in range(6):
+            opt.zero_grad()
+            (F.cross_entropy(net(X), y) * share).backward()  # a share: of micro-batches, or of the ranks' targets
+            opt.step()
+    assert bool(dx.run().fact("finetune")) is tuned
 
 
 class Lora(nn.Module):

@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from traindx.probe import TRAIN, Forward, Probe, Scene
-from traindx.probes import anatomy
+from traindx.measures import readable
+from traindx.probe import TRAIN, VAL, Forward, LossCall, Probe, Scene
+from traindx.probes import anatomy, losses
 from traindx.probes.contract import batch_size
 from traindx.probes.graph import reach, softmax_over_batch
 from traindx.probes.masks import Masks, padding
@@ -76,7 +77,7 @@ class Outline(Probe):
         self._boundary: str | None = None
         self._steps: list[tuple[int, int]] = []  # (optimizer, backwards before its step), the first 64
         self._backwards = 0
-        self._loss: Tensor | None = None
+        self._loss: Tensor | None = None  # the first mean over targets, whatever it is divided by before backward
         self._started = False
         self._base = 0  # the update with which the training under way began
         self._again = False  # another training begins
@@ -219,13 +220,17 @@ class Outline(Probe):
                 return tuple(source.shape)
         return None
 
+    def on_loss(self, scene: Scene, call: LossCall) -> None:
+        if self._loss is None and call.grad and call.phase != VAL:
+            said = losses.read(call)
+            if said is not None and said.kind == "ce" and said.reduction == "mean" and readable(call.output):
+                self._loss = call.output.detach().reshape(()).double()
+
     def on_backward(self, scene: Scene, loss: Tensor) -> None:
         self._backwards += 1
         if loss.grad_fn is None:
             self._detached = True
             return
-        if self._loss is None and loss.numel() == 1:
-            self._loss = loss.detach().reshape(()).double()
         if scene.step - self._base in _WALKS or (scene.full and scene.step >= self._next_walk):
             self._walk(scene, loss)
         self._outputs.clear()
