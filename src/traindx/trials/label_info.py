@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -92,15 +93,26 @@ def unlabelled(task: Task, batches: list[Batch]) -> str:
     every = torch.cat(targets)
     if bool((every == every[0]).all()):
         return "all labels are the same: shuffling them is no change"
-    turned = _with_target(batches[0], targets[0].flip(0))
-    with task.twin() as twin, evaluating(twin.model):
-        try:
-            plain, other = (tensors(task.output_of(twin.model, b)) for b in (batches[0], turned))
-        except Exception as error:  # models that are not simply called: the loss can be, so only a script's step is doubted
-            return f"what the model makes of a batch cannot be had ({type(error).__name__})" if task.captured else ""
-    if any(not torch.equal(a, b) for a, b in zip(plain, other, strict=False)):
+    if _goes_in(task, batches[0], targets[0]):
         return "what comes last in a batch goes into the model, so it is no label"
     return ""
+
+
+def _goes_in(task: Task, batch: Batch, target: Tensor) -> bool:
+    """Whether a module of the model is called with the target, or a part of it that starts where it does."""
+    given: set[int] = set()
+
+    def note(module: nn.Module, args: Any, kwargs: Any) -> None:
+        given.update(t.data_ptr() for t in tensors((args, kwargs)))
+
+    with task.twin() as twin, evaluating(twin.model):
+        handles = [m.register_forward_pre_hook(note, with_kwargs=True) for m in twin.model.modules()]
+        try:
+            twin.loss(batch)
+        finally:
+            for handle in handles:
+                handle.remove()
+    return target.data_ptr() in given
 
 
 def _gradient(twin: Twin, batch: Batch) -> Tensor:
