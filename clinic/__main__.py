@@ -24,6 +24,7 @@ def main(argv: list[str] | None = None) -> int:
     scoring.add_argument("--workers", type=int, default=2)
     scoring.add_argument("--fresh", action="store_true", help="train everything again")
     scoring.add_argument("--any-observer", action="store_true", help="judge kept records even if the probes changed since")
+    scoring.add_argument("--kept", action="store_true", help="only cases whose record is kept: nothing is trained")
     scoring.add_argument("--healed", action="store_true", help="also the healed twins of the written cases")
     scoring.add_argument(
         "--fork", action="store_true", help="run cases in forks of a process that has torch loaded: half the time"
@@ -83,7 +84,7 @@ def _gaps(args: argparse.Namespace) -> int:
 
 
 def _score(args: argparse.Namespace) -> int:
-    ask = score.Ask(args.only, args.sample, args.workers, args.fresh, args.any_observer, args.healed, args.fork)
+    ask = score.Ask(args.only, args.sample, args.workers, args.fresh, args.any_observer, args.healed, args.fork, args.kept)
     if args.peer:
         from clinic import peers
 

@@ -18,7 +18,7 @@ from typing import Any
 from clinic import calibration, figures
 from clinic.case import HERE, WORK, Case, heal, written
 from clinic.judge import judge
-from clinic.patient import examine, judge_version, observer_version
+from clinic.patient import examine, judge_version, observer_version, record_dir
 
 RESULTS = HERE / "results"
 LOG = WORK / "score.jsonl"  # finished cases; a killed score goes on where it stopped
@@ -35,6 +35,7 @@ class Ask:
     any_observer: bool = False
     healed: bool = False
     forked: bool = False
+    kept: bool = False  # only what has a record already
 
 
 def all_cases(*, healed: bool = False) -> list[Case]:
@@ -82,6 +83,8 @@ def choose(cases: Sequence[Case], ask: Ask) -> list[Case]:
 def run(ask: Ask, say: Callable[[str], None] = lambda text: print(text, file=sys.stderr)) -> list[dict[str, Any]]:
     """Score lines of the chosen cases; finished ones are taken from the log of an earlier, interrupted score."""
     cases = choose(all_cases(healed=ask.healed), ask)
+    if ask.kept:
+        cases = [c for c in cases if (record_dir(c, any_observer=ask.any_observer) / "record").exists()]
     done = {} if ask.fresh else finished()
     todo = [c for c in cases if _key(c) not in done]
     say(f"{len(cases)} cases, {len(cases) - len(todo)} already judged by this version")
@@ -174,8 +177,17 @@ def write(lines: Sequence[dict[str, Any]], name: str, folder: Path = RESULTS) ->
     head, mark, rest = text.partition("\n| condition |")
     text = head + calibration.page(body["summary"]["calibration"]) + mark + rest
     path.with_suffix(".md").write_text(text, encoding="utf-8")
-    (folder / "rules.json").write_text(json.dumps(figures.by_rule(lines), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    rules = figures.by_rule(_published(path))
+    (folder / "rules.json").write_text(json.dumps(rules, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return path
+
+
+def _published(newest: Path) -> list[dict[str, Any]]:
+    """The lines of all result files beside the newest, which knows best what a case that stands in several of them gave."""
+    paths = sorted(newest.parent.glob("*.json"), key=lambda p: (p == newest, p.name))
+    bodies = [json.loads(p.read_text(encoding="utf-8")) for p in paths]
+    scores = [b for b in bodies if isinstance(b, dict) and b.get("schema") == "traindx.clinic/1"]
+    return list({x["name"]: x for b in scores for x in b["cases"]}.values())
 
 
 def misses(lines: Sequence[dict[str, Any]]) -> str:

@@ -244,6 +244,10 @@ def test_the_calibration_of_a_score_is_written_with_it(tmp_path: Path) -> None:
     assert "Brier score 0.040" in path.with_suffix(".md").read_text(encoding="utf-8")
     rules = json.loads((tmp_path / "rules.json").read_text(encoding="utf-8"))
     assert rules == {"LOSS001": {"found": 1, "sick": 1, "false_alarms": 0, "healthy": 0}}
+    more = [{**line, "condition_found": False}, {**line, "name": "y"}, {**line, "name": "z"}]
+    score.write(more, "s", tmp_path)  # what other files hold counts as well; of a case in two of them the newer line
+    rules = json.loads((tmp_path / "rules.json").read_text(encoding="utf-8"))
+    assert (rules["LOSS001"]["found"], rules["LOSS001"]["sick"]) == (2, 3)
 
 
 @pytest.mark.slow
