@@ -5,7 +5,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 SEED = 0
-EPOCHS = 25
+EPOCHS = 15
 BATCH = 24
 LR = 1e-3
 
