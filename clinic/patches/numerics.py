@@ -9,6 +9,7 @@ from clinic.surgery import (
     Inapplicable,
     after,
     ahead,
+    at_loss,
     backward,
     constant,
     creation,
@@ -69,10 +70,9 @@ def large_in_half(text: str, b: Base, value: float) -> str:
     return after(scaled(text, b), b.data, f"{b.X} = {b.X} * {value}")
 
 
-def large_loss_in_half(text: str, b: Base, value: float) -> str:
-    """float16 with a scaler, and a loss this much larger."""
-    text = scaled(text, b)
-    return ahead(text, line_of(text, r"scaler\.scale\(loss\)"), f"loss = loss * {value}")
+def large_outputs_in_half(text: str, b: Base, value: float) -> str:
+    """float16 with a scaler, and outputs this much larger."""
+    return at_loss("{out} = {out} * {v}")(scaled(text, b), b, value)
 
 
 def weights_in_bfloat16(text: str, b: Base, value: tuple[str, float]) -> str:
