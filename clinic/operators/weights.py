@@ -60,8 +60,7 @@ TABLE: tuple[Operator, ...] = (
     Operator(
         "penalty_rewards", "the weight penalty has the wrong sign and rewards large weights", "WGHT001", ("WGHT001", "ACTV004", "ACTV007", "GRAD002", "LOSS001", "LOSS011", "OPTM002"),
         ("weight-growth", "logit-drift", "exploding-gradients"), RESTART, (Level("severe", -0.1), Level("moderate", -0.03), quiet("penalty", 1e-5)),
-        at_backward("loss = loss + {v} * sum(p.pow(2).sum() for p in {model}.parameters() if p.dim() > 1)"),
-        ("digits_mlp", "surface_regression", "cancer_tabular", "gru_walks"),
+        weights.penalised, ("digits_mlp", "surface_regression", "cancer_tabular"),
     ),
     Operator(
         "penalty_crushes", "the weight penalty outweighs the loss", "WGHT002", ("WGHT002", "LOSS002", "LOSS009", "LOSS011", "ACTV005", "OPTM009"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from clinic.surgery import Base, Inapplicable, ahead, creation, indent_of, model_made, swap
+from clinic.patches.steps import longer
+from clinic.surgery import Base, Inapplicable, ahead, at_backward, creation, indent_of, model_made, swap
 
 _FIRST = r"nn\.Linear\((\w+), (\w+)\), nn\.ReLU\(\)"  # the first hidden layer of a plain stack
 
@@ -100,3 +101,9 @@ def narrow(text: str, b: Base, value: int) -> str:
         if old in text:
             return swap(text, old, new, 1)
     raise Inapplicable
+
+
+def penalised(text: str, b: Base, value: float) -> str:
+    """The squared weights enter the loss with this factor, in a run long enough for it to show."""
+    rows = "loss = loss + {v} * sum(p.pow(2).sum() for p in {model}.parameters() if p.dim() > 1)"
+    return longer(at_backward(rows)(text, b, value), b, (3, 4))

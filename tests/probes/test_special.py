@@ -81,6 +81,28 @@ def test_fakes_are_known_for_fakes_however_many_outputs_there_were():
     assert len(seen) >= 20 and seen.max() < 0.1
 
 
+def test_a_fake_made_before_the_look_is_not_taken_for_real():
+    """Looks that begin with the maker's own update, when its samples have been made already."""
+
+    class Late(Players):
+        def on_forward(self, scene, forward):
+            if scene.step % 10 in (7, 8, 9, 0):  # from the maker's update of one round to the end of the next
+                super().on_forward(scene, forward)
+
+    def loop():
+        maker, judge = nn.Linear(3, 2), nn.Linear(2, 1)
+        with torch.no_grad():
+            maker.weight.mul_(0.01)
+        a, b = torch.optim.SGD(judge.parameters(), 0.01), torch.optim.SGD(maker.parameters(), 1e-6)
+        for _ in range(40):
+            real, fake = torch.randn(16, 2) + 5, maker(torch.randn(16, 3))
+            update(a, F.softplus(-judge(real)).mean() + F.softplus(judge(fake.detach())).mean())
+            update(b, F.softplus(-judge(fake)).mean())
+
+    seen = watched(loop, Late())["gan/fake_diversity"].values
+    assert len(seen) >= 4 and seen.max() < 0.1
+
+
 def test_two_optimizers_after_one_backward_are_no_players():
     def loop():
         body, head = nn.Linear(3, 2), nn.Linear(2, 1)

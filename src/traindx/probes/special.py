@@ -57,7 +57,9 @@ class Players(Probe):
             if before is not None and before.shape == given.shape:
                 self._feeds.add((made[1], id(forward.model)))
         if given is not None and forward.grad and any(judge == id(forward.model) for _, judge in self._feeds):
-            self._meets(given, forward.output, fake=made is not None and made[0]() is not None)
+            fake = made is not None and made[0]() is not None
+            if fake or given.grad_fn is None:  # else made before we looked: a look may begin between two updates of a round
+                self._meets(given, forward.output, fake=fake)
         if isinstance(forward.output, Tensor):
             if len(self._made) >= 16:  # those of this round are alive and the newest: without them a fake looks real
                 self._made = dict([(at, m) for at, m in self._made.items() if m[0]() is not None][-15:])
