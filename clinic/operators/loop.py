@@ -92,7 +92,7 @@ TABLE: tuple[Operator, ...] = (
         "gate_at_zero", "a branch enters the loss through a gate that stands at zero", "GRAD004", ("GRAD004",), ("detached-graph", "dead-units", "unregistered-modules"), FIX,
         (Level("zero", "0.0"), quiet("small", "0.01")),
         both(at_model("{m}.side = nn.Linear(24, 24)"), at_backward("loss = loss + {v} * {model}.side.weight.pow(2).mean()")),
-        ("digits_mlp", "cancer_tabular", "surface_regression", "gru_walks"),
+        ("digits_cnn", "cancer_tabular", "recommender", "gru_walks"),
     ),
     Operator(
         "prefix_ignored", "a checkpoint whose names carry a prefix is loaded with strict=False", "WIRE015", ("WIRE015", "TUNE008"), ("partial-checkpoint", "pretrained-not-loaded"),
@@ -101,8 +101,8 @@ TABLE: tuple[Operator, ...] = (
         ("digits_mlp", "digits_cnn", "cancer_tabular", "surface_regression", "char_gpt"),
     ),
     Operator(
-        "layer_in_a_list", "the output layer lives in a plain list that parameters() does not see", "WIRE014", ("WIRE014", "WIRE001"),
-        ("unregistered-modules", "parameters-not-in-optimizer"), RESTART, (Level("list", "[{}]"), quiet("module-list", "nn.ModuleList([{}])")), loop.in_a_list,
+        "layer_in_a_list", "output layers live in a plain list that parameters() does not see", "WIRE014", ("WIRE014", "WIRE001"),
+        ("unregistered-modules", "parameters-not-in-optimizer"), RESTART, (Level("list", "[{0}, {0}]"), quiet("module-list", "nn.ModuleList([{0}])")), loop.in_a_list,
         ("digits_cnn", "cancer_tabular", "gru_walks", "encoder_padded"),
     ),
     Operator(

@@ -14,6 +14,7 @@ from clinic.surgery import (
     constant,
     creation,
     indent_of,
+    length,
     line_of,
     loop,
     model_made,
@@ -71,8 +72,9 @@ def large_in_half(text: str, b: Base, value: float) -> str:
 
 
 def large_outputs_in_half(text: str, b: Base, value: float) -> str:
-    """float16 with a scaler, and outputs this much larger."""
-    return at_loss("{out} = {out} * {v}")(scaled(text, b), b, value)
+    """float16 with a scaler, and outputs this much larger after a quarter of the run."""
+    at, end = length(text)
+    return at_loss(f"if {at} > {end} // 4:\n    {{out}} = {{out}} * {{v}}")(scaled(text, b), b, value)
 
 
 def weights_in_bfloat16(text: str, b: Base, value: tuple[str, float]) -> str:
