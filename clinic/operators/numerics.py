@@ -44,7 +44,7 @@ TABLE: tuple[Operator, ...] = (
     ),
     Operator(
         "half_overflows", "inputs so large that float16 cannot hold what becomes of them", "NUMR004", ("NUMR004", "NUMR005", "NUMR001", "NUMR002", "DATA002", "LOSS010"),
-        ("precision-overflow", "unscaled-inputs"), FIX, (Level("severe", 1e5), Level("moderate", 3e4), quiet("usual", 1.0)), numerics.large_in_half,
+        ("precision-overflow", "unscaled-inputs"), FIX, (Level("severe", 5e4), Level("moderate", 3e4), quiet("usual", 1.0)), numerics.large_in_half,
         ("digits_mlp", "surface_regression", "cancer_tabular"),
     ),
     Operator(

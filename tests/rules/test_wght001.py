@@ -23,6 +23,15 @@ def test_growth_in_proportion_to_time_is_named() -> None:
     assert found.where == ("fc.weight",) and found.severity is Severity.WARNING and found.facts["ratio"] > 10
 
 
+def test_looks_that_grow_rare_are_enough() -> None:
+    steps = np.array([0, 1, 2, 3, 5, 10, 20, 40, 80, 160, 320, 640])
+    shapes = {"model.param_shapes": {"fc.weight": [100, 100]}}
+    fast, slow = ({"weight_norm/param": {"fc.weight": 60 * (1 + rise)}} for rise in (0.08 * steps, 0.3 * np.sqrt(steps)))
+    [found] = rule.findings(a_run(fast, steps=steps, facts=shapes))
+    assert found.facts["ratio"] > 10
+    assert not list(rule.findings(a_run(slow, steps=steps, facts=shapes)))
+
+
 def test_the_slow_growth_without_weight_decay_is_normal() -> None:
     assert rule.outcome(weights(1 + 3 * np.sqrt(T))).status is Status.CLEAR
 

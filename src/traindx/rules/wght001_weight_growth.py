@@ -36,6 +36,9 @@ from traindx.run import Run
 from traindx.stats.persistence import finite_median, k_of_m, rising
 
 
+_LEAST = 5  # looks after the first percent of a run: a norm has no noise, and looks grow rare as a run grows long
+
+
 @rule(
     "WGHT001",
     needs={"weight_norm/param": 8},
@@ -60,7 +63,7 @@ def weight_growth(
     after = norms.steps >= norms.steps[0] + span // 100
     for name, values in norms.columns():
         known = after & np.isfinite(values)
-        if not _ours(run, name) or np.count_nonzero(known) < 8:
+        if not _ours(run, name) or np.count_nonzero(known) < _LEAST:
             continue
         steps, late = norms.steps[known], values[known]
         base, now = float(late[0]), float(np.median(late[-2:]))
