@@ -35,7 +35,6 @@ from traindx.rule import rule
 from traindx.run import Run
 from traindx.stats.persistence import finite_median, k_of_m, rising
 
-
 _LEAST = 5  # looks after the first percent of a run: a norm has no noise, and looks grow rare as a run grows long
 
 
