@@ -177,7 +177,7 @@ FACTS = (
     Fact("trained in eval mode from the start", ("WIRE005",), (("    model.train()\n", "    model.eval()\n"),)),
     Fact("left in eval mode after validation", ("WIRE005",), (("    model.train()\n", ""), ("step = 0\n", "step = 0\nmodel.train()\n")), EPOCH),
     Fact("left in eval mode, late", ("WIRE005",), (("    model.train()\n", "    if step < LATE:\n        model.train()\n"),), LATE),
-    Fact("a BatchNorm left in eval mode", ("WIRE005",), (("    model.train()\n", "    model.train()\n    model.body[1].eval()\n    model.body[3].eval()\n"),)),
+    Fact("a BatchNorm put to sleep late", ("WIRE005",), (("    model.train()\n", "    model.train()\n    if step >= LATE:\n        model.body[1].eval()\n"),), LATE),
     Fact("validated in train mode", ("EVAL009",), (("    model.eval()\n", ""),), EPOCH),
     Fact("validated with graphs", ("EVAL009",), (("    with torch.no_grad():\n        for xb, yb in val:\n            total += loss_fn(model(xb), yb).item() * len(xb)\n", "    for xb, yb in val:\n        total += loss_fn(model(xb), yb).item() * len(xb)\n"),), EPOCH),
     Fact("BatchNorm statistics touched by validation", ("EVAL009",), (("    model.eval()\n", "    model.eval()\n    model.body[1].train()\n"),), EPOCH),

@@ -160,7 +160,7 @@ class Loop:
         self.spent(row["time/step"], step.data_s, self._recorder.spent_s)
         if self._scene.full:
             asleep = set(self._stage.asleep())
-            self._asleep = asleep if self._asleep is None else self._asleep & asleep
+            self._asleep = self._asleep & asleep if self._asleep and asleep else asleep
             row["loop/eval_submodules"] = len(asleep)
         owner = self._owners.get(id(self._stage.primary))
         if (

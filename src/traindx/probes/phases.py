@@ -67,6 +67,7 @@ class Phases:
         if note.phase == TRAIN:
             self._scene.epoch = note.epochs - 1
             self._stage.passed()
+            self._stage.begins_pass()
             self._recorder.event("epoch", {"index": note.epochs - 1})
         self._recorder.tell("on_loader", loader, note.phase)
 

@@ -45,6 +45,7 @@ class Stage:
         self._mode_modules: list[tuple[str, weakref.ref[nn.Module]]] = []
         self._build: list[tuple[int, bool]] = []  # the models' parameters, and whether they learn, when last looked up
         self._checked = self._rebuilt = 0
+        self._dozes = False  # dropout or normalisation was in eval mode when the latest pass of training began
         if models:
             self.refresh()
         if not optimizers and not self.optimizers_built:  # those that were built before we came count as well
@@ -159,6 +160,14 @@ class Stage:
             self._rebuilt += 1
             self.recorder.governor.insist()
             self.refresh()
+
+    def begins_pass(self) -> None:
+        """A pass of training begins: has a part of the model gone to sleep since the last one?"""
+        asleep = bool(self._mode_modules) and all(m.training for m in self.models) and bool(self.asleep())
+        if asleep and not self._dozes and self.recorder.started and self._rebuilt < MOST_REBUILT:
+            self._rebuilt += 1
+            self.recorder.governor.insist(6)  # as many as WIRE005 asks for
+        self._dozes = asleep
 
     def _as_built(self) -> list[tuple[int, bool]]:
         return [(id(p), p.requires_grad) for m in self.models for p in unwrapped(m).parameters()]
