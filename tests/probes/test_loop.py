@@ -274,6 +274,19 @@ def test_an_update_without_gradients():
     assert faults(seen.run) == {"grad_all_none"}
 
 
+@pytest.mark.parametrize("how", ["cleared", "unreached"])
+def test_gradients_that_were_cleared_are_told_from_those_that_never_came(how):
+    model, optimizer, x, y = parts()
+    other = nn.Linear(x.shape[1], 2)
+    with observing() as seen:
+        for _ in range(5):
+            F.cross_entropy(other(x) if how == "unreached" else model(x), y).backward()
+            if how == "cleared":
+                optimizer.zero_grad()
+            optimizer.step()
+    assert {e.data["how"] for e in seen.run.events_of("grad_all_none")} == {"", how}
+
+
 def test_the_scheduler_before_the_optimizer():
     model, optimizer, x, y = parts()
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from runs import a_run
 from traindx.finding import Severity, Status
@@ -10,13 +11,15 @@ from traindx.rules.wire016_step_without_gradient import step_without_gradient as
 from traindx.run import Event
 
 
-def test_cleared_between_backward_and_step() -> None:
+@pytest.mark.parametrize(("how", "variant"), [("cleared", "cleared"), ("unreached", "unreached"), ("", "none")])
+def test_without_any_gradient_it_says_what_became_of_them(how: str, variant: str) -> None:
     run = a_run(
         {"loop/empty_step": np.ones(10), "loop/backwards": np.ones(10), "loss/train": np.ones(10)},
-        events=[Event(0, "grad_all_none", {"count": 10})],
+        events=[Event(0, "grad_all_none", {"count": 1, "how": ""}), Event(1, "grad_all_none", {"count": 9, "how": how})],
     )
     [found] = rule.findings(run)
-    assert found.variant == "none" and found.severity is Severity.CRITICAL and found.steps == (0, 9)
+    assert found.variant == variant and found.severity is Severity.CRITICAL and found.steps == (0, 9)
+    assert ("zero_grad came between" in found.message) == (how == "cleared")
 
 
 def test_a_forgotten_backward() -> None:

@@ -13,6 +13,7 @@ detached_graph = Cause(
         "LOSS009": 0.25,
         "LOSS003": 0.2,
         "WIRE016": 0.2,
+        "WIRE016:unreached": 0.6,
         "LOSS011": 0.15,
         "EVAL004": 0.15,
         "OPTM001": 0.1,
@@ -22,7 +23,7 @@ detached_graph = Cause(
     verdict="restart",
     cure="Remove the cut[[ at {where}]]: detach(), .item(), .data, NumPy, argmax or no_grad between the parameters and "
     "the loss.",
-    witness=("WIRE003",),
+    witness=("WIRE003", "WIRE016:unreached"),
     settle="one-step",
     cost_steps=2,
 )

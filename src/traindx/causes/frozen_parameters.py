@@ -7,6 +7,7 @@ frozen_parameters = Cause(
     title="parameters are frozen that should train",
     likely={
         "WIRE002": 0.95,
+        "WIRE016:unreached": 0.3,
         "WIRE002:part": 0.4,
         "WIRE002:scratch": 0.4,
         "GRAD004": 0.3,

@@ -7,6 +7,7 @@ parameters_not_in_optimizer = Cause(
     title="parameters are in no optimizer",
     likely={
         "WIRE001": 0.95,
+        "WIRE016:unreached": 0.4,
         "LOSS009": 0.25,
         "LOSS002": 0.25,
         "WIRE001:stale": 0.2,

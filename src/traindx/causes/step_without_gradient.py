@@ -7,6 +7,7 @@ step_without_gradient = Cause(
     title="updates are made without a gradient",
     likely={
         "WIRE016": 0.97,
+        "WIRE016:unreached": 0.1,
         "LOSS002": 0.6,
         "GRAD004": 0.6,
         "GRAD004:all": 0.4,
@@ -24,6 +25,7 @@ step_without_gradient = Cause(
     prior=0.7,
     verdict="restart",
     cure="Order: zero_grad, forward, backward, (clip), step.",
+    refutes=("WIRE016:unreached",),
     witness=("WIRE016",),
     settle="one-step",
     cost_steps=2,

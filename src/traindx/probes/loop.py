@@ -41,6 +41,7 @@ class _Owner:
     stale: bool = False
     cleared: bool = False
     backwards: int = -1  # serial of the last backward at its latest step
+    unreached: bool = False  # no backward ever brought one of its parameters a gradient
     touched: bool = False  # somebody changed the gradient after the backward (not a known clip or unscale)
 
 
@@ -97,7 +98,9 @@ class Loop:
                 owner.grad = now
 
     def _backward_ended(self) -> None:
-        for owner in self._owners.values():
+        for key, owner in self._owners.items():
+            if owner.sentinel is None:  # no update of it was made with a gradient yet
+                self._reached(key, owner)
             now = _grad_state(owner.sentinel)
             if (
                 now != owner.grad and owner.waits
@@ -105,6 +108,13 @@ class Loop:
                 owner.stale = not owner.cleared
                 owner.waits = False
             owner.grad = now
+
+    def _reached(self, key: int, owner: _Owner) -> None:
+        """Whether this backward has brought any parameter of this optimizer a gradient."""
+        optimizer = next((o for o in self._stage.optimizers if id(o) == key), None)
+        param = _first_graded(optimizer) if optimizer is not None else None
+        owner.unreached = optimizer is not None and param is None
+        owner.sentinel = weakref.ref(param) if param is not None else None
 
     def asleep(self) -> bool:
         """Whether a step is worth telling at length because its model is in eval mode."""
@@ -134,7 +144,8 @@ class Loop:
                 self._recorder.event("double_step", {})
             if _first_graded(optimizer) is None:
                 self._stage.step.empty = 1
-                self._recorder.event("grad_all_none", {})
+                how = "unreached" if owner.unreached else "cleared" if owner.grad is not None else ""
+                self._recorder.event("grad_all_none", {"how": how})
         state = _grad_state(owner.sentinel)
         owner.touched = state != owner.grad and not self._expected_touch
         if self._stage.step.scaled and self._in_scaler is None:

@@ -3,13 +3,15 @@
 ## What it sees
 
 Updates at which every gradient was None or zero (`loop/empty_step`), in at least `least` recorded steps. Gradients
-that are None, or no backward since the last update, are facts about the order of calls. When all gradients are zero
-because the loss is exactly zero, or because no target was valid, other rules speak and this one does not.
+that are None, or no backward since the last update, are facts about the order of calls. Whether the backward brought the
+optimizer's parameters gradients that were cleared before the update, or never reached one of them, is seen as well. When
+all gradients are zero because the loss is exactly zero, or because no target was valid, other rules speak and this one does not.
 
 ## Why it matters
 
-`zero_grad` between `backward` and `step` erases what was just computed; a forgotten `backward` computes nothing. The
-loop runs, the weights stand still, or drift by weight decay and old momentum.
+`zero_grad` between `backward` and `step` erases what was just computed; a forgotten `backward` computes nothing; an
+optimizer that was made before its layers were replaced or frozen, or whose layers are cut off from the loss, has nothing
+to do. The loop runs, the weights stand still, or drift by weight decay and old momentum.
 
 ## What else looks like this
 
@@ -19,7 +21,8 @@ loop runs, the weights stand still, or drift by weight decay and old momentum.
 
 ## What to do
 
-Order: `zero_grad`, forward, `backward`, `step`.
+Order: `zero_grad`, forward, `backward`, `step`. An optimizer that is never reached is to be given the parameters the loss
+depends on, after the last layer was replaced.
 """
 
 from __future__ import annotations
@@ -38,10 +41,17 @@ from traindx.run import Run
     needs={"loop/empty_step": 3},
     says={
         "": "{share:.0%} of the updates were made with every gradient zero",
-        "none": "{share:.0%} of the updates were made without any gradient: zero_grad came between backward and step",
+        "none": "{share:.0%} of the updates were made without any gradient",
+        "cleared": "{share:.0%} of the updates were made without any gradient: zero_grad came between backward and step",
+        "unreached": "{share:.0%} of the updates were made without any gradient: no backward reaches a parameter that this "
+        "optimizer holds",
         "no-backward": "{share:.0%} of the updates were made without a backward before them",
     },
-    fix="Call zero_grad, forward, backward, step, in this order.",
+    fix={
+        "": "Call zero_grad, forward, backward, step, in this order.",
+        "unreached": "Give the optimizer the parameters that the loss depends on; look for a detach between them and the loss, "
+        "and for layers that were replaced or frozen after the optimizer was made.",
+    },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("WIRE011", "EVAL009", "LOSS002", "GRAD004", "OPTM001", "LOSS009", "EVAL007", "EVAL001"),
@@ -58,7 +68,9 @@ def step_without_gradient(run: Run, *, least: int = 3, most_share: float = 0.5) 
         return
     share = len(hits) / len(empty)
     backwards = run.series("loop/backwards")
-    say = "none" if run.events_of("grad_all_none") else ""
+    none = run.events_of("grad_all_none")
+    hows = {str(e.data.get("how") or "") for e in none}
+    say = next((how for how in ("unreached", "cleared") if how in hows), "none") if none else ""
     if len(backwards) and not np.any(backwards.at(hits.steps) > 0):
         say = "no-backward"
     severity = Severity.CRITICAL if share >= most_share else Severity.WARNING if say else Severity.INFO
