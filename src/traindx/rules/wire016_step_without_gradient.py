@@ -5,7 +5,8 @@
 Updates at which every gradient was None or zero (`loop/empty_step`), in at least `least` recorded steps. Gradients
 that are None, or no backward since the last update, are facts about the order of calls. Whether the backward brought the
 optimizer's parameters gradients that were cleared before the update, or never reached one of them, is seen as well. When
-all gradients are zero because the loss is exactly zero, or because no target was valid, other rules speak and this one does not.
+all gradients are zero because the loss is exactly zero, or because no target was valid, other rules speak and this one
+does not.
 
 ## Why it matters
 
