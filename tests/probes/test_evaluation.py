@@ -276,3 +276,43 @@ def test_padded_tokens_have_a_length_without_a_mask():
         ids[i, 4 + i % 8 :] = 0
     forward = Forward(0, nn.Identity(), (ids,), {}, None, "val", False, False)
     assert traits_of(forward)["length"].tolist() == [4 + i % 8 for i in range(40)]
+
+
+@pytest.mark.parametrize("loss", [True, False])
+def test_evaluations_beyond_the_budget_leave_their_loss_only(loss, monkeypatch):
+    everything, _ = evaluated(loss=loss, epochs=12)
+    monkeypatch.setattr("traindx.probes.evaluation._FREE_S", 0.0)
+    monkeypatch.setattr("traindx.probes.evaluation._GROWTH", 2.0)
+    monkeypatch.setattr("traindx.probes.allowance.Allowance.granted", lambda self: False)
+    monkeypatch.setattr("traindx.probes.governor.Governor.full", lambda self, step: step < 20)
+    run, _ = evaluated(loss=loss, epochs=12)
+    assert len(everything["accuracy/val"]) == 12 and 3 <= len(run["accuracy/val"]) <= 5
+    assert run["accuracy/val"].values.tolist() == everything["accuracy/val"].at(run["accuracy/val"].steps).tolist()
+    if loss:
+        assert run["loss/val"].steps.tolist() == everything["loss/val"].steps.tolist()
+        assert run["loss/val"].values.tolist() == pytest.approx(everything["loss/val"].values.tolist(), rel=1e-5)
+
+
+def test_a_metric_is_never_compared_with_another_evaluation(monkeypatch):
+    monkeypatch.setattr("traindx.probes.evaluation._FREE_S", 0.0)
+    monkeypatch.setattr("traindx.probes.evaluation._GROWTH", 1e9)
+    monkeypatch.setattr("traindx.probes.allowance.Allowance.granted", lambda self: False)
+    monkeypatch.setattr("traindx.probes.governor.Governor.full", lambda self, step: False)
+    train = DataLoader(TensorDataset(X[:400], Y[:400]), 32, shuffle=True)
+    model = nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.5)
+
+    def run_() -> None:
+        for _ in range(4):
+            for x, y in train:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            with torch.no_grad():
+                out = model(X[400:])
+                F.cross_entropy(out, Y[400:])
+                right = float((out.argmax(1) == Y[400:]).float().mean())
+            PATCHES.report("on_metric", "metric/val/accuracy", right)
+
+    pairs = watched(run_, Evaluations(), budget=0.01).fact("eval.metric_recomputed") or {}
+    assert all(abs(a - b) < 1e-6 for a, b in [v[:2] for v in pairs.values()])

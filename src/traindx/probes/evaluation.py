@@ -1,7 +1,8 @@
 """How evaluation is run and what it shows: accuracy, per-class figures, calibration, and whose weights were evaluated.
 
 Validation losses are reduced batch by batch on their device and read once, when the evaluation is over. Where a script
-evaluates without calling a loss, the model's outputs are compared with the labels of the batch instead.
+evaluates without calling a loss, the model's outputs are compared with the labels of the batch instead. Evaluations that
+come more often than the budget allows leave their loss only (`evaluations.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from traindx.probes.losses import Spoken, plain
 from traindx.probes.sketch import Sketch, counters
 from traindx.probes.tokens import TokenBatch, pad_id
 
+_FREE_S = 1.0  # of our own time that evaluations have free; then they have a share of the time, as training steps have
+_GROWTH = 1.15  # and one is described each time there are so many more
 _KEPT_ROWS, _KEPT_ELEMENTS = 2_000, 40_000  # logits kept of an evaluation for calibration
 _KEPT_SAMPLES = 4_000  # per-sample losses kept for slices
 _WORST = 10  # samples with the largest loss
@@ -251,9 +254,13 @@ class Evaluations(Probe):
         self._reported: dict[str, Any] = {}
         self._pairs: dict[str, list[Any]] = {}
         self._last: Score | None = None
+        self._fresh = False  # it is that of the latest evaluation
         self._names: tuple[str, ...] = ()
         self._extra = Allowance(share=0.003, burst=2)
-        self._done = 0
+        self._looks = Allowance(share=0.005, burst=1)
+        self._done = self._described = 0
+        self._closely = True  # the next evaluation is described
+        self._speaks = False  # the latest one called the loss itself: nothing has to be made up from its outputs
 
     # -- what comes before a loss
 
@@ -265,16 +272,24 @@ class Evaluations(Probe):
         if not training and self.score is None:
             self._buffers = counters(scene.models)
 
+    def on_eval_begin(self, scene: Scene, evaluation: Evaluation) -> None:
+        self._fresh = False
+
     def on_batch(self, scene: Scene, batch: Any, phase: str) -> None:
         self._labels, self._own = None, {}
-        if phase == TRAIN or self._contract is None or id(scene.loader) in self._trained:
+        if phase == TRAIN or self._contract is None or id(scene.loader) in self._trained or not self._looking(scene):
             return
+        begun = clock()
         parts = batches.parted(list(batches.fields(batch)))
         if parts is not None and batches.class_labels(parts.target) is not None and parts.target is not None:
             self._labels = parts.target.reshape(-1).clone()
         if parts is not None and isinstance(batch, Mapping):  # what comes along with a batch and is no input of the model
             rest = {k: v for k, v in batch.items() if v is not parts.target and not any(v is t for t in parts.inputs)}
             self._own = self._columns(rest, parts.samples)
+        self._looks.spend(clock() - begun)
+
+    def _looking(self, scene: Scene) -> bool:
+        return scene.full or self._closely
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:
         self._samples = batch_size(forward)
@@ -282,8 +297,18 @@ class Evaluations(Probe):
             return
         if self._buffers:
             self._buffers_now = counters([forward.model])  # read here: the next training forward moves them too
-        self._traits, self._bare = traits_of(forward), None
+        self._traits, self._bare = {}, None
         self._compare(scene, forward.model)
+        if not self._looking(scene):
+            return
+        begun = clock()
+        self._traits = traits_of(forward)
+        if not self._speaks:
+            self._judge(forward)
+        self._looks.spend(clock() - begun)
+
+    def _judge(self, forward: Forward) -> None:
+        """Compare outputs with the labels of the batch."""
         labels, out = self._labels, forward.output
         if labels is None or self._contract is None or not plain(out) or forward.grad or self._contract[1] != "ce":
             return
@@ -314,7 +339,11 @@ class Evaluations(Probe):
         if trains:
             self._heard[call.serial] = (call.name, said.kind, said.classes or 0)
             return
+        if not self._looking(scene):
+            return
+        begun = clock()
         part = reduced(said, call.output, self._samples, self._traits | self._own)
+        self._looks.spend(clock() - begun)
         if part is not None:
             self._bare = part
             if len(self._waiting) >= _PENDING:
@@ -380,13 +409,22 @@ class Evaluations(Probe):
         if evaluation.hits is not None and score is not None and "accuracy" not in self._reported:
             right, count = evaluation.hits
             self._pairs["accuracy"] = [right / count, score, count]
+        if score is not None:
+            self._speaks = score is self.score
         self.score = self._fallback = self._buffers = None
-        if score is not None and score.parts:
+        self._fresh = score is not None and score.parts > 0
+        if score is not None and self._fresh:
             out |= self._scored(score)
             if scene.facts.get("data.captured") and score.first is not None and len(self._probed) < _MOST_PROBED:
                 self._probed.append((evaluation.step, score.first))
+        else:
+            self._reported = {}  # nothing of ours to compare it with
         self._bare = None
         self._done += 1
+        if self._looking(scene):
+            self._described = self._done
+        free = self._looks.spent_s < _FREE_S or self._done >= _GROWTH * self._described
+        self._closely = free or self._looks.granted()
         return out
 
     def on_eval_dropped(self, scene: Scene, evaluation: Evaluation) -> None:
@@ -456,7 +494,7 @@ class Evaluations(Probe):
         kept = value.detach().clone() if isinstance(value, Tensor) and value.numel() == 1 else value
         if self.score is not None or self._fallback is not None:
             self._reported[kind] = kept
-        elif self._last is not None:
+        elif self._last is not None and self._fresh:
             self._pairs[kind] = [kept, self._last]
 
     def _pair(self, score: Score) -> None:
