@@ -89,6 +89,15 @@ def test_targets_far_from_unit_size_that_are_not_reached_are_a_warning() -> None
     assert _regressed(np.linspace(1.3, 1.25, 500), 0.3, 1.0) == []  # of unit size: other rules speak
 
 
+def test_targets_that_are_neared_late_are_a_warning_until_the_run_has_come_through() -> None:
+    late = np.r_[np.linspace(400.0, 350.0, 600), np.linspace(350.0, 240.0, 600)] ** 2
+    assert _regressed(late, 250, 320) == ["targets"]
+    assert _regressed(np.sqrt(late), 250, 320, "l1") == ["targets"]
+    assert not _regressed(np.r_[late[:1200], np.full(1300, 60.0**2)], 250, 320), "it came through"
+    assert not _regressed(np.r_[np.geomspace(400.0, 300.0, 200), np.geomspace(300.0, 200.0, 1000)] ** 2, 250, 320)
+    assert not _regressed(late / 1e4, 2.5, 3.2), "targets of size one"
+
+
 def test_targets_far_below_one_that_are_never_reached() -> None:
     def run(now: float, size: float = 1e-8):
         loss = now + 0.04 * np.exp(-np.arange(800) / 20) + noise(800, 0.01 * now)

@@ -91,6 +91,15 @@ def test_two_players_are_muted() -> None:
     assert updates_too_large.outcome(hot(1.4, dead(), adversarial=True)).status is Status.MUTED
 
 
+def test_the_loss_of_a_policy_is_no_measure_of_harm_unless_it_ends() -> None:
+    rising = np.linspace(8.9, 10, 120) + noise(120, 2.0)
+    assert the(hot(0.13, rising)) and not the(hot(0.13, rising, rl=True))
+    [found] = the(hot(0.5, rising, rl=True))
+    assert found.variant == "survived" and found.severity is Severity.INFO
+    [found] = the(hot(1.4, np.r_[np.geomspace(2.3, 1e6, 40), np.full(60, np.nan)], rl=True))
+    assert found.severity is Severity.CRITICAL
+
+
 def test_its_limits_are_ratios() -> None:
     assert the(hot(0.41, zoo.falling(600) + noise(600, 0.03)), adam=0.9) == []
 

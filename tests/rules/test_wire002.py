@@ -134,3 +134,6 @@ def test_random_values_that_the_optimizer_holds_and_that_keep_the_loss_high_were
     trained = stuck.with_(facts={"finetune": True})
     for run in (fits, left_out, trained):
         assert [f.severity for f in rule.findings(run)] == [Severity.INFO]
+    at_chance = left_out.with_({"loss/train": Series(range(200), [2.29] * 200)})  # nothing was learned at all
+    [found] = rule.findings(at_chance)
+    assert found.variant == "forgotten" and found.severity is Severity.WARNING and "the optimizer holds" not in found.message

@@ -10,6 +10,7 @@ unscaled_targets = Cause(
         "LOSS010:tiny": 0.5,
         "LOSS010:large": 0.7,
         "WGHT001": 0.4,  # the last layer has a long way to go
+        "ACTV004": 0.3,
         "GRAD006": 0.3,
         "GRAD002": 0.2,
         "WIRE007:unreachable": 0.2,

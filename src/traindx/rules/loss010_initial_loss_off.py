@@ -6,8 +6,9 @@ The first training losses against theory: ln C for cross-entropy over C classes,
 target for a regression. The excess e tells the spread of the logits, √(2e). More than 1 nat is a remark, and a warning when
 it is above 3 or when the loss is still above chance a hundred steps later. A first loss below .8 ln C is a remark too: leak,
 wrong C, a mean over ignored targets. A first loss that is a whole multiple of ln C is a sum where a mean was meant. A
-regression on targets far from unit size that has not come near them after 200 updates is a warning: the outputs of an
-untrained model are of size one, and every update moves them by little.
+regression on targets far from unit size that has not come near them after 200 updates, or that was no better than their
+mean for half of a run of a thousand, is a warning: the outputs of an untrained model are of size one, and every update moves
+them by little.
 
 ## Why it matters
 
@@ -160,7 +161,11 @@ def _far_targets(run: Run, series: Series, squared: bool, unit: float, patience:
         ratio = now / (size**2 if squared else size)
         numbers = {"size": size, "deviation": deviation, "updates": updates, "now": now, "initial": initial, "ratio": ratio}
         return Evidence(numbers, steps=(int(series.steps[0]), int(series.steps[-1])), say="tiny", severity=Severity.WARNING)
-    if size <= unit or end < near or end > 2 * start or not (end > 1.5 * deviation or end > 0.95 * start):
+    half = max(level_of(series.values[: len(series) // 2], -max(5, len(series) // 20)), 0.0)
+    mean = 1.05 * deviation if squared else 0.85 * deviation  # what predicting the mean leaves, or a little more
+    late = updates >= 5 * patience and end > 0.3 * deviation and (math.sqrt(half) if squared else half) > mean
+    stuck = end >= near and (end > 1.5 * deviation or end > 0.95 * start)
+    if size <= unit or end > 2 * start or not (stuck or late):
         return None
     numbers = {"size": size, "deviation": deviation, "updates": updates, "now": now, "initial": initial}
     span = (int(series.steps[0]), int(series.steps[-1]))

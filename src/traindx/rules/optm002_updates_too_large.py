@@ -20,6 +20,7 @@ updates, which looks exactly like a rate that is too *low*.
 - Fresh heads and zero-initialised tensors: their ratio is large because they are near zero; tensors below 1e-3 are not
   counted.
 - A learning-rate finder, which does this on purpose.
+- Reinforcement learning, whose loss is no measure of success: there only a loss that ends non-finite counts as harm.
 - LOSS001 later in the run, at a rate that was fine before.
 
 ## What to do
@@ -86,17 +87,18 @@ def updates_too_large(
     early, where, at = max((params.early_update(run, s) for s in begins), key=_known)
     if _decays(run, where, at):
         return  # the weights shrink: OPTM009 and WGHT002 look at that
-    harm = _harm(run)
+    measured = not regime.reinforcement(run)  # there the loss is no measure: the data change with the policy
+    harm = _harm(run) if measured or not math.isfinite(run.series(regime.TRAIN).last) else ""
     if math.isnan(early):
-        hint = _by_curve(run)
+        hint = _by_curve(run) if measured else None
         if hint is None:
             raise Blind("how far the first steps moved the weights was not recorded", "update_ratio/param")
         yield hint
         return
-    if not harm and early >= certain:
+    if not harm and early >= certain and measured:
         harm = _worse_than_untrained(run)
     normalised = regime.adam_like(run) is not False
-    if not harm and early >= certain and normalised and not _learned(run):
+    if not harm and early >= certain and measured and normalised and not _learned(run):
         harm = _hardly_learned(run)
     numbers = {"early": early, "at": at, "harm": harm or "the loss went on falling"}
     names = where or ("the weights",)
@@ -107,7 +109,7 @@ def updates_too_large(
     elif harm and early > harmful:
         yield Evidence(numbers, names, (at, at))
     elif early > adam and normalised:
-        severity = Severity.WARNING if early >= certain and not _learned(run) else Severity.INFO
+        severity = Severity.WARNING if measured and early >= certain and not _learned(run) else Severity.INFO
         yield Evidence(numbers, names, (at, at), "survived", severity)
 
 

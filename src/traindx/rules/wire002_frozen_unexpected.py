@@ -7,9 +7,9 @@ stayed so. Nothing trainable at all is critical. Parameters that learned at firs
 A layer whose weight is frozen while its bias learns (or the reverse) is a warning, unless most layers of the model
 are frozen in that way. Whole modules frozen before the first step are taken for intent and reported as info, with a
 remark where they were frozen although no weights were loaded (they keep random values), and where BatchNorm layers
-among them still update their statistics. Random values become a warning when they make up at least `large` of the model,
-the optimizer was given them too, and the loss stays above half of what a model loses that ignores its input: then they
-were meant to learn.
+among them still update their statistics. Random values become a warning when they make up at least `large` of the model
+and the run learns next to nothing: the loss stays above `nothing` of what a model loses that ignores its input, or above
+half of that while the optimizer was given them too. Then they were meant to learn.
 
 ## Why it matters
 
@@ -54,8 +54,8 @@ WHOLE = ("Linear", "Conv", "LSTM", "GRU", "RNN", "MultiheadAttention", "Bilinear
         "intent": "{count} parameters in whole modules are frozen ({share:.0%} of the model): {where}",
         "scratch": "{count} parameters in whole modules are frozen ({share:.0%} of the model) though no weights were loaded: "
         "they keep their random values: {where}",
-        "forgotten": "{count} parameters ({share:.0%} of the model) are frozen at random values, though the optimizer holds "
-        "them and the loss stays at {left:.0%} of that of a model that ignores its input: {where}",
+        "forgotten": "{count} parameters ({share:.0%} of the model) are frozen at random values{held}, and the loss stays at "
+        "{left:.0%} of that of a model that ignores its input: {where}",
         "later": "{count} parameters ({share:.0%} of the model) were frozen at step {first}, after training had begun: {where}",
         "statistics": "frozen modules still update their BatchNorm statistics: {where}",
     },
@@ -68,7 +68,14 @@ WHOLE = ("Linear", "Conv", "LSTM", "GRU", "RNN", "MultiheadAttention", "Bilinear
     confidence=Confidence.EXACT,
     explains=("GRAD004", "LOSS002", "ACTV002", "OPTM001"),
 )
-def frozen_unexpected(run: Run, *, common: float = 0.5, large: float = 0.2, most: float = 0.5) -> Iterator[Evidence]:
+def frozen_unexpected(
+    run: Run,
+    *,
+    common: float = 0.5,
+    large: float = 0.2,
+    most: float = 0.5,
+    nothing: float = 0.9,  # [def] of what guessing costs: random features that were meant learn more than that
+) -> Iterator[Evidence]:
     # [def] `common`: when more than half of the layers are frozen in part, it is a way of training (biases only), not a slip.
     later = {str(n): int(facts.number(s, 0)) for n, s in facts.table(run, "model.frozen_later").items()}
     if later:
@@ -91,14 +98,14 @@ def frozen_unexpected(run: Run, *, common: float = 0.5, large: float = 0.2, most
         modules = facts.strings(run, "model.frozen_modules")
         say = "scratch" if modules and _random(run, rest) else "intent" if modules and np.isfinite(share) else ""
         left = _left(run)
-        if say == "scratch" and share >= large and left > most and _held(run):
+        if say == "scratch" and share >= large and (left > nothing or (left > most and _held(run))):
             say = "forgotten"
         yield Evidence(
             where=modules or rest,
             steps=run.steps,
             say=say,
             severity=Severity.WARNING if say == "forgotten" else Severity.INFO,
-            facts={"count": len(rest), "share": share, "left": left},
+            facts={"count": len(rest), "share": share, "left": left, "held": " though the optimizer holds them" * _held(run)},
         )
         moving = _live_statistics(run, modules)
         if moving:
