@@ -7,7 +7,6 @@ step_without_gradient = Cause(
     title="updates are made without a gradient",
     likely={
         "WIRE016": 0.97,
-        "WIRE016:unreached": 0.1,
         "LOSS002": 0.6,
         "GRAD004": 0.6,
         "GRAD004:all": 0.4,
