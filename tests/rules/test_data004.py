@@ -96,3 +96,12 @@ def test_lopsided_classes_leave_a_probe_without_power() -> None:
     flat = {**EMPTY, "score": 0.95, "null_mean": 0.95, "null_sd": 1e-16}
     run = _run(0.95, data__label_probe=flat).with_(facts=lopsided)
     assert rule.outcome(run).status is Status.UNSURE
+
+
+def test_one_lucky_evaluation_is_no_skill() -> None:
+    run = _run(0.10, data__label_probe=EMPTY)
+    val = run.series("accuracy/val")
+    lucky = run.with_({"accuracy/val": Series(val.steps, np.r_[0.25, val.values[1:]])})
+    lasting = run.with_({"accuracy/val": Series(val.steps, np.r_[[0.25] * 3, val.values[3:]])})
+    assert [f.severity for f in rule.findings(lucky)] == [Severity.WARNING]
+    assert not list(rule.findings(lasting))
