@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import json
 import multiprocessing
 import random
@@ -61,23 +62,25 @@ def twin(case: Case) -> Case:
 
 
 def choose(cases: Sequence[Case], ask: Ask) -> list[Case]:
-    """The cases asked for; a sample takes every stratum (group and condition) in turn, always in the same order."""
+    """The cases asked for; a sample takes every group in turn, and in it every condition, always in the same order."""
     found = [
         c for c in cases if any(fnmatch.fnmatch(t, ask.only) for t in (c.name, c.group, c.condition, f"{c.group}/{c.name}"))
     ]
     if ask.sample is None or ask.sample >= len(found):
         return found
-    strata: dict[tuple[str, str], list[Case]] = defaultdict(list)
+    groups: dict[str, dict[str, list[Case]]] = defaultdict(lambda: defaultdict(list))
     for c in found:
-        strata[c.group, c.condition or c.base].append(c)
+        groups[c.group][c.condition or c.base].append(c)
     rng = random.Random(0)
-    piles = [rng.sample(pile, len(pile)) for _, pile in sorted(strata.items())]
-    picked: list[Case] = []
-    while len(picked) < ask.sample:
-        for pile in piles:
-            if pile and len(picked) < ask.sample:
-                picked.append(pile.pop())
+    queues = [_in_turn([rng.sample(pile, len(pile)) for _, pile in sorted(group.items())]) for _, group in sorted(groups.items())]
+    picked = _in_turn(queues)[: ask.sample]
     return sorted(picked, key=lambda c: (c.group, c.name))
+
+
+def _in_turn(piles: Sequence[list[Case]]) -> list[Case]:
+    """One of each pile, then another of each, until all are taken."""
+    rounds = itertools.zip_longest(*piles)
+    return [c for each in rounds for c in each if c is not None]
 
 
 def run(ask: Ask, say: Callable[[str], None] = lambda text: print(text, file=sys.stderr)) -> list[dict[str, Any]]:
