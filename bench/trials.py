@@ -279,7 +279,8 @@ RATES = {
     ),
     "lr_range_new": (
         "Learning rate on tasks that nothing was settled on",
-        "Drawn when everything was settled and run once: the figure to go by.",
+        "Drawn when everything was settled and run once, with one seed (a second was planned and left out for want of time): "
+        "the figure to go by.",
     ),
 }
 
