@@ -278,7 +278,7 @@ class Glimpse(Way):
         self._drop()
 
     def stepped(self, optimizer: Any) -> bool:
-        if self._at != DONE:
+        if self._at != DONE or self._stage.primary is not optimizer:
             return False
         now = clock()
         recorder = self._recorder
