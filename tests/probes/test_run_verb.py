@@ -67,6 +67,25 @@ def test_a_program_that_trains_nothing(text, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["x.py"]
 
 
+SKIPPED = """
+import torch
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127, backoff_factor=0.999)
+for _ in range(12):
+    optimizer.zero_grad()
+    scaler.scale(1e5 * model(torch.ones(8, 4)).pow(2).mean()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def test_a_program_whose_every_update_is_skipped_is_told_so(tmp_path):
+    (tmp_path / "train.py").write_text(SKIPPED)
+    done = traindx("train.py", cwd=tmp_path)
+    assert done.returncode == 0 and "all 12 updates were skipped by the gradient scaler" in done.stderr
+
+
 def test_torch_is_not_imported_for_a_program_that_does_not_use_it(tmp_path):
     (tmp_path / "x.py").write_text("import sys\nprint('torch' in sys.modules)")
     assert traindx("x.py", cwd=tmp_path).stdout == "False\n"

@@ -54,6 +54,7 @@ class Loop:
         self._latest: _Owner | None = None  # whose step was the latest
         self._backwards = 0
         self._scalers: dict[int, dict[str, Any]] = {}
+        self.skipped = 0  # updates that a scaler did not make
         self._scaled: tuple[weakref.ref[Tensor], Any] | None = None  # scaled loss → the loss it came from
         self._in_scaler: Any = None
         self._names: tuple[str, ...] = ()
@@ -276,6 +277,7 @@ class Loop:
         state = self._scalers[id(scaler)]
         owner = self._owners.get(id(optimizer))
         if owner is None or owner.backwards == state["before"]:
+            self.skipped += 1
             back = self._recorder.apart()
             self._recorder.take({"amp/skipped": 1.0, **({"amp/scale": state["scale"]} if state["scale"] is not None else {})})
             back(self._scene.step)
