@@ -35,18 +35,19 @@ def leave_eval(text: str, b: Base, value: str) -> str:
     if not (b.dropout or b.batchnorm) or "def evaluate" not in text:
         raise Inapplicable
     line = line_of(text, rf"{re.escape(b.model)}\.train\(\)")
-    if value == "spelled otherwise":
-        return swap(text, line, f"{indent_of(line)}{b.model}.train(True)\n", 1)
-    return swap(text, line, "", 1)
+    return _gone(text, line, f"{b.model}.train(True)", value)
 
 
 def no_eval(text: str, b: Base, value: str) -> str:
     if not (b.dropout or b.batchnorm):
         raise Inapplicable
     line = line_of(text, rf"{re.escape(model_made(b))}\.eval\(\)")
-    if value == "spelled otherwise":
-        return swap(text, line, f"{indent_of(line)}{model_made(b)}.train(False)\n", 1)
-    return swap(text, line, "", 1)
+    return _gone(text, line, f"{model_made(b)}.train(False)", value)
+
+
+def _gone(text: str, line: str, otherwise: str, value: str) -> str:
+    """Without the line, or with another spelling of it."""
+    return swap(text, line, f"{indent_of(line)}{otherwise}\n" if value == "spelled otherwise" else "", 1)
 
 
 def no_no_grad(text: str, b: Base, value: str) -> str:

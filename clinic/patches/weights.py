@@ -5,44 +5,36 @@ from __future__ import annotations
 import re
 
 from clinic.patches.steps import longer
-from clinic.surgery import Base, Inapplicable, ahead, at_backward, creation, indent_of, model_made, swap
+from clinic.surgery import Base, Inapplicable, ahead, at_backward, creation, model_made, swap
 
 _FIRST = r"nn\.Linear\((\w+), (\w+)\), nn\.ReLU\(\)"  # the first hidden layer of a plain stack
 
 
 def scale_init(text: str, b: Base, value: float) -> str:
-    made, name = creation(text, b), model_made(b)
-    pad = indent_of(made)
-    rows = f"{pad}with torch.no_grad():\n{pad}    for p in {name}.parameters():\n{pad}        if p.dim() > 1:\n{pad}            p.mul_({value})\n"
-    return swap(text, made, rows + made, 1)
+    rows = f"with torch.no_grad():\n    for p in {model_made(b)}.parameters():\n        if p.dim() > 1:\n            p.mul_({value})"
+    return ahead(text, creation(text, b), rows)
 
 
 def constant_init(text: str, b: Base, value: str) -> str:
-    made, name = creation(text, b), model_made(b)
     fill = "p.fill_(0.05)" if value == "all" else "p.normal_(0, 0.05)"
-    pad = indent_of(made)
-    rows = f"{pad}with torch.no_grad():\n{pad}    for p in {name}.parameters():\n{pad}        {fill}\n"
-    return swap(text, made, rows + made, 1)
+    rows = f"with torch.no_grad():\n    for p in {model_made(b)}.parameters():\n        {fill}"
+    return ahead(text, creation(text, b), rows)
 
 
 def bias_hidden(text: str, b: Base, value: float) -> str:
     if not b.relu or b.batchnorm or b.task == "vae":
         raise Inapplicable
-    made, name = creation(text, b), model_made(b)
-    pad = indent_of(made)
     rows = (
-        f"{pad}hidden = [m for m in {name}.modules() if isinstance(m, nn.Linear)][:-1]\n"
-        f"{pad}for m in hidden:\n{pad}    nn.init.normal_(m.bias, {value}, 0.5)\n"
+        f"hidden = [m for m in {model_made(b)}.modules() if isinstance(m, nn.Linear)][:-1]\n"
+        f"for m in hidden:\n    nn.init.normal_(m.bias, {value}, 0.5)"
     )
-    return swap(text, made, rows + made, 1)
+    return ahead(text, creation(text, b), rows)
 
 
 def bias_output(text: str, b: Base, value: float) -> str:
     """The last layer's first bias starts away from zero."""
-    made, name = creation(text, b), model_made(b)
-    pad = indent_of(made)
-    rows = f"{pad}last = [m for m in {name}.modules() if isinstance(m, nn.Linear)][-1]\n{pad}nn.init.constant_(last.bias[:1], {value})\n"
-    return swap(text, made, rows + made, 1)
+    rows = f"last = [m for m in {model_made(b)}.modules() if isinstance(m, nn.Linear)][-1]\nnn.init.constant_(last.bias[:1], {value})"
+    return ahead(text, creation(text, b), rows)
 
 
 def bn_momentum(text: str, b: Base, value: float) -> str:

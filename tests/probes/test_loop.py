@@ -514,3 +514,24 @@ def test_an_iterator_kept_over_epochs_runs_dry(once):
 
     dry = watched(loop).events_of("loader_dry")
     assert [e.data.get("count") for e in dry] == ([3] if once else [])
+
+
+def test_dropout_is_listened_to_in_eval_mode_only():
+    plain, model = F.dropout, nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = torch.randn(16, 4), torch.randint(0, 2, (16,))
+    on = []
+
+    def loop():
+        for _ in range(30):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        on.append(F.dropout is not plain)
+        model.eval()
+        on.append(F.dropout is not plain)
+        model.train()
+        on.append(F.dropout is not plain)
+
+    watched(loop, budget=0.0)
+    assert on == [False, True, False] and F.dropout is plain

@@ -132,6 +132,7 @@ class Patches:
         self._patches: list[Patch] = []
         self._traced: list[Patch] = []  # those that a compiler would trace into
         self._inside: list[Patch] = []  # those of functions inside a model, on only while every module is looked at
+        self._asleep: list[Patch] = []  # of these, the ones that are on while the model is in eval mode, too
         self._undo: list[Callable[[], None]] = []
         self._comparing: Callable[[], None] | None = None  # undoes the tap of comparisons, which is on while evaluating
         self.tapped: set[tuple[str, str]] = set()  # points of trackers that are patched already
@@ -159,7 +160,7 @@ class Patches:
             self._undo.pop()()
         while self._patches:
             self._patches.pop().off()
-        self._traced, self._inside, self.modules = [], [], None
+        self._traced, self._inside, self._asleep, self.modules = [], [], [], None
         self.tapped.clear()
 
     def _aim(self) -> None:
@@ -171,7 +172,14 @@ class Patches:
             observer.told(what, *args)
 
     def replace(
-        self, owner: Any, name: str, make: Callable[[Function], Function], *, traced: bool = False, inside: bool = False
+        self,
+        owner: Any,
+        name: str,
+        make: Callable[[Function], Function],
+        *,
+        traced: bool = False,
+        inside: bool = False,
+        asleep: bool = False,
     ) -> Callable[[], None]:
         """Put `make(original)` in the place of `owner.name`; gives the function that undoes it before the end."""
         patch = Patch(owner, name, make)
@@ -179,8 +187,10 @@ class Patches:
         self._patches.append(patch)
         if traced:
             self._traced.append(patch)
-        if inside:
+        if inside or asleep:
             self._inside.append(patch)
+        if asleep:
+            self._asleep.append(patch)
 
         def undo() -> None:
             patch.off()
@@ -193,6 +203,11 @@ class Patches:
         """Put the taps of functions inside a model on or off; scripts that import such a function by name do so while on."""
         for patch in self._inside:
             patch.on() if on else patch.off()
+
+    def asleep(self, on: bool) -> None:
+        """A model was put into eval mode, or back into training."""
+        for patch in self._asleep:
+            patch.on() if on or (self.modules is not None and self.modules.wide) else patch.off()
 
     @property
     def comparing(self) -> bool:
@@ -214,7 +229,7 @@ class Patches:
         for patch in reversed(self._traced):
             patch.off()
             self._patches.remove(patch)
-        self._traced, self._inside = [], []
+        self._traced, self._inside, self._asleep = [], [], []
 
     def lift(self) -> Callable[[], None]:
         """Take everything back for a moment; the function it gives puts it on again."""

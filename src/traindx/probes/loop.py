@@ -327,6 +327,7 @@ class Loop:
     def switched(self, module: nn.Module, training: bool) -> None:
         """train() or eval() of an outermost module."""
         if any(m is module for m in self._stage.models):
+            self._stage.patches.asleep(not training)
             self._recorder.event("mode", {"training": training})
             self._recorder.tell("on_mode", module, training)
 

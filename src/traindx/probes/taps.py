@@ -325,7 +325,7 @@ def _dropouts(patches: Patches) -> None:
         if len(args) < 3 and "training" not in kwargs and not torch.is_grad_enabled():
             patches.report("dropped", args[1] if len(args) > 1 else kwargs.get("p", 0.5))
 
-    patches.replace(functional, "dropout", partial(around, before=begins), traced=True)
+    patches.replace(functional, "dropout", partial(around, before=begins), traced=True, asleep=True)
 
 
 def _loaders(patches: Patches) -> None:
