@@ -47,11 +47,12 @@ def wrong_metric(text: str, b: Base, value: str) -> str:
 
 
 def divided_again(text: str, b: Base, value: str) -> str:
-    """The validation loss, a mean already, is divided by the number of samples."""
+    """The validation loss, a mean already, is divided by the number of samples; it is printed with the digits it then needs."""
     found = re.search(rf"\((\w+|\w+\(\w+\)), {re.escape(b.vy)}\)\.item\(\)", text)
     if not found:
         raise Inapplicable
-    return swap(text, found.group(), f"{found.group()} {value.format(n=f'len({b.vy})')}", 1)
+    text = swap(text, found.group(), f"{found.group()} {value.format(n=f'len({b.vy})')}", 1)
+    return text.replace(".4f", ".7f")
 
 
 def one_class(text: str, b: Base, value: int) -> str:

@@ -77,6 +77,7 @@ class Cause:
     not_yet: tuple[str, ...] = ()  # contraindications
     poisons: bool = False  # the damage is in the weights: resume only from before onset
     regimes: tuple[str, ...] = field(default=())  # facts of which one must hold for it to be considered
+    adaptive: bool = False  # not considered under an optimizer that keeps no second moments
     change: Mapping[str, float | str] = field(default_factory=dict)  # the cure as `trial fix` can apply it (see CHANGES)
 
     @property

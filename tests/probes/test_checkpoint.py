@@ -115,6 +115,19 @@ def test_seeds_are_noticed():
     assert (seeds["torch"], seeds["python"], seeds["numpy"]) == (True, True, False)
 
 
+@pytest.mark.parametrize(("drawn", "seeded"), [(67280421310721, False), (3047597014695042997, False), (7, True)])
+def test_a_generator_that_drew_its_own_seed_was_not_seeded(drawn, seeded, monkeypatch):
+    monkeypatch.setattr(torch, "initial_seed", lambda: drawn)
+
+    def loop() -> None:
+        model = nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        F.cross_entropy(model(X), Y).backward()
+        optimizer.step()
+
+    assert watched(loop, Checkpoints()).fact("seeds")["torch"] is seeded
+
+
 def test_versions_are_those_of_what_runs():
     from traindx.probes import session
 

@@ -112,3 +112,17 @@ def test_batch_means_divided_by_the_wrong_count_are_told_once_they_follow_the_lo
     run = watched(lambda: train(evaluate), Evaluations())
     said, real = run.fact("eval.metric_recomputed")["loss"]
     assert said / real == pytest.approx({22: 6 / 22, 1: 6.0}[divisor], rel=0.2)
+
+
+@pytest.mark.parametrize(("reduction", "told"), [("mean", True), ("sum", False)])
+def test_one_mean_over_all_that_is_divided_again_is_told_and_a_sum_that_is_divided_is_right(reduction, told, capsys):
+    def evaluate(model, batches):
+        x, y = (torch.cat(part) for part in zip(*batches, strict=True))
+        print(f"val {F.cross_entropy(model(x), y, reduction=reduction).item() / len(y):.7f}")
+
+    run = watched(lambda: train(evaluate), Evaluations())
+    pair = (run.fact("eval.metric_recomputed") or {}).get("loss")
+    if told:
+        assert pair[0] / pair[1] == pytest.approx(1 / 22, rel=0.01)
+    else:
+        assert pair is None or pair[0] == pytest.approx(pair[1])

@@ -109,6 +109,33 @@ def test_validation_samples_that_change_between_evaluations(shake, budget):
     assert watched(loop, Data(), budget=budget).fact("data.val_random") is (shake > 0)
 
 
+@pytest.mark.parametrize(("shake", "rebuilds", "told"), [(0.0, False, False), (0.5, False, True), (0.5, True, None)])
+@pytest.mark.parametrize("classes", [False, True])
+def test_validation_inputs_that_change_without_a_loader(shake, rebuilds, told, classes):
+    """Noise on the input of a model that has to take it off again is its task."""
+    x = torch.randn(40, 4)
+    y = torch.arange(40) % 2 if classes else x[:, :1] * 2
+
+    def loss(model, x, clean):
+        out = model(x)
+        if rebuilds:
+            return F.mse_loss(out, clean)
+        return F.cross_entropy(out, y) if classes else F.mse_loss(out[:, :1], y)
+
+    def loop():
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(6):
+            for _ in range(10):
+                update(optimizer, loss(model, x, x))
+            model.eval()
+            with torch.no_grad():
+                loss(model, x + 1 + shake * torch.randn(40, 4), x).item()
+            model.train()
+
+    assert watched(loop, Data()).fact("data.val_random") is told
+
+
 class Encoder(nn.Module):
     def __init__(self, inverted: bool):
         super().__init__()

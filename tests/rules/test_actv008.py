@@ -67,4 +67,16 @@ def test_tiny_batches_are_mentioned_and_a_single_sample_is_a_warning() -> None:
 
 
 def test_the_first_steps_lag_by_design() -> None:
-    assert not list(rule.findings(gaps(0.8, n=9)))
+    assert not list(rule.findings(gaps(0.8, n=6)))
+
+
+@pytest.mark.parametrize(("last", "found"), [(0.45, True), (0.05, False)])
+def test_of_a_few_late_readings_every_one_must_lie_apart(last: float, found: bool) -> None:
+    steps = np.array([*range(8), 42, 92, 192])
+    mean = np.array([0.4] * 10 + [last])
+    table = {
+        "bn_mean_gap/module": {"bn": mean},
+        "bn_var_gap/module": {"bn": np.full(11, 0.04)},
+        "batch/size": np.full(11, 56.0),
+    }
+    assert bool(list(rule.findings(a_run(table, steps=steps, facts=BN)))) is found

@@ -84,6 +84,10 @@ def test_a_fixed_order_of_mixed_batches_is_a_remark() -> None:
     assert found.variant == "fixed" and found.severity is Severity.INFO
 
 
+def test_batches_that_were_seen_in_another_order_share_no_course() -> None:
+    assert rule.outcome(_run(_loss(_blocks()), data__order_repeats=False)).status is Status.CLEAR
+
+
 def test_a_shuffled_run_is_clear() -> None:
     for seed in range(20):
         outcome = rule.outcome(_run(_loss(noise(EPOCHS * PER, 1.0, seed=seed))))

@@ -29,5 +29,12 @@ def test_strong_but_honest_features_are_clear() -> None:
     assert rule.outcome(a_run(facts={"data.feature_auc": {**HONEST, "5": 0.98}})).status is Status.CLEAR
 
 
+def test_a_vote_of_neighbours_errs_at_the_borders_between_classes() -> None:
+    ten = {"data.class_counts": {str(c): 100 for c in range(10)}, "data.label_probe": {"kind": "class", "n": 1000}}
+    honest = {str(i): 0.1 for i in range(8)}
+    assert [f.where for f in rule.findings(a_run(facts={"data.feature_auc": {**honest, "9": 0.97}, **ten}))] == [("feature 9",)]
+    assert not list(rule.findings(a_run(facts={"data.feature_auc": {**honest, "9": 0.9}, **ten})))
+
+
 def test_the_limit_is_the_users() -> None:
     assert list(rule.findings(a_run(facts={"data.feature_auc": {**HONEST, "5": 0.98}}), auc=0.95))

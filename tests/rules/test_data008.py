@@ -155,3 +155,12 @@ def test_a_few_broken_samples_are_not_the_scale_of_training() -> None:
         is Status.CLEAR
     )
     assert list(rule.findings(_run(wide).with_({"batch/input_std": a_run(x=np.full(44, 96.0)).series("x")})))
+
+
+def test_classes_that_validation_never_asks_for() -> None:
+    train = {str(c): 150 for c in range(10)}
+    [found] = rule.findings(_run(data__class_counts=train, data__val_class_counts={"0": 72}))
+    assert found.variant == "unexamined" and found.severity is Severity.WARNING and len(found.where) == 9
+    most = {str(c): 40 for c in range(7)}
+    assert not list(rule.findings(_run(data__class_counts=train, data__val_class_counts=most)))
+    assert not list(rule.findings(_run(data__class_counts=train, data__val_class_counts={"0": 20})))

@@ -65,3 +65,8 @@ def test_a_fine_tune_of_three_epochs_is_enough_for_stairs() -> None:
 
 def test_its_limit_is_z() -> None:
     assert the(zoo.staircase(), stairs=-1e6) == []
+
+
+def test_an_order_that_was_seen_to_change_is_not_the_same() -> None:
+    facts = {"data.steps_per_epoch": 40, "data.order_repeats": False}
+    assert "order" not in [f.variant for f in the(a_run(loss__train=bench.epochs_sim("fixed", 0), facts=facts))]

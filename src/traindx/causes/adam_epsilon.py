@@ -18,6 +18,7 @@ adam_epsilon = Cause(
     cure="Set eps to 1e-12 or below, or undo the repeated division of the loss so that gradients have their natural size.",
     refutes=("OPTM002", "GRAD004"),
     witness=("OPTM008",),
+    adaptive=True,
     settle="fix",
     cost_steps=200,
     change={"eps": 1e-12},

@@ -20,6 +20,7 @@ adam_stale_moments = Cause(
         "OPTM007",
         "LOSS006",
     ),
+    adaptive=True,
     settle="fix",
     cost_steps=400,
     change={"beta2": 0.95, "clip": "p95"},

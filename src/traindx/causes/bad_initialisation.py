@@ -20,6 +20,8 @@ bad_initialisation = Cause(
         "LOSS001": 0.15,
         "ACTV006": 0.15,
         "LOSS002": 0.15,
+        "LOSS011": 0.15,
+        "EVAL004": 0.15,
         "NUMR001:grown": 0.1,
         "NUMR001:moved": 0.1,
         "NUMR003": 0.1,

@@ -20,6 +20,7 @@ from importlib import resources
 from typing import Any
 
 from traindx import cause as causes_
+from traindx import regime
 from traindx.cause import Cause
 from traindx.diagnosis.trees import TREES
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
@@ -100,6 +101,8 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
 
 def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome], *, loud: bool = True) -> bool:
     if cause.regimes and not any(run.fact(flag) for flag in cause.regimes):
+        return False
+    if cause.adaptive and regime.adam_like(run) is False:
         return False
 
     def counts(f: Finding) -> bool:

@@ -125,7 +125,8 @@ def random_contents(feed: Feed) -> bool | None:
     if one and two and len(one & two) > 0.5 * min(len(one), len(two)):
         return False  # the same samples in another order
     m, alike = _agree(first.labels, second.labels)
-    varied = len(set(first.labels.values())) > 1 or len(feed.classes) > 1  # constant labels say nothing about the order
+    # constant labels say nothing about the order
+    varied = len(set(first.labels.values())) > 1 or len(feed.classes) > 1 or feed.float_labels
     return True if m == n == alike and varied else None
 
 

@@ -263,6 +263,7 @@ class Data(Probe):
         if hashes is not None:
             feed.remember(hashes, batches.sample_hashes((target,)) if fits and target is not None else None)
         if fits and target is not None:
+            feed.mark(target)
             feed.label(target)
             if sketch is not None:
                 feed.keep_rows(sketch, target[: len(sketch)])

@@ -133,7 +133,7 @@ class Evaluations:
         open_ = self._open
         if open_ is not None and open_.evaluation.claimed is None:
             open_.evaluation.claimed = claimed_accuracy(things)
-        if open_ is None or len(open_.calls) < 2 or not all(isinstance(v, float) for v, _ in open_.calls):
+        if open_ is None or not open_.calls or not all(isinstance(v, float) for v, _ in open_.calls):
             return
         total, whole = sum(v for v, _ in open_.calls), sum(v * n for v, n in open_.calls)
         batches, samples = len(open_.calls), sum(n for _, n in open_.calls)

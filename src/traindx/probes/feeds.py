@@ -206,6 +206,12 @@ class Feed:
         if batch.target is not None and (mark := label_print(batch.target)) is not None:
             turn.labels[place] = mark
 
+    def mark(self, target: Tensor) -> None:
+        """The targets of the batch last remembered, where its loss call showed them: one for each sample."""
+        turn, place = self.turn, self.turn.batches - 1
+        if place in turn.prints and target.numel() == target.shape[0] and (mark := label_print(target)) is not None:
+            turn.labels[place] = mark
+
     def hash(self, batch: Batch) -> None:
         """Remember the contents of the samples."""
         if self.store.size >= MOST_HASHES or not batch.inputs:

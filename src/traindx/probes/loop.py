@@ -26,7 +26,10 @@ WATCHED = (
 )  # fmt: skip
 
 
-_UNSEEDED = 67280421310721  # torch's generator before anybody seeds it
+_UNSEEDED = (
+    67280421310721  # torch's generator before anybody seeds it; since 2.13 a number of 64 bits from the system's entropy
+)
+_DRAWN = 2**53  # seeds that people set are smaller
 _autocasting = torch._C._is_any_autocast_enabled
 DOUBTS = 20  # steps that look wrong at a glimpse, per sign, are told at length; by then a rule can speak
 
@@ -67,6 +70,7 @@ class Loop:
         self._totals = dict.fromkeys(("wall", "data", "eval", "checkpoint", "traindx"), 0.0)
         self._sites: dict[str, str] = {}  # what is called where, by the first call
         self._made: dict[int, str] = {}  # optimizer → the line that made it
+        self._first_seed = torch.initial_seed()
         self._doubts: dict[str, int] = {}  # sign that a glimpsed step is wrong → how often it was seen
         self._scene.fact("watched", list(WATCHED))
         self._scene.fact("amp.scaler", False)
@@ -356,8 +360,9 @@ class Loop:
 
     def _starts(self) -> None:
         """The first update is about to be made: was torch seeded before?"""
-        if torch.initial_seed() != _UNSEEDED:
-            self._recorder.tell("on_seed", "torch", torch.initial_seed())
+        seed = torch.initial_seed()
+        if seed != _UNSEEDED and (seed < _DRAWN or seed != self._first_seed):
+            self._recorder.tell("on_seed", "torch", seed)
 
     def seeded(self, what: str, value: Any) -> None:
         """A seed was set."""

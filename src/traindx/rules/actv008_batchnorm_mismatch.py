@@ -37,6 +37,8 @@ from traindx.rule import rule
 from traindx.run import Run
 from traindx.stats.persistence import finite_median
 
+LAG = 40  # steps after which statistics of the usual momentum of .1 have followed to within .9**40 = 1.5 %
+
 
 @rule(
     "ACTV008",
@@ -93,13 +95,15 @@ def _gaps(run: Run, size: float, mean_gap: float, var_gap: float) -> Iterator[Ev
         return
     # Median of |N(0, 1/B)| is .67/√B; running statistics add a little, convolutions average over positions as well.
     chance = 0.67 / math.sqrt(size)
-    late = means.steps >= start + max(100, (int(means.steps[-1]) - start) // 5)
-    if np.count_nonzero(late) < 4:
+    late = means.steps >= start + max(LAG, (int(means.steps[-1]) - start) // 5)
+    seen = np.count_nonzero(late)
+    if seen < 3:
         return
+    middle = finite_median if seen >= 5 else np.min  # of a few readings every one must lie apart
     off: dict[str, float] = {}
     for name, values in means.columns():
-        gap = finite_median(values[late])
-        wide = finite_median(variances.column(name).values[-5:]) if name in variances.names else 0.0
+        gap = float(middle(values[late]))
+        wide = float(middle(variances.column(name).values[-min(seen, 5) :])) if name in variances.names else 0.0
         if gap > max(mean_gap, 3 * chance) or wide > max(var_gap, 3 * 1.41 * chance):
             off[name] = max(gap, wide)
     if off:

@@ -4,7 +4,8 @@
 
 Mean, deviation and range of training and validation inputs, over all and per channel or feature, from at least 100 samples
 each: a mean that is more than half a deviation away, a deviation three times larger or smaller, a range ten times wider (0
-… 255 against 0 … 1). And the class counts: a class that is common in validation and absent from training. Of tokens: ids
+… 255 against 0 … 1). And the class counts: a class that is common in validation and absent from training, or classes that
+make up half of training and are absent from validation. Of tokens: ids
 that are frequent in one part and rare in the other, although the frequencies themselves agree, as when each part got a
 vocabulary of its own. Of a squared error: validation at more than a hundred times the variance of the training targets in
 every evaluation while training is below it, as when only the training targets were scaled.
@@ -59,6 +60,7 @@ from traindx.run import Floats, Run
         "{train_mean:.3g})",
         "feature": "{where}: validation is {shift:.1f} training deviations away in {count} of {features} features",
         "classes": "{where}: {share:.0%} of the validation targets, none of {n:.0f} training targets",
+        "unexamined": "{where}: {share:.0%} of the training targets, none of {n:.0f} validation targets",
         "prior": "class shares differ: {where}",
         "target": "the validation loss is {times:.2g} times the variance of the training targets at every evaluation, while "
         "training is at {level:.3g}: validation targets are on another scale",
@@ -68,13 +70,14 @@ from traindx.run import Floats, Run
     fix={
         "": "Prepare training and validation with one function and the training set's constants.",
         "classes": "Split so that every class is in both parts; check that both use one label table.",
+        "unexamined": "Split at random, or with stratification: data that are sorted by class must be shuffled first.",
         "tokens": "Build the vocabulary once, from the training text, and encode both parts with it; decode a batch to see.",
         "target": "Transform the validation targets with the constants of the training targets, or transform predictions back.",
         "prior": "Fine if training is resampled on purpose; otherwise split with stratification.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,
-    explains=("EVAL007", "LOSS008", "EVAL004", "ACTV008", "EVAL006"),
+    explains=("EVAL007", "LOSS008", "LOSS012", "EVAL004", "ACTV008", "EVAL006"),
 )
 def train_val_mismatch(
     run: Run,
@@ -190,7 +193,14 @@ def _moved(means: Floats, spreads: Floats, others: Floats) -> Floats:
 def _classes(run: Run, common: float = 0.05, least: int = 500, apart: float = 0.2) -> Iterator[Evidence]:
     train, val = facts.counts(run.fact("data.class_counts")), facts.counts(run.fact("data.val_class_counts"))
     n, m = sum(train.values()), sum(val.values())
-    if facts.takes_tokens(run) or n < least or m < 50 or len(val) < 2 or facts.labels_in_clumps(run):
+    if facts.takes_tokens(run) or n < least or m < 50 or facts.labels_in_clumps(run):
+        return
+    lost = {c: k / n for c, k in train.items() if k / n >= common and not val.get(c)}
+    if sum(lost.values()) >= 0.5:
+        where = tuple(f"class {c}" for c in sorted(lost, key=lambda c: -lost[c]))
+        yield Evidence({"share": sum(lost.values()), "n": m}, where, None, "unexamined", Severity.WARNING, Confidence.EXACT)
+        return
+    if len(val) < 2:
         return
     absent = {c: k / m for c, k in val.items() if k / m >= common and train.get(c, 0.0) == 0}
     if absent:

@@ -66,6 +66,7 @@ from traindx.run import Run, Series
         "low": "Check for leaked targets, ignored targets counted as correct, and the number of classes.",
     },
     severity=Severity.INFO,
+    explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "EVAL004", "GRAD003"),
     at="loss",
 )
 def initial_loss_off(

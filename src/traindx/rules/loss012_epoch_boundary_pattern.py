@@ -4,8 +4,9 @@
 
 *Stairs*: the loss drops at each epoch boundary by more than it does anywhere else (z below −3): the second time a sample is
 seen the model remembers it. *Order*: the inner shape of an epoch repeats in the next (rank correlation above .3, z above 5):
-batches come in the same order. *Artefact*: the logged value is a running mean that restarts each epoch; the saw-tooth is the
-logging. Stairs are a remark, and a warning when validation stops improving after the first epoch.
+batches come in the same order, unless they were seen not to. *Artefact*: the logged value is a running mean that restarts
+each epoch; the saw-tooth is the logging. Stairs are a remark, and a warning when validation stops improving after the first
+epoch.
 
 ## Why it matters
 
@@ -70,7 +71,7 @@ def epoch_boundary_pattern(
         series = Series(series.steps, stats.undo_running_mean(series.values, per))
     y = _aligned(run, series, per)
     profile = stats.epoch_profile_corr(y, per)
-    if profile.m > alike and profile.z > sure:
+    if profile.m > alike and profile.z > sure and run.fact("data.order_repeats") is not False:
         yield Evidence({"m": profile.m, "z": profile.z, "epochs": profile.pairs + 1}, steps=span, say="order")
     jump = stats.boundary_jump(y, per, skip=1 if len(y) // per >= 6 else 0)
     if jump.z < stairs and jump.boundaries >= 2 and _matters(y, jump.jump) and not _lr_steps(run, per, jump.boundaries):
