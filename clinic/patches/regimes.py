@@ -29,6 +29,7 @@ def strong_critic(text: str, b: Base, value: float) -> str:
     text = constant(text, "LR", lambda lr: lr / value)
     if value > 2:
         text = swap(text, "g_loss = bce(D(fake), torch.ones(64, 1))", "g_loss = -bce(D(fake), torch.zeros(64, 1))", 1)
+        text = constant(text, "STEPS", lambda n: 3 * n)
     return constant(text, "D_LR", lambda lr: lr * (4 if value > 2 else 1))
 
 

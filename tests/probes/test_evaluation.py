@@ -316,3 +316,33 @@ def test_a_metric_is_never_compared_with_another_evaluation(monkeypatch):
 
     pairs = watched(run_, Evaluations(), budget=0.01).fact("eval.metric_recomputed") or {}
     assert all(abs(a - b) < 1e-6 for a, b in [v[:2] for v in pairs.values()])
+
+
+@pytest.mark.parametrize("target", ["class", "token", "number"])
+def test_a_summed_validation_loss_has_one_scale_whether_described_or_not(target, monkeypatch):
+    monkeypatch.setattr("traindx.probes.evaluation._FREE_S", 0.0)
+    monkeypatch.setattr("traindx.probes.evaluation._GROWTH", 2.0)
+    monkeypatch.setattr("traindx.probes.allowance.Allowance.granted", lambda self: False)
+    monkeypatch.setattr("traindx.probes.governor.Governor.full", lambda self, step: step < 20)
+    model = nn.Linear(8, 3)
+    goal = {"class": Y[:120], "token": Y[:120].reshape(40, 3).clone(), "number": X[:120, :3].clone()}[target]
+    if target == "token":
+        goal[:, 2] = -100
+
+    def loss(reduction: str) -> torch.Tensor:
+        out = model(X[:120])
+        if target == "number":
+            return F.mse_loss(out, goal, reduction=reduction)
+        return F.cross_entropy(out, goal.reshape(-1), reduction=reduction)
+
+    def run_() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for _ in range(40):
+            optimizer.zero_grad()
+            loss("mean").backward()
+            optimizer.step()
+            with torch.no_grad():
+                loss("sum").item()
+
+    values = watched(run_, Evaluations(), budget=0.01)["loss/val"].values
+    assert len(values) == 40 and abs(np.diff(np.log(values))).max() < 0.05

@@ -164,3 +164,11 @@ def test_classes_that_validation_never_asks_for() -> None:
     most = {str(c): 40 for c in range(7)}
     assert not list(rule.findings(_run(data__class_counts=train, data__val_class_counts=most)))
     assert not list(rule.findings(_run(data__class_counts=train, data__val_class_counts={"0": 20})))
+
+
+def test_a_pixel_that_is_hardly_ever_lit_is_no_measure_of_its_own() -> None:
+    train = {"mean": [0.3] * 6 + [0.0002, 0.0001], "std": [0.3] * 6 + [0.003, 0.002]}
+    val = {"mean": [0.31] * 6 + [0.0102, 0.0101], "std": [0.3] * 8}
+    assert not list(rule.findings(_run(data__channel_stats=train, data__val_channel_stats=val)))
+    apart = {**val, "mean": [0.31] * 6 + [0.2, 0.2]}
+    assert list(rule.findings(_run(data__channel_stats=train, data__val_channel_stats=apart)))

@@ -67,3 +67,10 @@ def test_processor_time_that_climbs_needs_no_ten_seconds() -> None:
 def test_a_busy_machine_does_not_raise_processor_time() -> None:
     flat = Series(np.arange(20, 900, 11), 0.001 * (1 + noise(80, 0.1)))
     assert all(f.severity is Severity.INFO for f in rule.findings(a_run({"time/step": CREEP / 50, "time/cpu": flat})))
+
+
+def test_a_single_odd_batch_does_not_stand_for_what_follows() -> None:
+    sizes = np.full(30, 128.0)
+    sizes[-1] = 64.0
+    run = a_run({"time/step": steady(N, 0.05, 0.05)}).with_({"batch/size": Series(np.arange(30) * 8, sizes)})
+    assert rule.outcome(run).status is Status.CLEAR

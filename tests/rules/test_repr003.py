@@ -47,3 +47,20 @@ def test_the_trial_names_the_field() -> None:
 
 def test_the_limit_is_the_users() -> None:
     assert not list(rule.findings(_run(1.0), relative=5.0))
+
+
+LOADED = Event(300, "load", {"what": "model", "missing": [], "unexpected": []})
+
+
+def test_weights_that_are_loaded_over_in_mid_training() -> None:
+    [found] = rule.findings(_run(1.0, LOADED))
+    assert found.variant == "loaded" and found.severity is Severity.WARNING and found.steps == (300, 320)
+    assert rule.outcome(_run(0.0, LOADED)).status is Status.CLEAR  # averaged weights, taken back after an evaluation
+    assert rule.outcome(_run(1.0, Event(300, "load", {"what": "optimizer"}))).status is Status.CLEAR
+
+
+def test_another_training_may_begin_from_the_first_weights() -> None:
+    run = _run(1.0, LOADED)
+    again = Event(300, "retrained", {"previous_last_step": 299, "same_parameters": True})
+    assert rule.outcome(run.with_(events=[LOADED, again])).status is Status.CLEAR
+    assert rule.outcome(_run(1.0, Event(20, "load", {"what": "model"}))).status is Status.CLEAR

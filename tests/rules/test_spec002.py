@@ -33,3 +33,12 @@ def test_fakes_that_once_differed_are_not_waited_for() -> None:
     assert [f.severity for f in rule.findings(few)] == [Severity.WARNING]
     young = a_run(gan__fake_diversity=[0.05, 0.06, 0.05, 0.1, 0.06], steps=np.array([1, 40, 150, 220, 320]))
     assert not list(rule.findings(young))
+
+
+def test_fakes_that_never_differed_are_told_sooner() -> None:
+    looks = np.array([1, 40, 80, 160, 320])
+    assert [f.steps for f in rule.findings(a_run(gan__fake_diversity=[0.001, 0.004, 0.007, 0.002, 0.005], steps=looks))] == [
+        (1, 320)
+    ]
+    assert not list(rule.findings(a_run(gan__fake_diversity=[0.04, 0.04, 0.05, 0.04, 0.05], steps=looks)))
+    assert not list(rule.findings(a_run(gan__fake_diversity=[0.001] * 5, steps=looks // 2)))

@@ -7,6 +7,7 @@ gan_mode_collapse = Cause(
     title="the generator has collapsed to few modes",
     likely={
         "SPEC002": 0.97,
+        "ACTV001": 0.3,
         "ACTV009": 0.2,
         "SPEC001": 0.2,
     },

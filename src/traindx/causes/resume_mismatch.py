@@ -7,6 +7,7 @@ resume_mismatch = Cause(
     title="the resume does not restore the state",
     likely={
         "REPR003": 0.95,
+        "REPR003:loaded": 0.3,
         "LOSS006:reset": 0.8,
         "LOSS006": 0.3,
         "OPTM010:stateless": 0.2,

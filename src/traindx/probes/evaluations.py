@@ -113,7 +113,7 @@ class Evaluations:
             samples = of.samples if of is not None else waiting.samples
             open_.evaluation.samples += 0 if of is not None else samples
             open_.evaluation.batches += of is None
-            open_.calls.append((waiting.value, max(samples, 1)))
+            open_.calls.append((waiting.value / max(waiting.summed, 1), max(samples, 1)))
 
     def read(self, value: float, site: str, latest: Pass | None) -> None:
         """A number the script read while evaluating."""

@@ -105,6 +105,18 @@ def read(call: LossCall) -> Spoken | None:
     )
 
 
+def summed_over(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+    """Over how many targets (samples, where they are no classes) a loss call took the sum; 0 when it took none."""
+    if kwargs.get("reduction", getattr(module, "reduction", None)) != "sum":
+        return 0
+    given = [t for t in (*args, *kwargs.values()) if plain(t) and t.ndim]
+    target = kwargs.get("target", args[1] if len(args) > 1 else None)
+    if plain(target) and target.dtype in _INT:
+        ignored = kwargs.get("ignore_index", getattr(module, "ignore_index", -100))
+        return int(torch.ne(target, ignored).sum()) if target.device.type == "cpu" else target.numel()
+    return int(given[0].shape[0]) if given else 0
+
+
 def _reduction(said: Mapping[str, Any]) -> str:
     if said.get("reduce") is False:
         return "none"

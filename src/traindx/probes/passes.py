@@ -65,6 +65,7 @@ class Pending:
     value: Any  # float on CPU, own tensor elsewhere, None when it is not a scalar
     call: LossCall | None  # what probes know it by; None when none of them listened
     samples: int = 1  # where no forward tells
+    summed: int = 0  # over how many targets its value is a sum; 0: it is a mean
 
 
 def node_of(tensor: Any) -> int:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from traindx.probe import OTHER, TRAIN, VAL, Forward, LossCall
+from traindx.probes import losses
 from traindx.probes.evaluations import Evaluations
 from traindx.probes.feeds import describe
 from traindx.probes.loop import Loop
@@ -248,6 +249,8 @@ class Phases:
             self._recorder.hear(listeners, "on_loss", (call,))
             call.args, call.kwargs, call.output = (), {}, None
         waiting = Pending(name, site, node_of(output), of, scalar(output), call)
+        if not grad:
+            waiting.summed = losses.summed_over(module, args, kwargs)
         if of is None and args and isinstance(args[0], Tensor) and args[0].dim():
             waiting.samples = int(args[0].shape[0])
         if self._open is not None:

@@ -3,8 +3,8 @@
 ## What it sees
 
 The largest logit, over at least `span` steps, rising and above `limit`; in bfloat16 above 64 already, where
-neighbouring numbers are 0.25 and more apart. Or a log-partition below `sunk`. A warning in half precision, info in
-float32.
+neighbouring numbers are 0.25 and more apart; above `far` within any number of steps. Or a log-partition below `sunk`. A
+warning in half precision and above `far`, info in float32.
 
 ## Why it matters
 
@@ -56,9 +56,10 @@ def output_logit_drift(
     high, low = run.series("logit_maxabs").finite(), run.series("logz_mean").finite()
     precision = outline.low_precision(run) or "float32"
     severity = Severity.INFO if precision == "float32" else Severity.WARNING
-    if len(high) >= 15 and high.steps[-1] - high.steps[0] >= span:
+    if len(high) >= 15:
         level = finite_median(high.values[-3:])
         bound = narrow if precision == "bfloat16" else limit
+        bound = bound if high.steps[-1] - high.steps[0] >= span else far
         if level > bound and level > 2 * finite_median(high.values[:5]) and rising(high.values[len(high) // 2 :]):
             bits = {"bfloat16": 8, "float16": 11}.get(precision, 24)
             spacing = 2.0 ** (np.floor(np.log2(level)) - bits + 1)

@@ -34,7 +34,7 @@ import numpy as np
 from traindx import facts
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Floats, Run
 from traindx.stats.persistence import finite_median
 
 LAG = 40  # steps after which statistics of the usual momentum of .1 have followed to within .9**40 = 1.5 %
@@ -99,14 +99,18 @@ def _gaps(run: Run, size: float, mean_gap: float, var_gap: float) -> Iterator[Ev
     seen = np.count_nonzero(late)
     if seen < 3:
         return
-    middle = finite_median if seen >= 5 else np.min  # of a few readings every one must lie apart
     off: dict[str, float] = {}
     for name, values in means.columns():
-        gap = float(middle(values[late]))
-        wide = float(middle(variances.column(name).values[-min(seen, 5) :])) if name in variances.names else 0.0
+        gap = _usual(values[late])
+        wide = _usual(variances.column(name).values[-min(seen, 5) :]) if name in variances.names else 0.0
         if gap > max(mean_gap, 3 * chance) or wide > max(var_gap, 3 * 1.41 * chance):
             off[name] = max(gap, wide)
     if off:
         where = tuple(sorted(off, key=lambda n: -off[n]))
         steps = (int(means.steps[late][0]), int(means.steps[-1]))
         yield Evidence(where=where, steps=steps, say="gap", facts={"gap": off[where[0]], "chance": chance})
+
+
+def _usual(values: Floats) -> float:
+    """The median; of a few readings every one must lie apart."""
+    return finite_median(values) if len(values) >= 5 else float(np.min(values))

@@ -186,7 +186,10 @@ def _other_mix(run: Run, apart: float = 0.2) -> bool:
 
 def _moved(means: Floats, spreads: Floats, others: Floats) -> Floats:
     # a constant feature that is not 0 has the rounding of its mean for a deviation
-    safe = np.where(spreads > np.maximum(1e-12, 1e-5 * np.abs(means)), spreads, np.nan)
+    varies = spreads > np.maximum(1e-12, 1e-5 * np.abs(means))
+    # one that hardly ever varies, as a pixel at the rim, is no measure of its own: a hundredth would be many deviations
+    usual = float(np.median(spreads[varies])) if varies.any() else 0.0
+    safe = np.where(varies, np.maximum(spreads, 0.1 * usual), np.nan)
     return np.nan_to_num(np.abs(others - means) / safe, nan=0.0, posinf=0.0)
 
 

@@ -90,9 +90,10 @@ def vanishing_gradients(
         raise Unsure("too few steps", needs_steps=steps)
     quarter = max(1, len(names) // 4)
     # steps of another optimizer leave these parameters without a gradient
-    late &= np.isfinite(sizes[:, :quarter]).any(axis=1) & np.isfinite(sizes[:, -quarter:]).any(axis=1)
+    both = np.isfinite(sizes[:, :quarter]).any(axis=1) & np.isfinite(sizes[:, -quarter:]).any(axis=1)
+    every = np.full(len(sizes), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        every = np.nanmedian(sizes[:, :quarter], axis=1) / np.nanmedian(sizes[:, -quarter:], axis=1)
+        every[both] = np.nanmedian(sizes[both, :quarter], axis=1) / np.nanmedian(sizes[both, -quarter:], axis=1)
     shrink, first = every[late & np.isfinite(every)], every[table.steps < FIRST]
     first = first[np.isfinite(first)]
     born = len(first) > 0 and bool(first[0] < ratio)  # no update has made it so

@@ -37,7 +37,7 @@ import numpy as np
 from traindx import regime, stats
 from traindx.finding import Evidence, Severity
 from traindx.rule import rule
-from traindx.run import Floats, Ints, Run
+from traindx.run import Floats, Ints, Run, Series
 
 
 @rule(
@@ -123,6 +123,7 @@ def _work(run: Run, steps: Ints) -> Floats:
     work = np.ones(len(steps))
     for load in (run.series("batch/length").finite(), run.series("batch/size").finite()):
         if len(load) and float(np.min(load.values)) > 0:
-            known = load.at(steps)
+            # single sizes that were read between the two updates of a GAN, or of a last batch, must not stand for what follows
+            known = Series(load.steps, stats.running_median(load.values, 9)).at(steps)
             work = work * np.where(np.isfinite(known), known / np.median(load.values), 1.0)
     return work

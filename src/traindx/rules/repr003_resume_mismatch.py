@@ -4,7 +4,7 @@
 
 The trial `resume` saves, continues and reloads, and names the first field that differs: a fact. In a record or a log: a
 loss level that jumps up at the resume by more than six deviations and 10 %, against how much the same statistic varies
-elsewhere in the run, while the learning rate did not jump.
+elsewhere in the run, while the learning rate did not jump; and the same where `load_state_dict` was called in mid-training.
 
 ## Why it matters
 
@@ -15,6 +15,7 @@ or quietly trains on the same samples again.
 
 - OPTM010: the optimizer's state is empty after the resume; that is the fact behind it.
 - A new learning rate or new data by intent: the jump is expected.
+- A fold or a task that begins from the first weights with an optimizer of its own: another training.
 - LOSS006: a spike that has nothing to do with the resume.
 
 ## What to do
@@ -38,19 +39,22 @@ from traindx.run import Floats, Run
 
 @rule(
     "REPR003",
-    needs={"fact:trial.resume | event:resume": 1},
+    needs={"fact:trial.resume | event:resume | event:load": 1},
     says={
         "": "a resumed run differs from an uninterrupted one, first in {where}",
         "jump": "the loss level jumped from {before:.4g} to {after:.4g} at the resume (step {step}, {z:.0f} deviations)",
+        "loaded": "the loss level jumped from {before:.4g} to {after:.4g} at step {step}, where weights were loaded while "
+        "training went on ({z:.0f} deviations)",
     },
     fix={
         "": "Save and restore {where} as well.",
         "jump": "Restore optimizer, scheduler, scaler, random states and data position; else warm up again for "
         "200–1,000 steps.",
+        "loaded": "Look at which weights `load_state_dict` was given there, and resume from the checkpoint before it.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
-    explains=("LOSS006",),
+    explains=("LOSS006", "LOSS001", "LOSS003", "GRAD003", "LOSS005"),
 )
 def resume_mismatch(
     run: Run,
@@ -64,24 +68,27 @@ def resume_mismatch(
         yield Evidence({}, (str(trial.get("field") or "an unnamed field"),))
     curve = regime.curve(run)
     doubt = False
-    for event in run.events_of("resume"):
-        at = int(np.searchsorted(curve.steps, event.step))
+    for step, say in _seams(run):
+        at = int(np.searchsorted(curve.steps, step))
         if at < 3 * width or len(curve) - at < width:
-            doubt = True
+            doubt = doubt or say == "jump"
             continue
         found = _shift(curve.values, at, width)
-        if (
-            found is not None
-            and not _new_rate(run, event.step)
-            and found[2] > z
-            and found[1] > found[0] + relative * abs(found[0])
-        ):
-            values = {"before": found[0], "after": found[1], "z": found[2], "step": event.step}
-            yield Evidence(
-                values, ("loss/train",), (event.step, event.step + width), "jump", Severity.WARNING, Confidence.STRONG
-            )
+        if found is not None and not _new_rate(run, step) and found[2] > z and found[1] > found[0] + relative * abs(found[0]):
+            values = {"before": found[0], "after": found[1], "z": found[2], "step": step}
+            yield Evidence(values, ("loss/train",), (step, step + width), say, Severity.WARNING, Confidence.STRONG)
+            break
     if doubt and not trial:
         raise Unsure(f"needs {3 * width} losses before and {width} after the resume")
+
+
+def _seams(run: Run) -> Iterator[tuple[int, str]]:
+    """Where the run was resumed, and where the weights of a model in training were loaded over (another training may do so)."""
+    yield from ((e.step, "jump") for e in run.events_of("resume"))
+    anew = [e.step for e in run.events_of("retrained")]
+    for event in run.events_of("load"):
+        if event.data.get("what") == "model" and not any(abs(event.step - step) <= 1 for step in anew):
+            yield event.step, "loaded"
 
 
 def _new_rate(run: Run, step: int, factor: float = 1.5) -> bool:

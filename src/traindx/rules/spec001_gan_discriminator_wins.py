@@ -60,7 +60,10 @@ def gan_discriminator_wins(run: Run, *, accuracy: float = 0.98, faded: float = 0
         yield Evidence(steps=at, say="hint", confidence=Confidence.SUGGESTIVE, facts={"accuracy": level})
         return
     head = max(len(norm) // 20, min(10, len(norm) // 3))  # looks become rare with time: the first are close together
-    early, now = finite_median(norm.values[:head]), finite_median(norm.values[-3:])
+    recent = norm.between(lo=norm.steps[-1] - steps).values[
+        -3:
+    ]  # with rare looks the last alone: the one before is of another time
+    early, now = finite_median(norm.values[:head]), finite_median(recent)
     if early > 0 and now < faded * early:
         yield Evidence(steps=at, facts={"accuracy": level, "faded": now / early})
 

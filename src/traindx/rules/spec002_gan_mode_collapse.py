@@ -4,7 +4,7 @@
 
 `gan/fake_diversity`, the mean distance between fakes of a batch over that between reals, below `least` in three of
 the last five looks (or in all, where there are fewer): after at least `steps` steps, or after a tenth of them where fakes
-once differed by more than twice that.
+once differed by more than twice that. Fakes that never differed by more than a tenth of it are told after half of them.
 
 ## Why it matters
 
@@ -37,6 +37,7 @@ from traindx.stats.persistence import k_of_m
     needs={"gan/fake_diversity": 5},
     says="fakes differ from one another by only {diversity:.0%} of what reals do",
     fix="Use minibatch standard deviation, larger batches, an R1 penalty, or a lower rate for the generator.",
+    explains=("ACTV001", "GRAD001"),
 )
 def gan_mode_collapse(run: Run, *, least: float = 0.2, steps: int = 500) -> Iterator[Evidence]:
     # CATALOGUE: a fifth of the reals' distance; [def] 500 steps for the generator to leave its start.
@@ -44,6 +45,9 @@ def gan_mode_collapse(run: Run, *, least: float = 0.2, steps: int = 500) -> Iter
     if len(spread) < 5:
         return
     age = spread.steps - spread.steps[0]
+    if age[-1] >= steps / 2 and float(np.max(spread.values)) < least / 10:  # an untrained generator varies more than that
+        yield Evidence(steps=(int(spread.steps[0]), int(spread.steps[-1])), facts={"diversity": spread.last})
+        return
     had = np.maximum.accumulate(spread.values) > 2 * least  # it once made different things: no need to wait
     late = spread.where((age >= steps) | (had & (age >= steps / 10)))
     low = late.values < least
