@@ -70,6 +70,26 @@ def test_sentences_of_one_length_have_no_padding():
     assert pad_id([TokenBatch(ids, None, None, -100)]) == (None, False)
 
 
+def test_short_tails_of_one_length_are_padding_where_others_have_none_and_the_id_stands_nowhere_else():
+    ids = np.random.default_rng(0).integers(1, VOCAB, (64, 12))
+    ids[:40, -2:] = PAD
+
+    def told(tokens: np.ndarray) -> int | None:
+        return pad_id([TokenBatch(tokens, None, None, -100)])[0]
+
+    assert told(ids) == PAD
+    every, inside, few = ids.copy(), ids.copy(), ids[30:50]
+    every[:, -2:] = PAD  # a fixed form: every sequence ends so
+    inside[50, 3] = PAD  # a token like others
+    assert told(every) is None and told(inside) is None and told(few) is None
+
+
+def test_padding_beyond_the_input_counts_as_padding():
+    tokens = np.array([[5, 6, 7, PAD, PAD, PAD], [5, 6, 7, 8, 9, 2]])
+    targets = np.array([[6, 7, PAD, PAD, PAD, PAD], [6, 7, 8, 9, 2, 3]])
+    assert pad_label_share([TokenBatch(tokens, targets, None, -100)], PAD) == pytest.approx(3 / 12)
+
+
 @pytest.mark.parametrize("masked", [True, False])
 def test_padding_that_is_trained_on_is_counted(masked):
     assert pad_label_share([batch(hide=True, masked=masked)], PAD) == 0.0

@@ -10,7 +10,7 @@ import pytest
 from runs import a_run
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.data003_label_encoding import label_encoding as rule
-from traindx.run import Event, Run, Series
+from traindx.run import Event, Matrix, Run, Series
 
 CE = {
     "loss.kind": "ce",
@@ -70,6 +70,37 @@ def test_labels_that_start_at_one_are_a_remark() -> None:
     counts = {str(c): 100 for c in range(1, 10)}
     [found] = rule.findings(_run(loss__target_range=[1, 9], data__class_counts=counts))
     assert found.variant == "one-based" and found.severity is Severity.INFO
+
+
+def test_what_the_loss_is_asked_for_counts_before_what_the_loader_brings() -> None:
+    run = _run(loss__target_range=[1, 9], data__class_counts={str(c): 100 for c in range(9)})
+    [found] = rule.findings(run.with_({"batch/labels/class": _labels([0, *[10] * 9])}))
+    assert found.variant == "one-based"
+
+
+def _labels(counts: list[float], times: int = 10) -> Matrix:
+    return Matrix(np.arange(times), tuple(str(i) for i in range(len(counts))), np.tile(np.array(counts, float), (times, 1)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "told"),
+    [
+        ([0, 20, 20, 20], [60, 60, 60], True),  # from 1 in training, from 0 in validation
+        ([20, 20, 20], [0, 60, 60, 60], True),  # and the other way round
+        ([0, 20, 20, 20], [0, 60, 60, 60], False),  # from 1 in both
+        ([20, 20, 20], [60, 60, 60], False),
+        ([20, 20, 20], [0, 60, 60], False),  # a class that is rare in validation
+        ([0, 30, 29, 1], [4, 3, 1, 0], False),  # so few that a class may be missing
+    ],
+)
+def test_labels_that_are_off_by_one_between_training_and_validation(asked: list[float], shown: list[float], told: bool) -> None:
+    run = _run(loss__target_range=[0, 9]).with_(
+        {"batch/labels/class": _labels(asked), "eval/support/class": _labels(shown, times=1)}
+    )
+    found = [f for f in rule.findings(run) if f.variant == "apart"]
+    assert bool(found) is told
+    if told:
+        assert found[0].severity is Severity.CRITICAL and "the tables differ by one" in found[0].message
 
 
 def test_a_head_far_too_wide_is_a_remark_and_a_vocabulary_is_not() -> None:

@@ -28,6 +28,18 @@ def test_an_autoencoder_that_has_something_left_to_learn_is_left_alone() -> None
     assert list(rule.findings(run, low=0.9))
 
 
+def test_a_causal_model_that_is_asked_for_its_own_input_is_told_before_it_has_learned_to_copy() -> None:
+    masks = {"none": 0, "causal": 6, "masked": 0, "open": 0}
+    own = {"loss.self_target_share": 1.0, "model.attention_masks": masks}
+    [found] = rule.findings(model(1.5, **own))
+    assert found.variant == "own-causal" and found.severity is Severity.CRITICAL and found.where == ("lm.py:40",)
+    constant = {**own, "loss.next_target_share": 1.0}  # sequences of one and the same token
+    denoising = {**own, "loss.self_target_share": 0.85}
+    encoder = {**own, "model.attention_masks": {**masks, "none": 6}}
+    for other in (constant, denoising, encoder):
+        assert not list(rule.findings(model(1.5, **other)))
+
+
 def test_labels_shifted_twice() -> None:
     [found] = rule.findings(model(1.5, **{"loss.second_target_share": 1.0, "loss.next_target_share": 0.1}))
     assert found.variant == "twice" and found.severity is Severity.WARNING and found.where == ("lm.py:40",)

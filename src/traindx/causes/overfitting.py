@@ -32,6 +32,7 @@ overfitting = Cause(
         "EVAL009:buffers",
         "WIRE005",
         "DATA003:permuted",
+        "DATA003:apart",
         "ACTV008",
         "EVAL007:never",
         "LOSS001:worse",

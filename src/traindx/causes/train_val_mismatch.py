@@ -17,6 +17,7 @@ train_val_mismatch = Cause(
         "EVAL002": 0.2,
         "EVAL006": 0.1,
         "DATA003:permuted": 0.1,
+        "DATA003:apart": 0.1,
         "LOSS001": 0.1,
         "LOSS006:coarse": 0.1,
     },

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
 _COUNTED = 1000  # ids of a text before its frequencies are compared
+_OFTEN = 50  # times an id must be seen before "only at the ends of sequences" is no chance
 _ENDED = 8  # whole sequences from which a share of end tokens is told
 
 
@@ -101,7 +102,8 @@ def pad_id(batches: Sequence[TokenBatch]) -> tuple[int | None, bool]:
     """(padding id, whether it is certain): from the attention mask, else from the constant tails of the sequences.
 
     A tail counts when sequences end in runs of one and the same id, of different lengths, at least a quarter of them in a
-    run of three or more, and when that id hardly occurs anywhere else.
+    run of three or more (of two, where there are no longer ones), and when that id hardly occurs anywhere else. Runs of one
+    length count where other sequences have none and the id, seen often, never stands elsewhere.
     """
     masked = [b.tokens[b.mask == 0] for b in batches if b.mask is not None]
     under = np.concatenate(masked) if masked else np.empty(0, np.int64)
@@ -112,14 +114,24 @@ def pad_id(batches: Sequence[TokenBatch]) -> tuple[int | None, bool]:
         return None, False  # there is a mask and nothing under it
     ends = np.concatenate([b.tokens[:, -1] for b in batches])
     runs = np.concatenate([tails(b.tokens) for b in batches])
-    ids, counts = np.unique(ends[runs >= 3], return_counts=True)
-    if not len(ids) or counts.max() < max(3, 0.25 * len(ends)) or counts.max() < 0.9 * counts.sum():
+    long = _common_tail(ends, runs, 3)
+    best = long if long is not None else _common_tail(ends, runs, 2)
+    if best is None:
         return None, False
-    best = int(ids[counts.argmax()])
     lengths = runs[ends == best]
     every = sum(int((b.tokens == best).sum()) for b in batches)
     inside = every - int(lengths.sum())  # padding never stands inside a sequence; a blank of a text does
-    return (best, True) if len(np.unique(lengths)) > 2 and inside <= 0.02 * every else (None, False)
+    varied = len(np.unique(lengths)) > 2 and inside <= 0.02 * every
+    nowhere_else = inside == 0 and every >= _OFTEN and len(lengths) < len(ends)
+    return (best, True) if varied or nowhere_else else (None, False)
+
+
+def _common_tail(ends: Ids, runs: Ids, least: int) -> int | None:
+    """The id that makes up the ending runs of so many or more, when a quarter of the sequences end in such runs of it."""
+    ids, counts = np.unique(ends[runs >= least], return_counts=True)
+    if not len(ids) or counts.max() < max(3, 0.25 * len(ends)) or counts.max() < 0.9 * counts.sum():
+        return None
+    return int(ids[counts.argmax()])
 
 
 def tails(tokens: Ids) -> Ids:
@@ -245,6 +257,8 @@ def _under_padding(batch: TokenBatch, pad: int | None) -> NDArray[np.bool_] | No
     out = np.zeros(batch.targets.shape, bool)
     ahead = free[:, by : by + batch.targets.shape[1]]
     out[:, : ahead.shape[1]] = ahead
+    if pad is not None:  # targets that reach past the input: padding goes on
+        out[:, ahead.shape[1] :] = free[:, -1:] & (batch.targets[:, ahead.shape[1] :] == pad)
     return out
 
 

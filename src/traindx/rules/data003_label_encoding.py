@@ -4,8 +4,9 @@
 
 The smallest and largest target, their type and row sums, and the number of classes of the loss call. Targets outside 0 …
 C−1 that are not `ignore_index`; targets outside [0, 1] for a binary cross-entropy; rows of float targets of a cross-entropy
-that do not sum to 1; labels that start at 1 so that class 0 is never used; a head with many classes that never occur; and,
-from the confusion matrix, a validation set whose classes are a permutation of the training classes.
+that do not sum to 1; labels that start at 1 so that class 0 is never used; training labels from 1 beside validation labels from 0, or the other
+way round, each without the other's extra class; a head with many classes that never occur; and, from the confusion matrix,
+a validation set whose classes are a permutation of the training classes.
 
 ## Why it matters
 
@@ -46,6 +47,8 @@ from traindx.run import Run
         "binary": "targets of a binary cross-entropy reach from {lo:g} to {hi:g}, outside [0, 1]",
         "rows": "rows of the float targets sum to {lo:g} … {hi:g} in a softmax loss, not to 1",
         "one-based": "labels start at {lo:g}: class 0 was never seen in {n:.0f} labels and the last class is {hi:g}",
+        "apart": "labels run from {lo:g} to {hi:g} in training ({n:.0f} labels) and from {val_lo:g} to {val_hi:g} in "
+        "validation ({val_n:.0f}): the tables differ by one",
         "unused": "{unused} of {classes} classes never occurred in {n:.0f} labels",
         "permuted": "validation classes are a permutation of the training classes: accuracy {raw:.0%} as mapped, "
         "{matched:.0%} after renaming ({where})",
@@ -57,6 +60,7 @@ from traindx.run import Run
         "rows": "Use BCEWithLogitsLoss for labels that may be true together, or normalise the rows.",
         "one-based": "Subtract 1 from the labels unless class 0 is a class of its own (background).",
         "unused": "Check that the head is meant to have {classes} outputs.",
+        "apart": "Build the label table once, from the training data, and use it for validation too.",
         "permuted": "Build the label table once, from the training data, and use it for validation too.",
     },
     severity=Severity.CRITICAL,
@@ -72,8 +76,11 @@ def label_encoding(
 ) -> Iterator[Evidence]:
     yield from _out_of_range(run)
     yield from _rows(run)
-    yield from _unused(run, least_labels, per_class)
-    yield from _permuted(run, gain)
+    if apart := list(_apart(run, least_labels)):
+        yield from apart
+    else:
+        yield from _unused(run, least_labels, per_class)
+        yield from _permuted(run, gain)
 
 
 def _out_of_range(run: Run) -> Iterator[Evidence]:
@@ -111,9 +118,37 @@ def _rows(run: Run, tolerance: float = 1e-2) -> Iterator[Evidence]:
         yield Evidence({"lo": lo, "hi": hi}, _site(run), say="rows")
 
 
+def _asked(run: Run) -> dict[str, float]:
+    """How often the training loss was asked for each class."""
+    labels = run.matrix("batch/labels/class")
+    return {n: float(v) for n, v in zip(labels.names, np.nansum(labels.values, axis=0), strict=True)} if len(labels) else {}
+
+
+def _numbered(counts: dict[str, float]) -> dict[int, float]:
+    return {int(k): v for k, v in counts.items() if v > 0 and k.isdecimal()}
+
+
+def _apart(run: Run, least: int, sure: float = 1e-6) -> Iterator[Evidence]:
+    """Labels of one set start at 1, those of the other at 0, and neither has the class that the other has in addition."""
+    support = run.matrix("eval/support/class")
+    asked = _numbered(_asked(run))
+    shown = _numbered(dict(zip(support.names, support.values[-1].tolist(), strict=True))) if len(support) else {}
+    n, m = sum(asked.values()), sum(shown.values())
+    if facts.takes_tokens(run) or len(asked) < 2 or n < least or len(shown) != len(asked):
+        return
+    by = min(asked) - min(shown)
+    if abs(by) != 1 or {k - by for k in asked} != set(shown):
+        return
+    extra, other = (max(asked), min(shown)) if by > 0 else (min(asked), max(shown))
+    # Would each set lack its class by chance, if it were drawn as the other was?
+    if (1 - asked[extra] / n) ** m < sure and (1 - shown[other] / m) ** n < sure:
+        values = {"lo": min(asked), "hi": max(asked), "n": n, "val_lo": min(shown), "val_hi": max(shown), "val_n": m}
+        yield Evidence({k: float(v) for k, v in values.items()}, _site(run), None, "apart", Severity.CRITICAL, Confidence.STRONG)
+
+
 def _unused(run: Run, least: int, per_class: int) -> Iterator[Evidence]:
     classes = facts.number(run.fact("loss.classes"))
-    counts = facts.counts(run.fact("data.class_counts"))
+    counts = _asked(run) or facts.counts(run.fact("data.class_counts"))
     n = sum(counts.values())
     if facts.takes_tokens(run) or not 3 <= classes <= 100 or run.fact("loss.kind") not in ("ce", "nll") or n < least:
         return

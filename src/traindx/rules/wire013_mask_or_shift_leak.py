@@ -2,8 +2,8 @@
 
 ## What it sees
 
-Targets that equal the input at the same position (at least `identity` of them) while the loss falls to nothing: the
-shift by one is missing. Targets that equal the input two positions later, and no loss with targets one position later:
+Targets that equal the input at the same position (at least `identity` of them) while the loss falls to nothing, or in
+a model all of whose attention is causal, which nobody needs to copy an input: the shift by one is missing. Targets that equal the input two positions later, and no loss with targets one position later:
 the shift was made twice, in the data and in the model. Self-attention without any mask in a model that predicts the next
 token, or with masks that leave later positions open to nearly every query (a diagonal that is off by one, padding masked
 and nothing else). The dependency trial over time: outputs that have a gradient with respect to later inputs. And, as a
@@ -47,6 +47,8 @@ from traindx.run import Run
         "own-input": "{share:.0%} of the targets equal the input at the same position and the loss fell to "
         "{level:.2g}: the model "
         "copies its input",
+        "own-causal": "{share:.0%} of the targets equal the input at the same position, which a causal model is shown: "
+        "there is nothing to predict",
         "twice": "{share:.0%} of the targets equal the input two positions later, not the next one: they were shifted twice",
         "unmasked": "the model predicts the next token, but none of its {calls} self-attention calls was masked: it "
         "sees the future",
@@ -59,6 +61,7 @@ from traindx.run import Run
     },
     fix={
         "own-input": "Shift once: predict tokens[:, 1:] from tokens[:, :-1].",
+        "own-causal": "Shift once: predict tokens[:, 1:] from tokens[:, :-1].",
         "twice": "Shift once, in the data or where the loss is taken; ready-made language models shift the labels inside.",
         "unmasked": "Pass is_causal=True or a triangular mask to every self-attention layer.",
         "open": "Shut out all that comes after the position itself: fill where torch.triu(torch.ones(T, T), 1) is 1.",
@@ -82,15 +85,23 @@ def mask_or_shift_leak(
         yield Evidence(where=where, say="future", facts={"ratio": measured})
     level, chance = _level(run, "loss/train"), regime.chance_level(run)
     solved = chance is not None and level < low * chance
-    share = facts.number(run.fact("loss.self_target_share"), 0.0)
+    share, following, second = (
+        facts.number(run.fact(f"loss.{which}_target_share"), 0.0) for which in ("self", "next", "second")
+    )
     if share >= identity and solved:
         facts_ = {"share": share, "level": level}
         yield Evidence(where=where, steps=run.steps, say="own-input", confidence=Confidence.STRONG, facts=facts_)
-    second = facts.number(run.fact("loss.second_target_share"), 0.0)
-    if second >= identity and max(share, facts.number(run.fact("loss.next_target_share"), 0.0)) < 0.5:
+    elif share >= identity and following < 0.5 and _only_causal(run):
+        yield Evidence(where=where, steps=run.steps, say="own-causal", confidence=Confidence.STRONG, facts={"share": share})
+    if second >= identity and max(share, following) < 0.5:
         yield Evidence(where=where, steps=run.steps, say="twice", severity=Severity.WARNING, facts={"share": second})
-    if facts.number(run.fact("loss.next_target_share"), 0.0) >= identity and not measured:
+    if following >= identity and not measured:
         yield from _next_token(run, where, level, solved)
+
+
+def _only_causal(run: Run) -> bool:
+    masks = facts.counts(run.fact("model.attention_masks"))
+    return bool(masks.get("causal")) and not any(masks.get(other) for other in ("none", "open", "masked"))
 
 
 def _next_token(run: Run, where: tuple[str, ...], level: float, solved: bool) -> Iterator[Evidence]:
