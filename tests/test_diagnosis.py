@@ -57,6 +57,23 @@ def test_a_short_run_cannot_be_judged() -> None:
     assert d.verdict == "cannot-tell" and d.verdict_.needs
 
 
+def test_a_program_that_broke_is_not_healthy() -> None:
+    error = {"type": "OSError", "message": "disk full", "file": "/home/x/train.py", "line": 9}
+
+    def told(losses: object, **facts: object) -> tuple[str, str, int | None]:
+        v = diagnose(a_run({"loss/train": losses} if losses is not None else {}, facts=facts)).verdict_
+        return v.name, v.summary, v.resume_from
+
+    broke = {"ended": "exception", "exception": error}
+    name, summary, _ = told(None, **broke)
+    assert name == "cannot-tell" and "before its first update" in summary and "OSError: disk full (train.py:9)" in summary
+    assert told([2.0, 1.0], **broke)[0] == "cannot-tell"
+    name, summary, resume = told(learning(400), **broke)
+    assert name == "fix-and-resume" and resume == 399 and "no sign of trouble in its training" in summary
+    by_hand = {"ended": "exception", "exception": {"type": "KeyboardInterrupt", "message": ""}}
+    assert told(learning(400), **by_hand)[0] in ("healthy", "wait")
+
+
 def test_a_falling_curve_is_left_alone() -> None:
     d = diagnose(a_run(loss__train=learning(1500)))
     assert d.verdict in ("healthy", "wait") and d.worst in (None, Severity.INFO)

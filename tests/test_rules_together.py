@@ -250,7 +250,6 @@ def facts() -> dict[str, Any]:
         "model.unowned_share": 0.0,
         "model.foreign_params": 0,
         "model.unreachable": [],
-        "model.loss_detached": False,
         "model.never_called": [],
         "model.unregistered": {},
         "model.linear_pairs": [],

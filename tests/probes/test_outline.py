@@ -14,7 +14,6 @@ from torch.utils.checkpoint import checkpoint
 
 import traindx
 from probes.watched import fit, watched
-from traindx.probe import Scene
 from traindx.probes import anatomy
 from traindx.probes.outline import Outline, alternating
 from traindx.run import Run
@@ -267,13 +266,6 @@ def test_alternating_losses_reach_everything_together():
             return self.head(h) if self.turn % 2 else self.other(h)
 
     assert outline(Heads).fact("model.unreachable") == []
-
-
-def test_a_loss_without_a_graph_is_a_fact():
-    probe, scene = Outline(), Scene()
-    probe.on_backward(scene, torch.zeros((), requires_grad=True))
-    assert probe.facts(scene) == {"model.loss_detached": True}
-    assert outline(Net, steps=3).fact("model.loss_detached") is False
 
 
 # -- calls

@@ -72,7 +72,7 @@ import torch
 model = torch.nn.Linear(4, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127, backoff_factor=0.999)
-for _ in range(12):
+for _ in range(TIMES):
     optimizer.zero_grad()
     scaler.scale(1e5 * model(torch.ones(8, 4)).pow(2).mean()).backward()
     scaler.step(optimizer)
@@ -81,9 +81,30 @@ for _ in range(12):
 
 
 def test_a_program_whose_every_update_is_skipped_is_told_so(tmp_path):
-    (tmp_path / "train.py").write_text(SKIPPED)
-    done = traindx("train.py", cwd=tmp_path)
-    assert done.returncode == 0 and "all 12 updates were skipped by the gradient scaler" in done.stderr
+    for times, said in ((12, "Nothing was trained: the gradient scaler skipped all 12 updates"), (40, "NUMR005")):
+        (tmp_path / "train.py").write_text(SKIPPED.replace("TIMES", str(times)))
+        done = traindx("--dir", f"rec{times}", "train.py", cwd=tmp_path)
+        assert done.returncode == 0 and said in done.stderr and (tmp_path / f"rec{times}").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("loss(model(x).detach()).backward()", "the training loss has no graph"),
+        ("loss(model(x), reduction='none').backward()", "Nothing was trained: the program ended with RuntimeError"),
+        (
+            "loss(model(x)).backward(); optimizer.step(); raise ValueError('disk full')",
+            "ended with ValueError: disk full (x.py:7)",
+        ),
+    ],
+)
+def test_a_program_that_breaks_is_told_so_and_never_called_healthy(body, said, tmp_path):
+    head = "import torch\nfrom functools import partial\ntorch.manual_seed(0)\nmodel = torch.nn.Linear(4, 2)\n"
+    head += "x, loss = torch.ones(8, 4), partial(torch.nn.functional.mse_loss, target=torch.zeros(8, 2))\n"
+    (tmp_path / "x.py").write_text(f"{head}optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{body}\n")
+    ours = traindx("x.py", cwd=tmp_path)
+    page = " ".join(ours.stderr.split())
+    assert ours.returncode == 1 and said in page and "HEALTHY" not in page and "REPR001" not in page
 
 
 def test_torch_is_not_imported_for_a_program_that_does_not_use_it(tmp_path):

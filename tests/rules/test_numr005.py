@@ -12,7 +12,13 @@ from traindx.rules.numr005_amp_scale_collapse import amp_scale_collapse as rule
 def test_a_collapse_takes_no_update_at_all() -> None:
     skipped = np.ones(60)
     [found] = rule.findings(a_run(amp__skipped=skipped, amp__scale=65536.0 * 0.5 ** np.arange(60)))
-    assert found.severity is Severity.CRITICAL and found.variant == "scale" and "60 of 60" in found.message
+    assert found.severity is Severity.CRITICAL and found.variant == "never" and "all 60 updates" in found.message
+
+
+def test_no_update_at_all_is_told_wherever_the_scale_stands() -> None:
+    for scale in (2.0**120 * 0.99 ** np.arange(30), np.full(30, 65536.0)):
+        [found] = rule.findings(a_run(amp__skipped=np.ones(30), amp__scale=scale))
+        assert found.variant == "never" and "init_scale" in found.fix
 
 
 def test_calibration_at_the_start_is_normal() -> None:

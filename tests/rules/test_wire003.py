@@ -5,7 +5,7 @@ from __future__ import annotations
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.wire003_detached_graph import detached_graph as rule
-from traindx.run import Run
+from traindx.run import Event, Run
 
 SHAPES = {"encoder.weight": [50, 20], "encoder.bias": [50], "head.weight": [10, 50], "head.bias": [10]}
 NAN = float("nan")
@@ -27,7 +27,8 @@ def test_names_the_part_that_is_cut_off_and_where() -> None:
 
 
 def test_a_loss_without_a_graph() -> None:
-    [found] = rule.findings(seen([], **{"model.loss_detached": True, "loss.site": "train.py:20"}))
+    run = a_run(events=[Event(0, "detached_loss", {"site": "train.py:20", "count": 1})])
+    [found] = rule.findings(run)
     assert found.variant == "loss" and found.where == ("train.py:20",)
 
 

@@ -134,11 +134,6 @@ def _why_nothing(observer: Any) -> str:
     """What was seen of a training that never made an update."""
     if observer.story.phases.barren:
         return f": {observer.story.phases.barren}"
-    if skipped := observer.story.loop.skipped:
-        return (
-            f": all {skipped} updates were skipped by the gradient scaler. Gradients are not finite at every scale it tried: "
-            "start it lower (init_scale), let it back off faster, or look for what overflows without autocast"
-        )
     return ": an optimizer was made, but it never made a step" if observer.story.stage.optimizers_built else ""
 
 

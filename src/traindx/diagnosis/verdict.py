@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from traindx import facts
 from traindx.diagnosis import course
 from traindx.diagnosis.posterior import Suspect
 from traindx.diagnosis.story import Story
@@ -21,7 +22,10 @@ VERDICTS: dict[str, str] = {
     "restart": "Fix it and start again.",
     "cannot-tell": "The record does not decide it.",
 }
-EVALUATION_ONLY = {("DATA003", "permuted"), ("DATA003", "apart")}  # only the validation labels are wrong, whatever the cause's usual verdict
+EVALUATION_ONLY = {
+    ("DATA003", "permuted"),
+    ("DATA003", "apart"),
+}  # only the validation labels are wrong, whatever the cause's usual verdict
 LEAST_POINTS = 30  # a loss curve shorter than this decides nothing (CATALOGUE part 6 asks for 100 for a trend)
 
 
@@ -73,6 +77,11 @@ def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cau
 
 def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | None) -> Verdict:
     curve = max((len(run.series(n).finite()) for n in ("loss/train", "loss/val")), default=0)
+    if error := _crash(run):
+        return _crashed(run, outcomes, error, curve)
+    if not curve and (skipped := len(run.series("amp/skipped").finite())):
+        text = f"Nothing was trained: the gradient scaler skipped all {skipped} updates, as it may in its first steps."
+        return Verdict("cannot-tell", text, None, None, ("an update that is made",), "more steps")
     if curve < LEAST_POINTS:
         need = f"at least {LEAST_POINTS} recorded losses (there are {curve})"
         return Verdict("cannot-tell", f"Too little was recorded to judge: {need}.", None, None, (need,), "more steps")
@@ -94,6 +103,34 @@ def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | 
     if unsure:
         text += f" {len(unsure)} could not be decided yet."
     return Verdict("healthy", text, None, forecast, (), "any finding at warning or above")
+
+
+def _crash(run: Run) -> str:
+    """The error that ended the program; none where it was stopped by hand."""
+    error = facts.table(run, "exception") if run.fact("ended") == "exception" else {}
+    if not error or error.get("type") in ("KeyboardInterrupt", "SystemExit"):
+        return ""
+    place = f" ({str(error['file']).rsplit('/', 1)[-1]}:{error.get('line')})" if error.get("file") else ""
+    message = str(error.get("message") or "").strip().partition("\n")[0].rstrip(".")
+    return f"{error.get('type')}{': ' if message else ''}{message}{place}"
+
+
+def _crashed(run: Run, outcomes: Sequence[Outcome], error: str, curve: int) -> Verdict:
+    """The program broke and nothing in its training says why."""
+    trained = len(run.series("loss/train").finite())
+    if not trained:
+        text = f"Nothing was trained: the program ended with {error} before its first update."
+        return Verdict(
+            "cannot-tell", text, None, None, ("a program that makes an update",), "a run that gets to its first update"
+        )
+    if curve < LEAST_POINTS:
+        need = f"at least {LEAST_POINTS} recorded losses (there are {curve})"
+        text = f"The program ended with {error} after {trained} recorded losses: too little to judge its training."
+        return Verdict("cannot-tell", text, None, None, (need,), "more steps")
+    clear = sum(o.status is Status.CLEAR for o in outcomes)
+    end = run.steps[1] if run.steps else None
+    text = f"The program ended with {error}; no sign of trouble in its training, in {clear} conditions that could be looked at."
+    return Verdict("fix-and-resume", text, end, None, (), "any finding at warning or above")
 
 
 # Remarks that are no alarm and yet no clean bill: code → verdict, and the test that would settle it.

@@ -24,6 +24,8 @@ from traindx.probes.surroundings import commit_of, redacted, versions
 # What people call the place in the training (documented aliases, lower case); any whole number equal to the step counts too.
 STEP_NAMES = ("step", "epoch", "iter", "iteration", "global_step", "current_epoch", "n_iter", "it", "steps", "epochs")
 _RNG_BYTES = (5056, 16)  # sizes of torch's CPU and CUDA generator states
+_UNSEEDED = 67280421310721  # torch's generator before anybody seeds it; since 2.13 64 bits from the system's entropy
+_DRAWN = 2**53  # seeds that people set are smaller
 _PARTS = ("optimizer", "scheduler", "scaler", "rng", "step")
 
 
@@ -82,6 +84,7 @@ class Checkpoints(Probe):
         self._alive: set[str] = set()  # what lived at a save
         self._built: dict[str, list[weakref.ref[Any]]] = {}
         self._seeds: dict[str, bool] = {}
+        self._first_seed = torch.initial_seed()
         self._dice = dice.untouched()  # those used or seeded before we could hear of it are left out
         self._commit: str | None = None
         self._looked = False
@@ -94,6 +97,11 @@ class Checkpoints(Probe):
             getattr(thing, "worker_init_fn", None) is not None or getattr(thing, "generator", None) is not None
         ):
             self._seeds["worker"] = True
+
+    def start(self, scene: Scene) -> None:
+        seed = torch.initial_seed()  # torch.manual_seed has no tap
+        if seed != _UNSEEDED and (seed < _DRAWN or seed != self._first_seed):
+            self.on_seed(scene, "torch", seed)
 
     def on_seed(self, scene: Scene, what: str, value: Any) -> None:
         self._seeds[what] = True

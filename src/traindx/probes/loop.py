@@ -22,14 +22,10 @@ WATCHED = (
     "double_step", "clip_after_step", "clip_before_unscale", "clip_value", "clip_nonfinite", "scaler_bypassed",
     "scaler_no_update", "scaler_with_bf16", "backward_in_autocast", "accumulation_undivided", "grad_all_none",
     "batch_size_one", "scheduler_order", "lr_jump", "nonfinite", "nan_hidden", "inplace_error", "mode", "evaluation",
-    "epoch", "spike", "checkpoint", "load", "exception", "retrained", "eval_dropout", "loader_dry",
+    "epoch", "spike", "checkpoint", "load", "exception", "retrained", "eval_dropout", "loader_dry", "detached_loss",
 )  # fmt: skip
 
 
-_UNSEEDED = (
-    67280421310721  # torch's generator before anybody seeds it; since 2.13 a number of 64 bits from the system's entropy
-)
-_DRAWN = 2**53  # seeds that people set are smaller
 _autocasting = torch._C._is_any_autocast_enabled
 DOUBTS = 20  # steps that look wrong at a glimpse, per sign, are told at length; by then a rule can speak
 
@@ -57,7 +53,6 @@ class Loop:
         self._latest: _Owner | None = None  # whose step was the latest
         self._backwards = 0
         self._scalers: dict[int, dict[str, Any]] = {}
-        self.skipped = 0  # updates that a scaler did not make
         self._scaled: tuple[weakref.ref[Tensor], Any] | None = None  # scaled loss → the loss it came from
         self._in_scaler: Any = None
         self._names: tuple[str, ...] = ()
@@ -70,7 +65,6 @@ class Loop:
         self._totals = dict.fromkeys(("wall", "data", "eval", "checkpoint", "traindx"), 0.0)
         self._sites: dict[str, str] = {}  # what is called where, by the first call
         self._made: dict[int, str] = {}  # optimizer → the line that made it
-        self._first_seed = torch.initial_seed()
         self._doubts: dict[str, int] = {}  # sign that a glimpsed step is wrong → how often it was seen
         self._scene.fact("watched", list(WATCHED))
         self._scene.fact("amp.scaler", False)
@@ -281,7 +275,7 @@ class Loop:
         state = self._scalers[id(scaler)]
         owner = self._owners.get(id(optimizer))
         if owner is None or owner.backwards == state["before"]:
-            self.skipped += 1
+            self._recorder.skipped += 1
             back = self._recorder.apart()
             self._recorder.take({"amp/skipped": 1.0, **({"amp/scale": state["scale"]} if state["scale"] is not None else {})})
             back(self._scene.step)
@@ -357,12 +351,6 @@ class Loop:
             self._sites.setdefault("load", sites.line())
         self._recorder.event("load", {"what": what, "missing": missing[:20], "unexpected": unexpected[:20]})
         self._recorder.tell("on_load", thing, keys, missing, unexpected)
-
-    def _starts(self) -> None:
-        """The first update is about to be made: was torch seeded before?"""
-        seed = torch.initial_seed()
-        if seed != _UNSEEDED and (seed < _DRAWN or seed != self._first_seed):
-            self._recorder.tell("on_seed", "torch", seed)
 
     def seeded(self, what: str, value: Any) -> None:
         """A seed was set."""

@@ -71,7 +71,6 @@ class Outline(Probe):
         self._loads: list[tuple[weakref.ref[nn.Module], list[str], list[str], float, int]] = []  # …, updates before it
         self._first_names: set[str] = set()
         self._resumed = False
-        self._detached = False
         self._outputs: dict[int, tuple[str, int]] = {}  # where an output with a graph lies → (module, its node)
         self._cuts: dict[str, int] = {}  # module whose output went on without its graph → its node
         self._boundary: str | None = None
@@ -228,9 +227,6 @@ class Outline(Probe):
 
     def on_backward(self, scene: Scene, loss: Tensor) -> None:
         self._backwards += 1
-        if loss.grad_fn is None:
-            self._detached = True
-            return
         if scene.step - self._base in _WALKS or (scene.full and scene.step >= self._next_walk):
             self._walk(scene, loss)
         self._outputs.clear()
@@ -410,8 +406,8 @@ class Outline(Probe):
         elif scene.models:
             self._look(scene)
         if not self._static:
-            return {"model.loss_detached": True} if self._detached else {}
-        found = self._static | {"model.outline": self._outline(), "model.loss_detached": self._detached} | self._live
+            return {}
+        found = self._static | {"model.outline": self._outline()} | self._live
         if self._started:
             found |= self._as_built() | self._regime(scene, found)
         return with_withdrawals(found, self._said)

@@ -78,6 +78,7 @@ class Recorder:
         self._closed = False
         self.started = False
         self.attempted = False  # a loss or a backward raised: training was meant, even if no update was ever made
+        self.skipped = 0  # updates that a gradient scaler did not make
         self._index()
 
     def add(self, probe: Probe) -> None:
@@ -358,6 +359,8 @@ class Recorder:
         self._closed = True
         self.scene.facts["ended"], self.scene.ended, self.scene.full = ended, True, True
         self.scene.step = max(self.scene.step - 1, 0)
+        if self.skipped and not self.started:
+            self.start()  # every update was skipped: that is worth a record
         if self.started:  # a program that trained nothing leaves no record
             self.tell("last")
             self.send(self.scene.step)

@@ -82,10 +82,14 @@ def about(script: str | None, argv: list[str]) -> dict[str, Any]:
 
 
 def told(error: BaseException) -> dict[str, Any]:
-    """What ended the run, without what looks secret in its message."""
+    """What ended the run, without what looks secret in its message; the place is the last line of the user's own, if any."""
+    from traindx.probes import sites  # with torch, which is there when something was recorded
+
     last = None
     tb = error.__traceback__
     while tb is not None:
-        last, tb = tb, tb.tb_next
+        if last is None or sites.users(tb.tb_frame.f_code.co_filename):
+            last = tb
+        tb = tb.tb_next
     place = {"file": last.tb_frame.f_code.co_filename, "line": last.tb_lineno} if last is not None else {}
     return {"type": type(error).__name__, "message": surroundings.scrubbed(str(error))[:500], **place}

@@ -27,13 +27,14 @@ def line(thing: Any = None) -> str:
         if frame is None:
             return ""
         code = frame.f_code
-        if _users(code.co_filename) and not (thing is not None and _constructs(frame, thing)):
+        if users(code.co_filename) and not (thing is not None and _constructs(frame, thing)):
             return f"{code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 
 
-def _users(path: str) -> bool:
+def users(path: str) -> bool:
+    """Whether a file is the user's own code."""
     if path.startswith(("<", *_OURS)) or any(part in path for part in _INSTALLED):
         return False
     return not path.startswith(_STANDARD)

@@ -56,6 +56,8 @@ class Updates:
         self._begun = clock()
         root = tensors if isinstance(tensors, Tensor) else next((t for t in tensors if isinstance(t, Tensor)), None)
         if root is None or root.grad_fn is None:
+            if root is not None and not root.requires_grad:  # it is about to raise
+                self._recorder.event("detached_loss", {"site": site})
             return
         if self._manual.changed(root):
             self._close_manual()
@@ -127,7 +129,6 @@ class Updates:
             self._before(self._inside)
         elif self._manual.on:
             if not self._recorder.started:
-                self._loop._starts()
                 self._recorder.start()
             self._manual.graded()
             self._before(None)
@@ -165,7 +166,6 @@ class Updates:
                 self._others = 0
         stage.latest = weakref.ref(optimizer)
         if not self._recorder.started:
-            self._loop._starts()
             self._recorder.start()
         self._loop._step_begins(optimizer, closure)
         if not closure:

@@ -2,11 +2,11 @@
 
 ## What it sees
 
-The smallest and largest target, their type and row sums, and the number of classes of the loss call. Targets outside 0 …
-C−1 that are not `ignore_index`; targets outside [0, 1] for a binary cross-entropy; rows of float targets of a cross-entropy
-that do not sum to 1; labels that start at 1 so that class 0 is never used; training labels from 1 beside validation labels from 0, or the other
-way round, each without the other's extra class; a head with many classes that never occur; and, from the confusion matrix,
-a validation set whose classes are a permutation of the training classes.
+The smallest and largest target, their type and row sums, and the number of classes of the loss call. Targets outside 0 … C−1
+that are not `ignore_index`; targets outside [0, 1] for a binary cross-entropy; rows of float targets of a cross-entropy that
+do not sum to 1; labels that start at 1 so that class 0 is never used; training labels from 1 beside validation labels from 0,
+or the other way round, each without the other's extra class; a head with many classes that never occur; and, from the
+confusion matrix, a validation set whose classes are a permutation of the training classes.
 
 ## Why it matters
 
@@ -143,7 +143,9 @@ def _apart(run: Run, least: int, sure: float = 1e-6) -> Iterator[Evidence]:
     # Would each set lack its class by chance, if it were drawn as the other was?
     if (1 - asked[extra] / n) ** m < sure and (1 - shown[other] / m) ** n < sure:
         values = {"lo": min(asked), "hi": max(asked), "n": n, "val_lo": min(shown), "val_hi": max(shown), "val_n": m}
-        yield Evidence({k: float(v) for k, v in values.items()}, _site(run), None, "apart", Severity.CRITICAL, Confidence.STRONG)
+        yield Evidence(
+            {k: float(v) for k, v in values.items()}, _site(run), None, "apart", Severity.CRITICAL, Confidence.STRONG
+        )
 
 
 def _unused(run: Run, least: int, per_class: int) -> Iterator[Evidence]:

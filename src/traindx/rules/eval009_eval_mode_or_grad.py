@@ -64,6 +64,8 @@ def eval_mode_or_grad(
     *,
     share: float = 0.5,  # of an evaluation's forwards; a stray forward in train mode is not an evaluation
 ) -> Iterator[Evidence]:
+    if run.events_of("detached_loss") and not len(run.series("loss/train")):
+        return  # a forward under no_grad whose loss was to be trained on is no evaluation
     mode, grad, buffers = (run.series(f"eval/{n}").finite() for n in ("train_mode", "grad_enabled", "buffers_changed"))
     dirty = buffers.where(buffers.values > 0)
     if len(dirty):

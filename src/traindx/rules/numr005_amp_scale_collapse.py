@@ -4,7 +4,8 @@
 
 `amp/skipped` and `amp/scale`. A scale below one; or at least `skips` skipped updates in 20 after the first
 calibration; or more than `share` of all updates skipped after the first 50, unless the scale stands where it stood:
-then skips and doublings balance, which is how a scaler with a short growth interval works.
+then skips and doublings balance, which is how a scaler with a short growth interval works. Where every update was
+skipped, nothing was trained, wherever the scale stands.
 
 ## Why it matters
 
@@ -39,9 +40,13 @@ from traindx.run import Run, Series
     needs={"amp/skipped | amp/scale": 20},
     says={
         "": "the gradient scaler skipped {skipped} of {total} updates",
+        "never": "the gradient scaler skipped all {total} updates (loss scale {scale:.2g}): nothing was trained",
         "scale": "the loss scale fell to {scale:.2g}; {skipped} of {total} updates were skipped",
     },
-    fix="Find what overflows in half precision, or use bfloat16, which needs no scaler.",
+    fix={
+        "": "Find what overflows in half precision, or use bfloat16, which needs no scaler.",
+        "never": "Start the scaler lower (init_scale) or let it back off faster; find what overflows, or use bfloat16.",
+    },
     explains=("OPTM001", "LOSS002", "LOSS009", "NUMR008", "OPTM003"),
 )
 def amp_scale_collapse(
@@ -56,14 +61,15 @@ def amp_scale_collapse(
     low = len(scale) > 0 and 0 < scale.last < 1
     storm = _storm(hit, skips, calibration) and not _balanced(scale)
     often = len(hit) >= 1050 and float(np.mean(hit[50:])) > share and not _balanced(scale)
-    if not (low or storm or often):
+    never = len(hit) > calibration and bool(hit.all())
+    if not (low or storm or often or never):
         return
     dying = len(hit) >= 20 and float(np.mean(hit[-20:])) > 0.9
     steps = skipped.steps[hit] if np.any(hit) else scale.steps
     yield Evidence(
         steps=(int(steps[0]), int(steps[-1])),
-        say="scale" if low else "",
-        severity=Severity.CRITICAL if dying or low else Severity.WARNING,
+        say="never" if never else "scale" if low else "",
+        severity=Severity.CRITICAL if dying or low or never else Severity.WARNING,
         facts={"skipped": int(np.count_nonzero(hit)), "total": len(hit), "scale": scale.last},
     )
 

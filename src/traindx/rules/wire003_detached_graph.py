@@ -2,7 +2,7 @@
 
 ## What it sees
 
-A loss without a graph at all (`model.loss_detached`), or trainable parameters that an optimizer holds, whose modules
+A loss without a graph at all (`detached_loss`), or trainable parameters that an optimizer holds, whose modules
 are called, and that no walk from a loss through the autograd graph reached (`model.unreachable`). Parameters that had
 a gradient in any recorded step are taken off the list. The boundary, the last module whose output still had a graph,
 is named where it was seen. Critical from `critical_share` of the parameters on.
@@ -38,7 +38,7 @@ from traindx.run import Run
 
 @rule(
     "WIRE003",
-    needs={"fact:model.unreachable | fact:model.loss_detached": 1},
+    needs={"fact:model.unreachable | event:detached_loss": 1},
     says={
         "": "the loss has no path back to {count} trainable parameters ({share:.1%} of the model): {where}",
         "boundary": "the graph is cut after {boundary}: the loss has no path back to {count} trainable parameters "
@@ -54,13 +54,13 @@ from traindx.run import Run
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
-    explains=("GRAD004", "LOSS002", "LOSS003", "LOSS009", "ACTV002", "OPTM001", "WIRE016", "TUNE005"),
+    explains=("GRAD004", "LOSS002", "LOSS003", "LOSS009", "ACTV002", "OPTM001", "WIRE016", "TUNE005", "EVAL009"),
 )
 def detached_graph(run: Run, *, critical_share: float = 0.05) -> Iterator[Evidence]:
     # [def] as in WIRE001: from a twentieth of the model on the run is not what was meant.
-    if run.fact("model.loss_detached"):
-        site = facts.strings(run, "loss.site")
-        yield Evidence(where=site, steps=run.steps, say="loss")
+    for event in run.events_of("detached_loss")[:1]:
+        site = str(event.data.get("site") or "")
+        yield Evidence(where=(site,) if site else (), steps=(event.step, event.step), say="loss")
     names = _cut_off(run)
     if not names:
         return
