@@ -6,8 +6,10 @@ import itertools
 
 import pytest
 
+from traindx.probes import recorder as recording
 from traindx.probes.gate import LossGate
 from traindx.probes.governor import ALWAYS, DEAR_S, FIRST, START_S, Governor
+from traindx.probes.recorder import FACTS_S, FACTS_SHARE, Recorder
 
 
 def drive(governor: Governor, steps: int, step_s: float, lean_s: float, full_s: float) -> list[int]:
@@ -72,6 +74,26 @@ def test_what_a_full_step_leaves_to_be_written_belongs_to_its_cost_and_not_to_th
     assert full[-1] > FIRST
 
 
+def test_any_time_after_the_start_no_more_is_spent_than_the_budget_has_earned_since():
+    governor = Governor(0.01)
+    for step in range(3000):
+        is_full = governor.full(step)
+        own = 0.1 if is_full else 2e-4
+        governor.account(step, 0.05 + own, own, is_full)
+        assert governor.later_spent_s <= 0.01 * governor.later_elapsed_s + 2e-4
+    assert governor.full_steps > FIRST + 5
+
+
+def test_what_the_last_full_step_of_the_start_leaves_to_be_written_is_spent_by_the_start():
+    governor, left = Governor(0.01), False
+    for step in range(60):
+        is_full = governor.full(step)
+        own = 0.2 if is_full else 0.1 if left else 1e-4
+        governor.account(step, 0.4 + own, own, is_full)
+        left = is_full
+    assert governor.cost()["share"] < 0.001
+
+
 def test_dear_full_steps_are_not_forced_upon_the_start():
     governor = Governor(0.01)
     full = drive(governor, FIRST, 0.1, 1e-4, 1.0)
@@ -122,3 +144,24 @@ def test_the_gate_sees_leaps_and_forgets_trends():
     falling = [gate.z(2.0 * 0.99**i + 0.02 * ((i * 7919) % 13 - 6) / 6) for i in range(400)]
     assert max(falling) < LossGate.ABNORMAL
     assert gate.z(1.0) > LossGate.ABNORMAL
+
+
+@pytest.mark.parametrize("cost_s", [1e-3, 0.1])
+def test_facts_that_are_dear_to_ask_for_are_asked_for_less_often(cost_s, monkeypatch):
+    now, asked = [0.0], []
+    monkeypatch.setattr(recording.time, "perf_counter", lambda: now[0])
+    recorder = Recorder(probes=[])
+
+    def facts() -> dict[str, str]:
+        asked.append(now[0])
+        now[0] += cost_s
+        return {}
+
+    recorder.sources.append(facts)
+    recorder.scene.step = 1000
+    while now[0] < 1000.0:
+        now[0] += 1.0
+        recorder.look_ahead(now[0])
+    pause = max(FACTS_S, cost_s / FACTS_SHARE)
+    assert all(pause <= b - a <= pause + 2.0 for a, b in itertools.pairwise(asked))
+    assert len(asked) >= 1000.0 / (pause + 2.0) - 1

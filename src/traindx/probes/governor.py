@@ -1,7 +1,7 @@
 """The budget: how often everything may be read, so that observing costs no more than its share of the training time.
 
-The start is free: the first 20 steps (the dear ones of large models only as far as `DEAR_S` reaches) and `START_S` seconds.
-From then on no more is spent than the budget's share of the time that passes, unless something looks abnormal.
+The start is free: the first 20 steps (read in full on large models only as far as `DEAR_S` reaches) and `START_S` seconds.
+From then on no more is spent than the budget's share of the time that has passed since, unless something looks abnormal.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Governor:
     @property
     def starting(self) -> bool:
         """Whether the first steps, or the free time of the start, are not over yet."""
-        return self._first(self.steps) or self.spent_s < START_S
+        return self.steps < FIRST or self.spent_s < START_S
 
     @property
     def owing(self) -> bool:
@@ -67,7 +67,8 @@ class Governor:
 
     def account(self, step: int, step_s: float, own_s: float, was_full: bool) -> None:
         """Book one step: how long it took, and how much of that was ours."""
-        start = self._first(step) or self.spent_s < START_S
+        written = self._read is not None and not self.later_elapsed_s  # what the start's last full step has left
+        start = step <= FIRST or self.spent_s < START_S or written
         self.steps += 1
         self.elapsed_s += step_s
         self.spent_s += own_s
@@ -83,13 +84,16 @@ class Governor:
         self._read = extra if was_full else None
         if self.budget is None:
             return
-        if not start:
-            self.later_elapsed_s += step_s
-            self.later_spent_s += own_s
-        if not self._first(step):
-            self._earned = earned if not self._earned else 0.9 * self._earned + 0.1 * earned
-            credit = min(self._credit + earned - own_s, COMFORT * self._cost)
-            self._credit = max(credit, 0.0 if start else -DEBT * self._cost)  # what the start spends is not owed
+        self._earned = earned if not self._earned else 0.9 * self._earned + 0.1 * earned
+        credit = min(self._credit + earned - own_s, COMFORT * self._cost)
+        if start:
+            self._credit = max(credit, 0.0)  # what the start spends is not owed,
+            return
+        if not self.later_elapsed_s:
+            credit = earned - own_s  # and what it has saved is not left over
+        self._credit = max(credit, -DEBT * self._cost)
+        self.later_elapsed_s += step_s
+        self.later_spent_s += own_s
 
     def full(self, step: int) -> bool:
         """Whether `step` shall be read in full."""

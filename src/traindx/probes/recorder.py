@@ -23,7 +23,8 @@ from traindx.probes.sink import MemorySink, Post, Sink
 _EACH_TIME = ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "sensor_off", "spike", "resume")
 MOST_EVENTS = 2000  # of each of these kinds
 SENSOR_ERRORS, ALL_ERRORS = 3, 10  # PROMISES part 1
-FACTS_S = 30.0
+FACTS_S = 30.0  # facts are asked for this often,
+FACTS_SHARE = 0.001  # and no more of the time than this is spent on it
 Listeners = tuple[tuple[Probe, Callable[..., Any]], ...]
 _grad_enabled, _set_grad_enabled = torch.is_grad_enabled, torch._C._set_grad_enabled
 _autocasting = torch._C._is_any_autocast_enabled
@@ -72,7 +73,7 @@ class Recorder:
         self._each: dict[str, int] = {}
         self._facts_written: dict[str, str] = {}
         self._owned: dict[int, tuple[list[int] | None, tuple[str, ...]]] = {}  # optimizer → places of its parameters
-        self._facts_at = time.perf_counter()
+        self._facts_due = time.perf_counter() + FACTS_S
         self._errors: dict[str, int] = {}
         self._pid = os.getpid()
         self._closed = False
@@ -302,9 +303,9 @@ class Recorder:
         scene.first = scene.full and scene.step < FIRST
         scene.loss = None
         self.post.drain()
-        if now - self._facts_at > FACTS_S or scene.step in (1, FIRST):
-            self._facts_at = now
+        if now > self._facts_due or scene.step in (1, FIRST):
             self.write_facts()
+            self._facts_due = now + max(FACTS_S, (time.perf_counter() - now) / FACTS_SHARE)
 
     def send(self, step: int) -> None:
         """Send what was read so far as a record of `step`."""
