@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-_C = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
-_READ: dict[torch.dtype, Any] = {dtype: kind.from_address for dtype, kind in _C.items()}
+NUMBERS = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}  # as they lie in memory
+_READ: dict[torch.dtype, Any] = {dtype: kind.from_address for dtype, kind in NUMBERS.items()}
 _READ[torch.int64] = ctypes.c_int64.from_address
 _PLAIN = (Tensor, torch.nn.Parameter)
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -46,14 +46,14 @@ def peek(tensor: Tensor) -> float | None:
 
 
 def look(own: Tensor) -> float | None:
-    """The same of a result of our own, which is known to be plain and has one element."""
+    """The same of a tensor that is known to be plain, with one element: a result of our own, or of a loss function."""
     read = _READ.get(own.dtype)
     return float(read(own.data_ptr()).value) if read is not None and own.is_cpu else None
 
 
 def peek_all(tensor: Tensor) -> list[float] | None:
     """The values of a small contiguous CPU tensor, read from memory without a dispatch; None where that is not possible."""
-    kind = _C.get(tensor.dtype)
+    kind = NUMBERS.get(tensor.dtype)
     if kind is None or not tensor.is_cpu or type(tensor) not in _PLAIN or _wrapped(tensor):
         return None
     if tensor.layout is not torch.strided or tensor.is_neg() or not tensor.is_contiguous():
@@ -86,7 +86,7 @@ def _reducible(kind: type[Any]) -> bool:
 
 def wide(tensor: Tensor) -> Tensor:
     """In float32 at least: half-precision sums overflow."""
-    return tensor if tensor.dtype in _C else tensor.float()
+    return tensor if tensor.dtype in NUMBERS else tensor.float()
 
 
 def norms(tensors: Sequence[Tensor]) -> Tensor:

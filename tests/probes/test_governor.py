@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
+import torch
+from torch import nn
 
 from traindx.probes import recorder as recording
-from traindx.probes.gate import LossGate
+from traindx.probes.gate import ENTRIES, GradGate, LossGate
 from traindx.probes.governor import ALWAYS, DEAR_S, FIRST, START_S, Governor
 from traindx.probes.recorder import FACTS_S, FACTS_SHARE, Recorder
 
@@ -165,3 +168,28 @@ def test_facts_that_are_dear_to_ask_for_are_asked_for_less_often(cost_s, monkeyp
     pause = max(FACTS_S, cost_s / FACTS_SHARE)
     assert all(pause <= b - a <= pause + 2.0 for a, b in itertools.pairwise(asked))
     assert len(asked) >= 1000.0 / (pause + 2.0) - 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("units", [3, 5 * ENTRIES + 1])
+def test_the_gate_of_gradients_sees_what_is_not_finite(units, dtype):
+    model = nn.Sequential(nn.Linear(4, units), nn.ReLU(), nn.Linear(units, 2)).to(dtype)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    recorder, gate, x = Recorder(probes=[]), GradGate(), torch.randn(64, 4, dtype=dtype)
+    recorder.refresh([model], [optimizer])
+    for factor in (1.0, math.nan, 1.0, math.inf, 1.0):
+        optimizer.zero_grad()
+        (model(x).square().sum() * factor).backward()
+        assert gate.bad(recorder.scene, optimizer) == (not math.isfinite(factor))
+
+
+def test_the_gate_of_gradients_reads_no_further_than_a_parameter_that_was_cut():
+    model = nn.Linear(4, 3 * ENTRIES)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    recorder, gate = Recorder(probes=[]), GradGate()
+    recorder.refresh([model], [optimizer])
+    for rows in (3 * ENTRIES, 2):
+        model.weight.data, model.bias.data = model.weight.data[:rows], model.bias.data[:rows]
+        model.weight.grad = model.bias.grad = None
+        (model(torch.randn(5, 4)).sum() * math.nan).backward()
+        assert gate.bad(recorder.scene, optimizer)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from traindx.measures import look, readable
+from traindx.measures import NUMBERS, look, readable
 from traindx.probe import Scene
 
 SMALL = 1 << 14  # entries whose norm costs no more than the call itself
+ENTRIES = 64  # of a small gradient that are looked at: what is not finite spreads to every unit that is active
 
 
 class LossGate:
@@ -69,20 +71,48 @@ class GradGate:
     """One small gradient near the input, where what goes wrong in a backward arrives; read on steps that are not full."""
 
     def __init__(self) -> None:
-        self._chosen: dict[int, tuple[int, int]] = {}  # optimizer → (version of the scene, place among its parameters)
+        self._optimizer, self._version = 0, -1  # whose, and at which version of the scene it was chosen
+        self._param: Callable[[], Tensor | None] = _nobody
+        self._kind: torch.dtype | None = None  # of the gradient, where it can be read from memory
+        self._read: Callable[[int], Any] = _unread  # the numbers at an address
+        self._entries, self._every = 0, 1  # how many they are, and which of them are looked at
 
     def bad(self, scene: Scene, optimizer: Any) -> bool:
         """Whether that gradient is not finite (known at once on the CPU only)."""
-        version, place = self._chosen.get(id(optimizer), (-1, -1))
-        if version != scene.version:
-            place = _nearest_the_input(*scene.owned(optimizer))
-            self._chosen[id(optimizer)] = (scene.version, place)
-        param = scene._params[place]() if place >= 0 and len(scene._optimizers) < 2 else None
+        if self._version != scene.version or self._optimizer != id(optimizer):
+            self._choose(scene, optimizer)
+        param = self._param()
         grad = None if param is None else param.grad
         if grad is None:
             return False
-        norm = look(torch.linalg.vector_norm(grad.detach() if grad.requires_grad else grad))
+        if grad.dtype is self._kind and type(grad) is Tensor and grad.numel() == self._entries and grad.is_contiguous():
+            total = sum(self._read(grad.data_ptr())[:: self._every])
+            return bool(total - total)  # nan where it is not finite, and no call
+        wide = grad.dtype if grad.dtype in NUMBERS else torch.float32
+        norm = look(torch.linalg.vector_norm(grad.detach() if grad.requires_grad else grad, dtype=wide))
         return norm is not None and not math.isfinite(norm)
+
+    def _choose(self, scene: Scene, optimizer: Any) -> None:
+        self._optimizer, self._version = id(optimizer), scene.version
+        self._param, self._kind = _nobody, None
+        place = _nearest_the_input(*scene.owned(optimizer)) if len(scene._optimizers) < 2 else -1
+        if place < 0:
+            return
+        self._param = scene._params[place]
+        param = self._param()
+        grad = None if param is None else param.grad
+        kind = None if grad is None else NUMBERS.get(grad.dtype)
+        if grad is not None and kind is not None and grad.numel() <= SMALL:
+            self._kind, self._entries, self._every = grad.dtype, grad.numel(), -(-grad.numel() // ENTRIES)
+            self._read = (kind * self._entries).from_address
+
+
+def _nobody() -> Tensor | None:
+    return None
+
+
+def _unread(address: int) -> list[float]:
+    return []
 
 
 def _nearest_the_input(params: list[Tensor], names: tuple[str, ...]) -> int:

@@ -8,45 +8,45 @@ and what a step leaves behind waits in a list until a handful of steps is settle
 
 from __future__ import annotations
 
+import math
+import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from traindx.measures import look, peek
 from traindx.probe import TRAIN, Forward, Keeper
 from traindx.probes.passes import first_tensor
 from traindx.probes.recorder import Listeners
 from traindx.probes.replicas import due
 from traindx.probes.step import Micro, Step
-from traindx.probes.way import BACKWARD, DONE, FORWARDED, INSIDE, LOSS, OUTSIDE, Way, clock
+from traindx.probes.way import BACKWARD, DONE, FORKS, FORWARDED, INSIDE, LOSS, OUTSIDE, Way, clock
 
 if TYPE_CHECKING:
     from traindx.probes.attach import Observer, Patches
     from traindx.probes.lane import Lane
 
 _sequence = torch._C._autograd._get_sequence_nr
+_grad_enabled, _autocasting = torch.is_grad_enabled, torch._C._is_any_autocast_enabled
+_graph_task, _thread = torch._C._current_graph_task_id, threading.get_ident
+_tracing, _interpreters = torch._C._get_tracing_state, torch._C._functorch.peek_interpreter_stack
 _NONE: dict[str, Any] = {}
 SETTLE, SETTLE_S = 16, 0.25  # so many steps, or so many seconds, are settled in one go: what a kill may take with it
 
 
-class _Left(NamedTuple):
-    """What a glimpsed step leaves behind."""
-
-    step: int
-    at: float
-    took_s: float
-    own_s: float
-    data_s: float
-    loss: float
-    lr: float | None
-    epoch: int
-    row: dict[str, Any]  # what others have added
-    tensors: list[Any]
+# what a glimpsed step leaves behind: its number, when it ended and how long it took, what of that was ours and what it waited
+# for data; its loss, the learning rate where it is as before, the epoch, and what others have added
+_Left = tuple[int, float, float, float, float, float, float | None, int, dict[str, Any], list[Any]]
 
 
 class Glimpse(Way):
     """One observer's way through steps that there is no time to look at."""
+
+    counts = False  # clearing is counted with the step
 
     def __init__(self, observer: Observer, patches: Patches, lane: Lane) -> None:
         super().__init__(observer, patches)
@@ -54,6 +54,9 @@ class Glimpse(Way):
         self._keeper: Keeper | None = None
         self._kept: dict[str, Listeners] = {}  # the keeper's moments, for steps that cannot wait to be told
         self._patient = False  # the next step can
+        self._primary: Callable[[], Any] = type(None)  # the optimizer whose steps these are,
+        self._owner: Any = None  # what the loop knows of it,
+        self._again = 0  # and how many of its steps the loop has not counted
         self._waits = False  # this one does: what it is made of has not been told to the keeper
         self._brief: Any = None
         self._root: Tensor | None = None
@@ -63,6 +66,7 @@ class Glimpse(Way):
         self._tally = self._cost = 0.0  # so far, and of the latest that was measured
         self._forwards = self._samples = 0  # that no probe has looked at and no loader has counted
         self._left: list[_Left] = []
+        self._bad = self._updates._grad_gate.bad
         self._recorder.behind.append(self.settle)
 
     # -- opening and closing
@@ -86,6 +90,8 @@ class Glimpse(Way):
         model, keeper = self._model() if self._model is not None else None, self._keeper
         known = model is not None and bool(self._site) and not scene.compiled
         self._patient = known and keeper is not None and keeper.patient(model)
+        primary = self._stage.primary
+        self._primary, self._owner = weakref.ref(primary), self._loop._owners.get(id(primary))
         return True
 
     def unseen(self) -> tuple[int, int]:
@@ -125,14 +131,33 @@ class Glimpse(Way):
 
     def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         self._begun = begun = clock()
-        if not self._expected(args[0]) or (not args[0].training and self._loop.asleep()):
+        model, recorder, phases, observer = args[0], self._recorder, self._phases, self._observer
+        if (  # as in Way._expected and Observer.free
+            self._at != OUTSIDE
+            or self._model is None
+            or self._model() is not model
+            or not _grad_enabled()
+            or _autocasting()
+            or _graph_task() != -1
+            or phases._passes
+            or phases._pending
+            or phases._forced
+            or phases._evaluations._open is not None
+            or (phases._loader is not None and not phases._loader.train)
+            or recorder.busy
+            or recorder.off
+            or FORKS[0] != observer.born
+            or observer.thread != _thread()
+            or _tracing() is not None
+            or _interpreters() is not None
+            or (not args[0].training and self._loop.asleep())
+        ):
             return False
-        recorder = self._recorder
         try:
             recorder.scene.autocast = None
             self._args, self._kwargs, self._first = args[1:], kwargs, _sequence()
             if self._patient:
-                self._brief, self._waits = self._keeper.brief(args[0], self._args, kwargs), True  # type: ignore[union-attr]
+                self._brief, self._waits = self._keeper.brief(model, self._args, kwargs), True  # type: ignore[union-attr]
             else:
                 recorder.busy = True
                 for _, method in self._kept["before_forward"]:
@@ -200,42 +225,51 @@ class Glimpse(Way):
 
     def backward(self, root: Any) -> bool:
         begun = clock() if self._timed else 0.0
-        recorder, args = self._recorder, self._args
-        source = args[0] if args and type(args[0]) is Tensor else first_tensor(args, self._kwargs)
-        value = self._loss_of(root, source)
-        if value is None or recorder.busy or self._stage.step.scaled:
+        recorder, step, loop, phases, args = self._recorder, self._stage.step, self._loop, self._phases, self._args
+        alone = self._waits and self._at == LOSS and root is self._call[4]  # what torch's loss function gave, and no more
+        if not alone and (self._at != (LOSS if self._site else FORWARDED) or type(root) is not Tensor or root.grad_fn is None):
             return False
-        if self._loop.uncleared():
-            self.misses -= 1  # no sign of another loop
-            return False
-        if not self._updates._gate.takes(value):
+        if recorder.busy or step.scaled:
             return False
         try:
-            self._take(root, value, source)
+            source = args[0] if args and type(args[0]) is Tensor else first_tensor(args, self._kwargs)
+            size = source.shape[0] if source is not None and source.shape else 0
+            value = look(root) if alone and root.numel() == 1 else peek(root)
+            if value is None or not math.isfinite(value) or (size == 1 and self._stage.batch_norm):
+                return False  # not to be known at once, or an event
+            owner = loop._latest
+            param = owner.sentinel() if owner is not None and owner.sentinel is not None else None
+            if param is not None and param.grad is not None and loop.uncleared():
+                self.misses -= 1  # no sign of another loop
+                return False
+            if not self._updates._gate.takes(value):
+                return False
+            phases._glimpsed(source, value)
+            if phases._loader is None and size:
+                self._forwards += 1
+                self._samples += size
+            if alone:
+                self._root, self.noted = root, False
+            else:
+                self._tell_at_once(root)
         except Exception as error:  # as in Observer.told
             self._failed(error)
             return False
-        self._at = BACKWARD
+        loop._backwards += 1
+        step.backwards += 1
+        self._loss, self._at = value, BACKWARD
         if self._timed:
             self._tally += clock() - begun + recorder.detour_s
         if recorder.scene.world > 1:
             self._back = clock()
         return True
 
-    def _take(self, root: Tensor, value: float, source: Tensor | None) -> None:
-        self._phases._glimpsed(source, value)
-        if self._phases._loader is None:
-            self._pass_over(source)
-        if self._waits and self._call and root is self._call[4]:
-            self._root, self.noted = root, False
-        else:
-            self._testify()
-            for _, method in self._kept["on_backward"]:
-                method(self._recorder.scene, root)
-            self._drop()
-        self._loop._backwards += 1
-        self._stage.step.backwards += 1
-        self._loss = value
+    def _tell_at_once(self, root: Tensor) -> None:
+        """The keeper hears of a step that cannot wait."""
+        self._testify()
+        for _, method in self._kept["on_backward"]:
+            method(self._recorder.scene, root)
+        self._drop()
 
     def backward_ended(self) -> bool:
         if self._at != BACKWARD:
@@ -245,18 +279,15 @@ class Glimpse(Way):
             self._waited = clock() - self._back
         return True
 
-    def cleared(self) -> None:
-        pass  # counted with the step
-
     # -- the update
 
     def steps(self, optimizer: Any, closure: Any) -> bool:
-        if self._at != DONE or closure is not None or self._stage.primary is not optimizer:
+        if self._at != DONE or closure is not None or self._primary() is not optimizer:
             return False
         begun = clock() if self._timed else 0.0
         recorder = self._recorder
         try:
-            if self._stage.step.backwards != 1 or self._updates._grad_gate.bad(recorder.scene, optimizer):
+            if self._stage.step.backwards != 1 or self._bad(recorder.scene, optimizer):
                 self._go_at_length()
                 return False
         except Exception as error:  # as in Observer.told
@@ -278,7 +309,7 @@ class Glimpse(Way):
         self._drop()
 
     def stepped(self, optimizer: Any) -> bool:
-        if self._at != DONE or self._stage.primary is not optimizer:
+        if self._at != DONE or self._primary() is not optimizer:
             return False
         now = clock()
         recorder = self._recorder
@@ -295,7 +326,15 @@ class Glimpse(Way):
         stage, recorder, phases = self._stage, self._recorder, self._phases
         scene, step, left = recorder.scene, stage.step, self._left
         took = now - stage.last_end if stage.last_end is not None else 0.0
-        self._loop._step_ended(optimizer)
+        owner = self._loop._latest
+        param = owner.sentinel() if owner is not None and owner.sentinel is not None else None
+        grad = None if param is None or owner is not self._owner else param.grad
+        if owner is None or grad is None:
+            self._loop._step_ended(optimizer)
+        else:  # the same in short
+            self._again += 1
+            owner.backwards, owner.grad = self._loop._backwards, (id(grad), grad._version)
+            owner.waits, owner.stale, owner.cleared = True, False, False
         lr = optimizer.param_groups[0].get("lr")
         if type(lr) is not float or lr != self._updates._last_lr:
             self._updates._lr(optimizer)
@@ -317,7 +356,7 @@ class Glimpse(Way):
         self._kwargs, self._output, self._brief, self._root = _NONE, None, None, None
         row, tensors, asked = recorder._row, recorder._tensors, clock() if self._timed else now
         last = bool(scene.world > 1 or recorder.on_step or tensors or not waited_for or len(left) + 1 >= SETTLE)
-        last = last or (len(left) > 0 and now - left[0].at > SETTLE_S)
+        last = last or (len(left) > 0 and now - left[0][1] > SETTLE_S)
         if last:
             begun = clock()
             recorder.tell("after_step", optimizer)  # memory and kept graphs grow on such steps, too
@@ -329,7 +368,7 @@ class Glimpse(Way):
         else:
             row, tensors = _NONE, []
         own_s = self._cost + recorder.spent_s
-        left.append(_Left(scene.step, now, took, own_s, data_s, self._loss, lr, scene.epoch, row, tensors))
+        left.append((scene.step, now, took, own_s, data_s, self._loss, lr, scene.epoch, row, tensors))
         recorder.spent_s, self._timed = 0.0, False
         scene.step += 1
         if last:
@@ -353,6 +392,8 @@ class Glimpse(Way):
             return
         left, self._left = self._left, []
         recorder, governor = self._recorder, self._recorder.governor
+        self._loop.stepped_again(self._primary(), self._again)
+        self._again = 0
         now, wall = clock(), time.time()
         for step, at, took_s, own_s, data_s, loss, lr, epoch, row, tensors in left:
             row = {**row, "loss/train": loss, "epoch": float(epoch), "time/step": max(took_s, 0.0), "time/data": data_s}

@@ -164,6 +164,11 @@ class Loop:
         owner.grad = None if grad is None else (id(grad), grad._version)
         owner.waits, owner.stale, owner.cleared = True, False, False
 
+    def stepped_again(self, optimizer: Any, times: int) -> None:
+        """It has made so many more steps."""
+        if times:
+            self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + times
+
     def _closes(self, step: Step, row: dict[str, Any]) -> None:
         """The update is complete: look for accumulation; add the scaler's state; sum up the time."""
         self.aside(step)

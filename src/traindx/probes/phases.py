@@ -358,7 +358,8 @@ class Phases:
 
     def _glimpsed(self, source: Tensor | None, loss: float) -> None:
         """A training pass of which next to nothing is kept (`glimpse.py`)."""
-        self._evaluations.trained(loss)
+        self._evaluations._losses.append(loss)  # as in Evaluations.trained
+        self._stage.patches.scalars = False
         self._serial += 1
         self._latest, self._scene.phase = None, TRAIN
         self._fed = weakref.ref(source) if source is not None else None

@@ -55,7 +55,8 @@ def _clearing(patches: Patches) -> None:
             try:
                 paused, lane = _modes() > 0, patches.lane
                 if lane is not None and not paused:
-                    lane.cleared()
+                    if lane.counts:
+                        lane.cleared()
                 else:
                     patches.report("zero_grad", paused)
                 out = original(*args, **kwargs)
