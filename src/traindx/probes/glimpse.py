@@ -279,6 +279,39 @@ class Glimpse(Way):
             self._waited = clock() - self._back
         return True
 
+    # -- around the update
+
+    def clipped(self, norm: Any, limit: Any, kind: Any) -> bool:
+        begun, recorder, loop = clock(), self._recorder, self._loop
+        if (
+            self._at != DONE
+            or recorder.busy
+            or type(norm) is not Tensor
+            or type(limit) is not float
+            or "clip" not in loop._sites
+        ):
+            return False
+        value = peek(norm)
+        if value is None or value - value or self._observer.thread != _thread():  # not to be known at once, or not finite
+            return False
+        self._stage.step.clips += 1
+        loop._expected_touch, row = True, recorder._row
+        row["clip/norm"], row["clip/threshold"] = value, limit
+        if kind == 2.0:
+            row["grad_norm"] = value
+        if self._timed:
+            self._tally += clock() - begun + recorder.detour_s
+        return True
+
+    def scheduled(self, scheduler: Any) -> bool:
+        begun, recorder = clock(), self._recorder
+        if recorder.busy or id(scheduler) not in self._loop._objects or self._observer.thread != _thread():
+            return False
+        self._stage.step.scheduler_steps += 1
+        if self._timed:
+            self._tally += clock() - begun + recorder.detour_s
+        return True
+
     # -- the update
 
     def steps(self, optimizer: Any, closure: Any) -> bool:

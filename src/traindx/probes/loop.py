@@ -206,7 +206,7 @@ class Loop:
 
     # -- clipping
 
-    def clipped(self, norm: Any, limit: Any, kind: Any, parameters: Any) -> None:
+    def clipped(self, norm: Any, limit: Any, kind: Any) -> None:
         """clip_grad_norm_ was called."""
         step = self._stage.step
         step.clips += 1

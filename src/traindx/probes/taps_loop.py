@@ -75,8 +75,10 @@ def _clearing(patches: Patches) -> None:
 
 def _clipping(patches: Patches) -> None:
     def by_norm(out: Any, args: Args, kwargs: Kwargs) -> None:
-        kind = _argument(args, kwargs, 2, "norm_type", 2.0)
-        patches.report("clipped", out, _argument(args, kwargs, 1, "max_norm"), kind, _argument(args, kwargs, 0, "parameters"))
+        limit, kind = _argument(args, kwargs, 1, "max_norm"), _argument(args, kwargs, 2, "norm_type", 2.0)
+        lane = patches.lane
+        if lane is None or not lane.clipped(out, limit, kind):
+            patches.report("clipped", out, limit, kind)
 
     def by_value(out: Any, args: Args, kwargs: Kwargs) -> None:
         patches.report("clipped_value", _argument(args, kwargs, 1, "clip_value"))
@@ -136,7 +138,8 @@ def _schedules(patches: Patches) -> None:
 
     def stepped(out: Any, args: Args, kwargs: Kwargs) -> None:
         depth[0] -= 1
-        if not depth[0]:
+        lane = patches.lane
+        if not depth[0] and (lane is None or not lane.scheduled(args[0])):
             patches.report("scheduled", args[0])
 
     kinds = [k for k in vars(lr_scheduler).values() if isinstance(k, type) and issubclass(k, lr_scheduler.LRScheduler)]

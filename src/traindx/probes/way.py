@@ -146,6 +146,14 @@ class Way:
         """It is over."""
         raise NotImplementedError
 
+    def clipped(self, norm: Any, limit: Any, kind: Any) -> bool:
+        """Gradients were clipped by their norm; whether that was taken in short."""
+        return False
+
+    def scheduled(self, scheduler: Any) -> bool:
+        """A scheduler has stepped; whether that was taken in short."""
+        return False
+
     def _loss_of(self, root: Any, source: Tensor | None) -> float | None:
         """The loss that a backward from here begins with; None when it is not the backward that is expected."""
         if self._at != (LOSS if self._site else FORWARDED) or type(root) is not Tensor or root.grad_fn is None:

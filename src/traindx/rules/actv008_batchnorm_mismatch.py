@@ -96,7 +96,7 @@ def _gaps(run: Run, size: float, mean_gap: float, var_gap: float) -> Iterator[Ev
     # Median of |N(0, 1/B)| is .67/√B; running statistics add a little, convolutions average over positions as well.
     chance = 0.67 / math.sqrt(size)
     late = means.steps >= start + max(LAG, (int(means.steps[-1]) - start) // 5)
-    seen = np.count_nonzero(late)
+    seen = int(np.count_nonzero(late))
     if seen < 3:
         return
     off: dict[str, float] = {}
