@@ -157,12 +157,13 @@ def kurtosis(rows: Tensor) -> Tensor:
 
 
 def spread(tensor: Tensor) -> Tensor:
-    """At most 16 K entries of an activation in 64 spread pieces; a view where possible."""
-    flat = tensor.detach().reshape(-1)
-    n = flat.shape[0]
+    """A copy of at most 16 K entries of an activation, in 64 spread pieces. (N,)"""
+    own = tensor.detach()
+    n = own.numel()
     if n <= SAMPLE:
-        return flat
-    return flat[: n - n % CHUNKS].view(CHUNKS, -1)[:, : SAMPLE // CHUNKS]
+        return own.reshape(-1).clone()
+    flat = own if own.is_contiguous() else own.reshape(-1)
+    return torch.as_strided(flat, (CHUNKS, SAMPLE // CHUNKS), (n // CHUNKS, 1)).reshape(-1)
 
 
 def sampled_rows(tensor: Tensor, entries: int) -> Tensor:
