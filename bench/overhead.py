@@ -7,7 +7,8 @@ same for both; the ratio of a round is median(B steps) / median(A steps); report
 standard error (1.2533·MAD-σ/√rounds), an A/A null, and the ratio of means, which full steps are part of. traindx is attached
 once, as `traindx.watch` does it (forensics and a record on disk included), and its patches are lifted for the A blocks; it
 is measured once its start (the first 20 steps and one second of its own) is over, or after half of `--seconds`.
-`own %` is what it accounts for itself in the B blocks, `start s` what it spent before. An A/B ratio cannot certify less than
+`own %` is what it accounts for itself in as long a stretch without blocks, after them: putting patches on and off makes the
+interpreter forget what it has learned about both. `start s` is what it spent before. An A/B ratio cannot certify less than
 1-2 % on a busy machine; the self-accounted share can. Peers are optional: one that is not installed is left out and named.
 """
 
@@ -313,18 +314,19 @@ def _measure_watched(watched: Watched, step: Step, steps: int, seconds: float) -
         step()
     started, start_s = governor.full_steps, governor.spent_s
     rounds: list[tuple[float, float, float]] = []
-    spent = elapsed = 0.0
     while len(rounds) < 3 or (time.perf_counter() < end and len(rounds) < MOST_ROUNDS):
         watched.off()
         first = timed(step, steps)
         watched.on()
-        spent_s, elapsed_s = governor.spent_s, governor.elapsed_s
         seen = timed(step, 2 * steps)
-        spent, elapsed = spent + governor.spent_s - spent_s, elapsed + governor.elapsed_s - elapsed_s
         watched.off()
         rounds.append(_round(first + timed(step, steps), seen))
         watched.on()
     out = _summed(rounds)
+    spent, elapsed, end = governor.spent_s, governor.elapsed_s, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        step()
+    spent, elapsed = governor.spent_s - spent, governor.elapsed_s - elapsed
     out |= {"self_share": spent / elapsed, "start_s": start_s, "start_full_steps": started, "still_starting": governor.starting}
     watched.close()
     return out
@@ -364,7 +366,7 @@ def page(found: dict[str, Any]) -> str:
     own = {name: rows for name, rows in found["results"].items() if any("self_share" in r for r in rows.values())}
     lines += [
         "",
-        "What traindx accounts for itself: share of the step time in these blocks, and seconds before them (its start).",
+        "What traindx accounts for itself: share of the step time in an uninterrupted stretch, and seconds at the start.",
         "",
     ]
     lines += ["| traindx | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]

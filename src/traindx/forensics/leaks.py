@@ -48,7 +48,7 @@ class Graphs(Probe):
     def __init__(self, share: float | None = SHARE) -> None:
         self.share = share  # None: at any price
         self._due, self._check = FIRST, CHECK
-        self._begun = self._spent = 0.0
+        self._begun = self._spent = self._cost = 0.0  # the time on all censuses, and on the latest
         self._seen: list[tuple[int, int]] = []
         self._growth: list[dict[str, Any]] | None = None
         self._number = 0  # autograd's running number at the previous census
@@ -72,7 +72,7 @@ class Graphs(Probe):
             self._begun = self._begun or time.perf_counter()
             return None
         now = time.perf_counter()
-        dear = self.share is not None and self._spent > self.share * (now - self._begun)
+        dear = self.share is not None and self._spent + self._cost > self.share * (now - self._begun)
         if dear or scene.compiled or len(self._seen) >= MOST_CENSUSES:
             return None
         self._due = 2 * scene.step
@@ -83,7 +83,8 @@ class Graphs(Probe):
             (a, low), (b, high) = self._seen[-2:]
             place = holder(largest)
             self._growth = [{"kind": "graph", "per_step": (high - low) / (b - a), **place}] if place else None
-        self._spent += time.perf_counter() - now
+        self._cost = time.perf_counter() - now
+        self._spent += self._cost
         return {"mem/graph_nodes": float(count)}
 
     def last(self, scene: Scene) -> Reading | None:

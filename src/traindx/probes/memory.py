@@ -30,7 +30,7 @@ class Memory(Probe):
 
     def __init__(self) -> None:
         self._at = self._begun = 0.0
-        self._spent = 0.0
+        self._spent = self._cost = 0.0  # on all, and on the latest
         self._census = CENSUS_STEP
 
     def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
@@ -40,10 +40,11 @@ class Memory(Probe):
         if now - self._at > EVERY_S or scene.step in (0, 19):
             self._at = now
             out.update(resident())
-        if scene.step >= self._census and self._spent <= CENSUS_SHARE * (now - self._begun):
+        if scene.step >= self._census and self._spent + self._cost <= CENSUS_SHARE * (now - self._begun):
             self._census = scene.step + max(scene.step // 4, 1)
             out.update(census())
-            self._spent += time.perf_counter() - now
+            self._cost = time.perf_counter() - now
+            self._spent += self._cost
         return out
 
     def last(self, scene: Scene) -> Reading | None:
