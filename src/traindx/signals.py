@@ -500,7 +500,7 @@ EVENTS: dict[str, str] = {
     "label_out_of_range": "min, max, classes",
     "spike": "an abnormal step the recorder saw: signal, z",
     "checkpoint": "torch.save: keys, holds, missing",
-    "load": "load_state_dict: missing, unexpected",
+    "load": "load_state_dict: missing, unexpected; into the model while it is trained: digest of what it holds now, site",
     "dropped": "records lost: count, why",
     "record": "the record on disk changed how it is kept: from, to (ok, dropping, memory, off), why, dropped, lost",
     "sensor_off": "a probe was switched off: name, error",

@@ -54,3 +54,23 @@ def test_prefixes_are_told_from_other_names() -> None:
     same = wire015_partial_checkpoint._same_but_prefix
     assert same("layer.0.weight", "module.layer.0.weight") and same("encoder.layer.0.weight", "bert.layer.0.weight")
     assert not same("head.weight", "fc.weight") and not same("head.0.weight", "fc.0.weight")
+
+
+def _loads(*loads: tuple[int, str], more: tuple[Event, ...] = ()) -> Run:
+    return a_run(events=[*(Event(at, "load", {"what": "model", "digest": d, "site": "train.py:9"}) for at, d in loads), *more])
+
+
+def test_the_same_weights_put_back_every_epoch() -> None:
+    [found] = rule.findings(_loads((40, "a"), (80, "a"), (120, "a"), (160, "a")))
+    assert found.variant == "again" and found.severity is Severity.CRITICAL and found.where == ("train.py:9",)
+    assert "loaded 4 times" in found.message and found.steps == (40, 160)
+
+
+def test_swapped_weights_own_optimizers_and_reset_states_are_no_loss_of_work() -> None:
+    same = [(40, "a"), (80, "a"), (120, "a")]
+    swapped = _loads(*((at, f"{kind}{at}") for at in (40, 80, 120) for kind in ("ema", "own")))
+    twice = _loads(*same[:2])
+    folds = _loads(*same, more=tuple(Event(at + 1, "retrained", {"same_parameters": True}) for at, _ in same))
+    reset = _loads(*same, more=tuple(Event(at, "load", {"what": "optimizer"}) for at, _ in same))
+    for run in (swapped, twice, folds, reset):
+        assert not list(rule.findings(run))

@@ -6,7 +6,9 @@ partial_checkpoint = Cause(
     name="partial-checkpoint",
     title="the checkpoint was loaded only in part",
     likely={
-        "WIRE015": 0.95,
+        "WIRE015:prefix": 0.95,
+        "WIRE015:missing": 0.95,
+        "WIRE015:head": 0.95,
         "TUNE008": 0.4,
         "LOSS010": 0.3,
         "LOSS002": 0.05,
@@ -14,7 +16,7 @@ partial_checkpoint = Cause(
     prior=0.6,
     verdict="restart",
     cure="Load with strict=True and read the message; strip prefixes (module., _orig_mod.)[[; missing: {where}]].",
-    witness=("WIRE015",),
+    witness=("WIRE015:prefix", "WIRE015:missing", "WIRE015:head"),
     settle="base-pipeline",
     cost_steps=1,
 )

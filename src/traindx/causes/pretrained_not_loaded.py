@@ -7,7 +7,9 @@ pretrained_not_loaded = Cause(
     title="the pretrained weights were not loaded",
     likely={
         "TUNE008": 0.95,
-        "WIRE015": 0.5,
+        "WIRE015:prefix": 0.5,
+        "WIRE015:missing": 0.5,
+        "WIRE015:head": 0.5,
         "LOSS010": 0.2,
     },
     prior=0.5,

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from traindx.measures import peek, readable
 from traindx.probes import sites
 from traindx.probes.governor import FIRST
+from traindx.probes.sketch import digest
 from traindx.probes.stage import Stage
 from traindx.probes.step import Micro, Step
 
@@ -352,10 +353,19 @@ class Loop:
         missing = list(getattr(result, "missing_keys", ()))
         unexpected = list(getattr(result, "unexpected_keys", ()))
         what = "optimizer" if isinstance(thing, Optimizer) else "model"
+        more: dict[str, Any] = {}
         if what == "model":
             self._sites.setdefault("load", sites.line())
-        self._recorder.event("load", {"what": what, "missing": missing[:20], "unexpected": unexpected[:20]})
+            if self._scene.step and self._trains(thing):
+                more = {"digest": digest(thing), "site": sites.line()}
+        self._recorder.event("load", {"what": what, "missing": missing[:20], "unexpected": unexpected[:20], **more})
         self._recorder.tell("on_load", thing, keys, missing, unexpected)
+
+    def _trains(self, module: Any) -> bool:
+        """Whether most of what is trained belongs to this module."""
+        own = {id(p) for p in module.parameters()}
+        params = self._scene.params
+        return 2 * sum(p.numel() for p in params if id(p) in own) > sum(p.numel() for p in params)
 
     def seeded(self, what: str, value: Any) -> None:
         """A seed was set."""

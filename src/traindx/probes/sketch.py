@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import torch
+import xxhash
 from torch import Tensor, nn
 
 _TENSORS, _EACH = 32, 64  # tensors looked at, numbers taken of each
@@ -45,6 +46,13 @@ def few(tensor: Tensor) -> Tensor:
     """At most 64 evenly spread entries, as an own float32 copy."""
     flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()
     return flat[:: -(-flat.numel() // _EACH)].to(torch.float32, copy=True)
+
+
+def digest(module: nn.Module, most: int = 32) -> str:
+    """A name for what a module's parameters hold, from some values of some of them: other weights have another name."""
+    params = list(module.parameters())
+    parts = [few(p.detach().reshape(-1)).double().cpu() for p in params[:: max(1, len(params) // most)]]
+    return xxhash.xxh3_64_hexdigest(torch.cat(parts).numpy().tobytes()) if parts else ""
 
 
 def counters(models: Iterable[nn.Module]) -> dict[int, int]:

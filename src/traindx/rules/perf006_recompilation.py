@@ -57,8 +57,7 @@ def recompilation(
     counts = run.series("recompiles").finite()
     late = counts.between(warm)
     if len(late):
-        before = counts.between(hi=warm)
-        more = late.last - (before.last if len(before) else float(late.values[0]))
+        more = late.last - float(late.values[0])
         if more > most:
             yield Evidence({"count": more, "warm": warm}, (), (warm, int(late.steps[-1])))
             return

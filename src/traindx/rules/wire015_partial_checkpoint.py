@@ -1,11 +1,12 @@
-"""Partly loaded checkpoint: `load_state_dict` left a part of the model as it was.
+"""Partly loaded checkpoint: `load_state_dict` left a part of the model as it was, or puts the same weights back again.
 
 ## What it sees
 
 The lists of missing and unexpected keys of the loads before the first step. Keys that are the same but for a prefix
 (`module.`, `_orig_mod.`, `model.`) mean that nothing matched what it should have. Otherwise, more than `worth` of the
 parameters that got nothing from the checkpoint, unless they are the output layers, which fine-tuning replaces on
-purpose.
+purpose. And one and the same state that is loaded into the trained model `again` times or more while its optimizer goes on
+as if nothing had happened: what was learned in between is thrown away.
 
 ## Why it matters
 
@@ -16,6 +17,8 @@ quietly starts from scratch.
 
 - A new head on a pretrained body: only the last layers are missing; info.
 - Starting weights for a part of the model on purpose (word vectors): then the list should not surprise you.
+- Averaged weights that are swapped in for an evaluation and out again, best weights after a plateau: other weights each
+  time, and not counted. Folds, sweeps and tasks that all begin with the same weights have an optimizer of their own each.
 - The right keys with poor results: `TUNE007`, `TUNE008`.
 
 ## What to do
@@ -32,7 +35,7 @@ from collections.abc import Iterator
 from traindx import facts, outline
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Event, Run
 
 
 @rule(
@@ -41,19 +44,23 @@ from traindx.run import Run
     says={
         "prefix": "{count} keys of the checkpoint differ from the model's only by a prefix and were not loaded: {where}",
         "missing": "the checkpoint left {share:.0%} of the parameters as they were: {where}",
+        "again": "the same weights were loaded {times} times while training went on (steps {at}): what is learned in between "
+        "is thrown away",
         "head": "the checkpoint did not fill the last layers ({share:.1%} of the parameters): {where}",
     },
     fix={
         "prefix": "Strip or add the prefix of the keys before load_state_dict, and load with strict=True.",
         "missing": "Load with strict=True, or check the list of missing keys against what you meant to leave out.",
+        "again": "Load the weights once, before the loop over epochs.",
         "head": "Nothing, if the head was replaced on purpose.",
     },
     confidence=Confidence.EXACT,
-    explains=("TUNE008", "LOSS010"),
+    explains=("TUNE008", "LOSS010", "LOSS002", "LOSS009", "LOSS003"),
     at="load",
 )
-def partial_checkpoint(run: Run, *, worth: float = 0.01, critical_share: float = 0.2) -> Iterator[Evidence]:
+def partial_checkpoint(run: Run, *, worth: float = 0.01, critical_share: float = 0.2, again: int = 3) -> Iterator[Evidence]:
     # CATALOGUE: more than 1 % unloaded. [def] a fifth of the model at random values is no longer the checkpoint's model.
+    yield from _again(run, again)
     for missing, unexpected, share, step in _loads(run):
         shifted = [m for m in missing if any(_same_but_prefix(m, u) for u in unexpected)]
         share = len(shifted) / len(missing) if missing and math.isnan(share) else share  # sizes unknown: count the keys
@@ -66,6 +73,22 @@ def partial_checkpoint(run: Run, *, worth: float = 0.01, critical_share: float =
             head = _only_the_head(run, missing)
             level = Severity.INFO if head else severity
             yield Evidence(where=tuple(missing), steps=at, say="head" if head else "missing", severity=level, facts=shown)
+
+
+def _again(run: Run, least: int) -> Iterator[Evidence]:
+    """One state put back at several steps, with neither a new optimizer nor a loaded optimizer state beside it."""
+    fresh = {e.step for e in run.events_of("load") if e.data.get("what") == "optimizer"}
+    held: dict[str, list[Event]] = {}
+    for event in run.events_of("load"):
+        if event.data.get("digest") and event.step not in fresh:
+            held.setdefault(str(event.data["digest"]), []).append(event)
+    for events in held.values():
+        steps = sorted({e.step for e in events})
+        if len(steps) < least or any(steps[0] <= e.step <= steps[-1] + 1 for e in run.events_of("retrained")):
+            continue
+        site = str(events[0].data.get("site") or "")
+        shown = {"times": len(steps), "at": ", ".join(str(s) for s in steps[:3]) + (" …" if len(steps) > 3 else "")}
+        yield Evidence(shown, (site,) if site else (), (steps[0], steps[-1]), "again", Severity.CRITICAL)
 
 
 def _loads(run: Run) -> Iterator[tuple[list[str], list[str], float, int | None]]:
