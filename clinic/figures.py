@@ -135,7 +135,7 @@ def confusion(sick: Sequence[Line]) -> list[dict[str, Any]]:
     pairs = Counter(
         (x["expected"]["causes"][0] if x["expected"]["causes"] else "-", (x["causes"] or ["(none)"])[0])
         for x in sick
-        if not x["top1"]
+        if x["top1"] is False
     )
     return [{"true": t, "said": s, "n": n} for (t, s), n in pairs.most_common()]
 
@@ -152,7 +152,7 @@ def page(s: dict[str, Any]) -> str:
         ("sick runs found with an accepted diagnosis", percent(s["found"])),
         ("… of the written cases", percent(s["found_written"])),
         ("… of the generated cases", percent(s["found_generated"])),
-        ("first cause accepted", percent(s["top1"])),
+        ("first cause accepted, where more than a remark is due", percent(s["top1"])),
         ("accepted cause among the first three", percent(s["top3"])),
         ("verdict accepted", percent(s["verdict"])),
         ("place named right, where one is named", percent(s["where"])),

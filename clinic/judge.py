@@ -6,6 +6,8 @@ from typing import Any
 
 from clinic.case import HEALTHY, Case
 
+from traindx.diagnosis.posterior import POSSIBLE
+
 ORDER = ("info", "warning", "critical")
 ALARMS = ("warning", "critical")
 
@@ -43,20 +45,24 @@ def judge(case: Case, examined: dict[str, Any]) -> dict[str, Any]:
     }
     if case.kind == HEALTHY or case.group in ("below", "healed"):
         return line | {"tripped": sorted(set(case.quiet) & {c for c, s in worst.items() if s in ALARMS})}
-    return line | _sick(case, findings, causes, said["verdict"])
+    return line | _sick(case, findings, said)
 
 
-def _sick(case: Case, findings: list[dict[str, Any]], causes: list[str], verdict: str) -> dict[str, Any]:
+def _sick(case: Case, findings: list[dict[str, Any]], said: dict[str, Any]) -> dict[str, Any]:
+    causes, verdict = [c["cause"] for c in said["causes"]], said["verdict"]
     enough = ORDER.index(case.least)
     hits = [f for f in findings if f["code"] in case.codes and ORDER.index(f["severity"]) >= enough]
     onset = min((f["steps"][0] for f in hits if f.get("steps")), default=None)
     named = bool(causes) and causes[0] in case.causes
+    # a remark, where no more is due, needs no cause, and one that is not even held possible is not named
+    told = bool(causes) and (said["causes"][0].get("probability") or 0.0) >= POSSIBLE
+    due = told or case.least != "info" or not hits
     return {
         "hit": bool(hits) or named,
         "hit_by": sorted({f["code"] for f in hits}),
         "condition_found": any(f["code"] == case.condition for f in findings),
-        "top1": named,
-        "top3": any(c in case.causes for c in causes[:3]),
+        "top1": named if due else None,
+        "top3": any(c in case.causes for c in causes[:3]) if due else None,
         "verdict_right": verdict in case.verdicts,
         "delay": None if onset is None else onset - case.from_step,
         "where_right": _where(case, hits),

@@ -199,7 +199,7 @@ def misses(lines: Sequence[dict[str, Any]]) -> str:
     out = ["# Misses and false alarms", "", "## Sick runs without an accepted diagnosis"]
     out += [_miss(x) for x in sick if not x["hit"]]
     out += ["", "## Found, but the first cause is not accepted"]
-    out += [_miss(x) for x in sick if x["hit"] and not x["top1"]]
+    out += [_miss(x) for x in sick if x["hit"] and x["top1"] is False]
     out += ["", "## Right cause, verdict not accepted"]
     out += [
         f"- {x['name']}: said {x['verdict']}, accepted {', '.join(x['expected']['verdicts'])}"

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tools.rule_pictures import UNSHOWN
+
+from traindx.rule import catalogue
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -122,3 +125,8 @@ def test_the_explorers_of_the_docs_are_those_of_the_dashboard() -> None:
     fresh = explorers.gradient_health("sigmoid", "xavier", 8, explorers.WIDTH, "none", False)
     old = kept["gradients"]["sigmoid|xavier|none|no|8"]
     assert old["verdict"] == fresh["verdict"] and old["forward"] == pytest.approx(fresh["forward"], rel=0.01)
+
+
+def test_every_condition_has_a_picture_or_says_why_not() -> None:
+    drawn = {p.stem.upper() for p in (DOCS / "rules" / "pictures").glob("*.svg")}
+    assert set(catalogue()) - drawn == set(UNSHOWN)

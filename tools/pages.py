@@ -19,6 +19,7 @@ from typing import Any
 from clinic import symptoms
 
 import traindx
+from tools import rule_pictures
 from traindx import cause, kit, rule, signals, testing, trial
 from traindx.cli import profiles, verbs
 from traindx.report import manual
@@ -40,6 +41,8 @@ def measured() -> dict[str, Any]:
         out[code] = rows.get(code) or ({"found": 0, "sick": 0, "false_alarms": 0, "healthy": healthy} if healthy else {})
         if code in pictures and (DOCS / "rules" / "pictures" / f"{code.lower()}.svg").exists():
             out[code] = {**out[code], "picture": pictures[code]}
+        elif code in rule_pictures.UNSHOWN:
+            out[code] = {**out[code], "unshown": rule_pictures.UNSHOWN[code]}
     return out
 
 

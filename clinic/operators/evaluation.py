@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clinic.operators.common import EVALUATION, FIX, NOTED, TABLES, quiet
-from clinic.patches import evaluation, steps
+from clinic.patches import evaluation
 from clinic.surgery import Level, Operator, at_split
 
 # fmt: off
@@ -21,7 +21,7 @@ TABLE: tuple[Operator, ...] = (
     ),
     Operator(
         "overfits", "few samples, many passes, no regularisation", "LOSS008", ("LOSS008", "EVAL005"), ("overfitting", "miscalibration", "generalisation-limited"),
-        ("stop-keep-best", "fix-and-resume"), (Level("severe", (60, 12)), Level("moderate", (120, 8)), quiet("most", (400, 1))), evaluation.overfit,
+        ("stop-keep-best", "fix-and-resume"), (Level("severe", (60, 30)), Level("moderate", (120, 15)), quiet("most", (400, 1))), evaluation.overfit,
         ("digits_mlp", "cancer_tabular", "spirals_residual", "gru_walks"),
     ),
     Operator(
@@ -55,9 +55,9 @@ TABLE: tuple[Operator, ...] = (
         ("digits_cnn", "cancer_tabular", "surface_regression", "gru_walks", "spirals_residual"),
     ),
     Operator(
-        "surer_and_surer", "training goes on for long after the answers stopped to improve", "EVAL005", ("EVAL005", "LOSS008", "ACTV007"),
+        "surer_and_surer", "training goes on for long after the answers stopped to improve, and nothing holds the weights back", "EVAL005", ("EVAL005", "LOSS008", "ACTV007"),
         ("miscalibration", "overfitting", "generalisation-limited"), ("stop-keep-best", "fix-and-resume", "fix-evaluation"),
-        (Level("severe", (8, 3)), Level("moderate", (5, 2)), quiet("as-planned", (1, 1))), steps.longer, ("digits_mlp", "gru_walks", "spirals_residual"),
+        (Level("severe", (300, 20)), Level("moderate", (500, 12)), quiet("as-planned", (5000, 1))), evaluation.overfit, ("digits_mlp", "gru_walks", "spirals_residual"),
     ),
 )
 # fmt: on

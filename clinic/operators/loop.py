@@ -70,8 +70,8 @@ TABLE: tuple[Operator, ...] = (
         (Level("thrice", 3), Level("twice", 2)), loop.step_again, ("digits_mlp", "cancer_tabular", "surface_regression", "gru_walks", "recommender"),
     ),
     Operator(
-        "accumulation_undivided", "micro-batch losses are summed without division", "WIRE011", ("WIRE011",), ("accumulation-undivided", "lr-too-high"), FIX,
-        (Level("eight", (8, False)), Level("four", (4, False)), quiet("divided", (4, True))), loop.accumulate,
+        "accumulation_undivided", "micro-batch losses are summed without division", "WIRE011", ("WIRE011",), ("accumulation-undivided", "lr-too-high"), (*FIX, "healthy", "wait"),
+        (Level("eight", (8, False), least="info"), Level("four", (4, False), least="info"), quiet("divided", (4, True))), loop.accumulate,  # Adam does not mind the scale
         ("digits_mlp", "digits_cnn", "cancer_tabular", "gru_walks"),
     ),
     Operator(
@@ -99,6 +99,22 @@ TABLE: tuple[Operator, ...] = (
         RESTART, (Level("module", "module."), Level("compiled", "_orig_mod."), quiet("same-names", "")),
         at_model('saved = {{"{v}" + name: t.clone() for name, t in {m}.state_dict().items()}}\n{m}.load_state_dict(saved, strict=False)'),
         ("digits_mlp", "digits_cnn", "cancer_tabular", "surface_regression", "char_gpt"),
+    ),
+    Operator(
+        "weights_not_found", "none of the names in the file of trained weights is one of the model's, and strict=False hides it", "TUNE008", ("TUNE008", "WIRE015"),
+        ("pretrained-not-loaded", "partial-checkpoint"), (*RESTART, "healthy", "wait"), (Level("other-names", "backbone.", least="info"), quiet("same-names", "")),
+        at_model('torch.save({{"{v}" + name: t for name, t in {m}.state_dict().items()}}, "pretrained.pt")\n{m}.load_state_dict(torch.load("pretrained.pt"), strict=False)'),
+        ("digits_mlp", "gru_walks", "surface_regression", "lines_gpt"),
+    ),
+    Operator(
+        "classes_leave", "half-way the first classes are no longer trained on, and the model forgets them", "TUNE001", ("TUNE001", "EVAL004", "LOSS008", "DATA008", "DATA005"),
+        ("forgetting", "train-val-mismatch", "overfitting", "data-not-shuffled"), ("stop-keep-best", *FIX, *EVALUATION), (Level("half", 5), quiet("none", 0)), loop.classes_leave,
+        ("digits_mlp", "digits_cnn"),
+    ),
+    Operator(
+        "classes_leave_of_few", "half-way one of the classes is no longer trained on, and the model forgets it", "TUNE001", ("TUNE001", "EVAL004", "LOSS008", "DATA008", "DATA005"),
+        ("forgetting", "train-val-mismatch", "overfitting", "data-not-shuffled"), ("stop-keep-best", *FIX, *EVALUATION), (Level("first", 1), quiet("none", 0)), loop.classes_leave,
+        ("gru_walks",),
     ),
     Operator(
         "layer_in_a_list", "output layers live in a plain list that parameters() does not see", "WIRE014", ("WIRE014", "WIRE001"),

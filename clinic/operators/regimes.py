@@ -26,6 +26,15 @@ TABLE: tuple[Operator, ...] = (
         ("gan-discriminator-wins", "vanishing-gradients"), FIX, (Level("severe", 200.0), Level("moderate", 50.0), quiet("slight", 1.5)), regimes.strong_critic, ("gan_ring",),
     ),
     Operator(
+        "one_mode", "the generator gets next to no noise and gives one answer to everything", "SPEC002", ("SPEC002", "ACTV005", "ACTV009"), ("gan-mode-collapse",), RESTART,
+        (Level("severe", "0.003"), Level("moderate", "0.01"), quiet("usual", "1.1")), replace("G(torch.randn(64, 6))", "G({v} * torch.randn(64, 6))"), ("gan_ring",),
+    ),
+    Operator(
+        "nothing_pushes_apart", "views are pulled together and nothing pushes samples apart", "ACTV009", ("ACTV009", "SPEC006", "ACTV001", "ACTV005"),
+        ("representation-collapse",), RESTART, (Level("no-negatives", "-(a * b).sum(1).mean()"), quiet("margin", "F.cross_entropy(sim, torch.arange(BATCH), label_smoothing=0.01)")),
+        replace("F.cross_entropy(sim, torch.arange(BATCH))", "{v}"), ("simclr_digits",),
+    ),
+    Operator(
         "router_collapses", "the router sends everything to one expert", "SPEC005", ("SPEC005", "GRAD004"), ("moe-router-collapse",), RESTART,
         (Level("severe", 30.0), Level("moderate", 8.0), quiet("slight", 0.2)), regimes.biased_router, ("moe_piecewise",),
     ),

@@ -86,6 +86,11 @@ TABLE: tuple[Operator, ...] = (
         ("surface_regression", "conv_autoencoder", "char_gpt"),
     ),
     Operator(
+        "cold_start", "a transformer starts at its full rate, without a warm-up", "OPTM004", ("OPTM004", "OPTM002", "LOSS006", *BLOWN), ("warmup-missing", "lr-too-high"),
+        (*RESTART, *NOTED), (Level("severe", (20.0, False), least="info"), Level("moderate", (8.0, False), least="info"), quiet("warmed-up", (2.0, True))), steps.cold,
+        ("char_gpt", "lines_gpt", "encoder_padded"),
+    ),
+    Operator(
         "far_too_long", "training goes on long after nothing more is gained", "LOSS003", ("LOSS003", "LOSS008", "EVAL005", "OPTM005"),
         ("lr-noise-floor", "capacity-floor", "overfitting", "generalisation-limited", "miscalibration"), (*NOTED, "stop-keep-best"),
         (Level("tenfold", (8, 1), least="info"), Level("fourfold", (4, 2), least="info"), quiet("as-planned", (1, 1))), steps.longer,

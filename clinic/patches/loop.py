@@ -197,3 +197,17 @@ def now_and_then(rows: str) -> Patch:
         return ahead(text, loop(text), "count = 0")
 
     return patch
+
+
+def classes_leave(text: str, b: Base, value: int) -> str:
+    """From the middle on training shows only targets from this class on; evaluation goes on with all of them."""
+    at, end = length(text)
+    feed = next((name for name in ("train_loader", "feed") if f"{name} = DataLoader(TensorDataset(" in text), "")
+    tensors = f"{feed}.dataset.tensors" if feed else f"{b.tx}, {b.ty}"
+    if feed:
+        rows = f"        {tensors} = tuple(t[{b.ty} >= {value}] for t in {tensors})"
+    elif b.opt.startswith("self."):
+        raise Inapplicable
+    else:
+        rows = f"        later = {b.ty} >= {value}\n        {tensors} = {b.tx}[later], {b.ty}[later]"
+    return behind(text, loop(text), f"    if {at} == {end} // 2:\n{rows}")

@@ -30,7 +30,7 @@ def strong_critic(text: str, b: Base, value: float) -> str:
     if value > 2:
         text = swap(text, "g_loss = bce(D(fake), torch.ones(64, 1))", "g_loss = -bce(D(fake), torch.zeros(64, 1))", 1)
         text = constant(text, "STEPS", lambda n: 3 * n)
-    return constant(text, "D_LR", lambda lr: lr * (4 if value > 2 else 1))
+    return constant(text, "D_LR", lambda lr: lr * (10 if value > 2 else 1))
 
 
 def untie(text: str, b: Base, value: str) -> str:

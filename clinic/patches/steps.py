@@ -121,3 +121,12 @@ def vectors_decay(text: str, b: Base, value: float) -> str:
         f'{{"params": {pick.format(m=m, how="< 2")}, "weight_decay": {value}}}'
     )
     return optimizer(text, b, f"torch.optim.AdamW([{groups}], lr=LR)")
+
+
+def cold(text: str, b: Base, value: tuple[float, bool]) -> str:
+    """A higher rate from the first step on, with the base's warm-up or without."""
+    factor, warm = value
+    if not warm:
+        for old, new in (("min((s + 1) / 25, ", "("), (" * min(1.0, (step + 1) / 20)", "")):
+            text = text.replace(old, new)
+    return constant(text, "LR", lambda lr: lr * factor)

@@ -93,3 +93,13 @@ def test_the_limit_is_the_users() -> None:
     scale = {"mean": 0.0, "std": 10.0, "min": -40.0, "max": 40.0, "n": 2000}
     assert not list(rule.findings(_run(scale)))
     assert list(rule.findings(_run(scale), most=5.0))
+
+
+@pytest.mark.parametrize(("end", "severity"), [(8.0, Severity.WARNING), (0.1, Severity.INFO)])
+def test_a_fall_to_worse_than_the_mean_is_no_learning(end: float, severity: Severity) -> None:
+    n = 300
+    loss = end + 1700 * np.exp(-np.arange(n) / 20)
+    facts = {"data.input_stats": {"mean": 0.0, "std": 1130.0, "min": -3e3, "max": 3e3, "n": 1000}, "loss.kind": "mse"}
+    signals = {"loss/train": loss, "batch/label_std": np.ones(n), "batch/label_mean": np.zeros(n)}
+    [found] = rule.findings(a_run(signals, facts=facts))
+    assert found.severity is severity

@@ -107,3 +107,9 @@ def test_targets_far_below_one_that_are_never_reached() -> None:
     [found] = the(run(1e-6))
     assert (found.variant, found.severity) == ("tiny", Severity.WARNING)
     assert "tiny" not in {f.variant for f in the(run(1e-17)) + the(run(0.5, size=1.0))}
+
+
+@pytest.mark.parametrize(("largest", "status"), [(0.4, Status.MUTED), (8.0, Status.FOUND)])
+def test_a_penalty_is_no_spread_of_logits(largest: float, status: Status) -> None:
+    run = starting(math.log(10) + 9.0).with_(a_run(logit_maxabs=np.full(500, largest)).signals)
+    assert initial_loss_off.outcome(run).status is status

@@ -7,6 +7,7 @@ import numpy as np
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.perf008_overhead_share import overhead_share as rule
+from traindx.run import Series
 
 LONG = np.full(200, 1.0)
 
@@ -73,3 +74,10 @@ def test_our_own_work_in_the_users_evaluations_is_not_theirs() -> None:
     assert found.severity is Severity.INFO and "44%" in found.message
     ours = {"perf.shares": {"train": 0.0, "eval": 0.7, "traindx": 0.68}}
     assert not [f for f in rule.findings(a_run(signals, facts=ours)) if f.variant == "eval"]
+
+
+def test_an_evaluation_after_every_pass_over_a_few_batches_is_right_as_it_is() -> None:
+    shares, val = {"perf.shares": {"train": 0.3, "eval": 0.7}}, Series(np.arange(30) * 3 + 2, np.ones(30))
+    run = a_run({"time/step": np.full(90, 0.01)}, facts=shares).with_({"loss/val": val})
+    assert list(rule.findings(run))
+    assert not list(rule.findings(run.with_(facts={**run.facts, "data.steps_per_epoch": 3})))

@@ -78,3 +78,13 @@ def test_a_shallow_net_whose_signal_never_came_up() -> None:
 
     assert [f.variant for f in rule.findings(shallow(0.002))] == ["small"]
     assert rule.outcome(shallow(0.7)).status is Status.CLEAR
+
+
+def test_a_first_squared_error_far_above_that_of_the_mean_is_a_consequence() -> None:
+    def run(first: float) -> Run:
+        told = net(11.0, first_loss=first, **{"loss.kind": "mse", "loss.reduction": "mean"})
+        return told.with_(a_run({"batch/label_std": steady(20, 1.0), "batch/label_mean": steady(20, 0.0)}).signals)
+
+    [found] = rule.findings(run(1e5))
+    assert found.variant == "large" and "answering the mean" in found.message
+    assert rule.outcome(run(3.0)).status is Status.CLEAR

@@ -42,3 +42,11 @@ def test_negative_losses_keep_their_scale() -> None:
 def test_too_few_epochs_say_nothing() -> None:
     assert stats.epoch_profile_corr(np.ones(60), 40).pairs == 0
     assert stats.boundary_jump(np.ones(60), 40).boundaries == 0
+
+
+def test_a_steep_smooth_course_has_no_shape_of_its_epochs() -> None:
+    t = np.arange(336)
+    falls = 500 * np.exp(-t / 40) + 2.3 + 0.01 * np.random.default_rng(0).standard_normal(336)
+    assert stats.epoch_profile_corr(falls, 28).m < 0.3
+    batches = np.tile(np.random.default_rng(1).standard_normal(28), 12)
+    assert stats.epoch_profile_corr(falls * np.exp(0.1 * batches), 28).m > 0.3

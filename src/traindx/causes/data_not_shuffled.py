@@ -13,6 +13,7 @@ data_not_shuffled = Cause(
         "LOSS006": 0.4,
         "GRAD003": 0.3,
         "EVAL004": 0.3,
+        "ACTV005": 0.2,
         "GRAD007": 0.25,
         "ACTV008": 0.2,
         "EVAL002": 0.2,

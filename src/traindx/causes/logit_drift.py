@@ -6,6 +6,8 @@ logit_drift = Cause(
     name="logit-drift",
     title="output logits drift away",
     likely={
+        "LOSS008": 0.3,
+        "EVAL005": 0.3,
         "ACTV007": 0.9,
         "NUMR004": 0.3,
         "LOSS006": 0.3,

@@ -33,6 +33,7 @@ overfitting = Cause(
         "WIRE005",
         "DATA003:permuted",
         "DATA003:apart",
+        "ACTV007",
         "ACTV008",
         "EVAL007:never",
         "LOSS001:worse",

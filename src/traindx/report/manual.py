@@ -30,6 +30,8 @@ def page(rule: Rule, told: dict[str, Any] | None = None, *, site: bool = False) 
     lines = [f"# {rule.code} {rule.name}", "", rule.page, ""]
     if "picture" in about:
         lines += [*_picture(rule.code, about["picture"], site), ""]
+    elif "unshown" in about:
+        lines += [f"No run of the clinic is pictured here: {about['unshown']}.", ""]
     lines += ["## Limits", ""]
     lines += [f"- `{k}` = `{v!r}`" for k, v in rule.settings.items()] or ["none"]
     lines += ["", f"Set them in `[tool.traindx.rules.{rule.code}]`.", "", "## Needs", ""]

@@ -42,7 +42,7 @@ from traindx.stats.persistence import finite_median, rising
         "logz": "the log-partition of the logits drifted to {level:.1f}",
     },
     fix="Add a z-loss of 1e-4, compute logits and loss in float32, decay the output layer's weights.",
-    explains=("NUMR004",),
+    explains=("NUMR004", "LOSS008"),
 )
 def output_logit_drift(
     run: Run,
@@ -57,7 +57,9 @@ def output_logit_drift(
     precision = outline.low_precision(run) or "float32"
     severity = Severity.INFO if precision == "float32" else Severity.WARNING
     if len(high) >= 15:
-        level = finite_median(high.values[-3:])
+        # of rare looks the last alone: the one before is of another time
+        recent = high.between(lo=high.steps[-1] - (high.steps[-1] - high.steps[0]) / 4)
+        level = finite_median(recent.values[-3:])
         bound = narrow if precision == "bfloat16" else limit
         bound = bound if high.steps[-1] - high.steps[0] >= span else far
         if level > bound and level > 2 * finite_median(high.values[:5]) and rising(high.values[len(high) // 2 :]):

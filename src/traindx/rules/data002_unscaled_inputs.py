@@ -151,6 +151,9 @@ def _learns_well(run: Run, excess: float = 1.0, share: float = 0.3) -> bool:
     chance = regime.chance_level(run)
     if chance is not None:
         return first < chance + excess and now < (1 - share) * min(first, chance)
+    spread = regime.target_variance(run) if run.fact("loss.kind") == "mse" and regime.plain_loss(run) else None
+    if spread is not None and now > (1 - share) * spread[0] > 0:
+        return False  # however far it fell, answering the mean would cost as little
     return first > 0 and 0 <= now < (1 - share) * first and float(np.max(loss)) < 10 * first
 
 

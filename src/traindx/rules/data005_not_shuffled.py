@@ -56,7 +56,19 @@ from traindx.run import Floats, Run
     },
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,
-    explains=("LOSS005", "LOSS006", "LOSS012", "LOSS003", "EVAL002", "ACTV008", "GRAD003", "GRAD007"),
+    explains=(
+        "LOSS005",
+        "LOSS006",
+        "LOSS012",
+        "LOSS003",
+        "EVAL002",
+        "ACTV008",
+        "GRAD003",
+        "GRAD007",
+        "ACTV005",
+        "EVAL004",
+        "OPTM002",
+    ),
     unless=("rl", "curriculum", "adversarial"),
 )
 def not_shuffled(

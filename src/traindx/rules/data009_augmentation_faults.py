@@ -49,7 +49,7 @@ from traindx.run import Run
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
-    explains=("EVAL002",),
+    explains=("EVAL002", "LOSS008", "EVAL005"),
 )
 def augmentation_faults(
     run: Run,

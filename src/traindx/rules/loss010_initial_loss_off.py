@@ -112,6 +112,9 @@ def initial_loss_off(
     elif run.fact("loss.reduction") == "sum":
         return
     elif excess > remark:
+        logits = run.series("logit_maxabs").finite().between(hi=step)
+        if len(logits) and excess > 2.2 * logits.last + 0.1:  # a cross-entropy is at most ln C + twice the largest logit
+            raise Muted("outputs of that size cannot cost so much: the loss holds another term")
         lasting = _still_above(series, expected + 0.5 * remark)
         serious = excess > warn or lasting
         yield Evidence(numbers, steps=(step, step), say="high", severity=Severity.WARNING if serious else Severity.INFO)

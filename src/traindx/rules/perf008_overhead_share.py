@@ -24,11 +24,12 @@ more than its budget, lower the budget (`budget=0.005`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from traindx import facts
+from traindx import facts, regime
 from traindx.finding import Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -57,6 +58,7 @@ def overhead_share(
 ) -> Iterator[Evidence]:
     shares, seconds = _shares(run)
     span = run.steps or (0, 0)
+    epoch = regime.steps_per_epoch(run) or math.inf
     times = {
         "eval": max(len(run.series("loss/val")), len(run.events_of("evaluation"))),
         "checkpoint": max(facts.number(run.fact("checkpoint.saves"), 0.0), len(run.events_of("checkpoint"))),
@@ -68,6 +70,8 @@ def overhead_share(
             # Of the user's own time, which is less than all of it; what we did meanwhile may be counted in a phase as well.
             part = part / (1 - ours) if part + ours <= 1 else (part - ours) / (1 - ours)
         too_often = times.get(phase, 0) >= 20 and span[1] - span[0] < often * times[phase]
+        if too_often and span[1] - span[0] > 0.9 * epoch * times[phase]:
+            too_often = False  # after every pass over a data set of a few batches
         if (seconds >= least_s or too_often) and limit < part <= 1:
             severity = Severity.WARNING if part > grave else Severity.INFO
             yield Evidence(

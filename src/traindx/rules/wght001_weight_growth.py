@@ -47,7 +47,7 @@ _LEAST = 5  # looks after the first percent of a run: a norm has no noise, and l
         "tails": "the weights of {where} have very heavy tails (kurtosis {kurtosis:.0f})",
     },
     fix="Use weight decay of 0.01 to 0.1, a third of the learning rate, or clipping.",
-    explains=("ACTV004", "ACTV007", "NUMR004"),
+    explains=("ACTV004", "ACTV007", "NUMR004", "LOSS008"),
 )
 def weight_growth(
     run: Run,

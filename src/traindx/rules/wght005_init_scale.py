@@ -63,10 +63,14 @@ def init_scale(
     high = {n: g / 1.67 for n, g in hidden.items() if g > factor * 1.67}
     low = {n: 0.577 / g for n, g in hidden.items() if g < 0.577 / factor}
     over = _excess(run)
-    full = _saturated(run)
-    if len(high) >= layers and (forward > total or over > excess or full):
+    full, times = _saturated(run), _times_the_mean(run)
+    if len(high) >= layers and (forward > total or over > excess or full or times > total):
         loss = (
-            f"the first loss is {over:.1f} nats above chance" if over > excess else f"the outputs of {full} sit at their limits"
+            f"the first loss is {over:.1f} nats above chance"
+            if over > excess
+            else f"the outputs of {full} sit at their limits"
+            if full
+            else f"the first loss is {times:.0f} times that of answering the mean"
         )
         yield _evidence(run, "large", high, f"the signal grows {forward:.0f}×" if forward > total else loss)
     elif len(low) >= layers and forward < 1 / total:
@@ -117,3 +121,10 @@ def _saturated(run: Run) -> str:
 def _excess(run: Run) -> float:
     chance, losses = regime.chance_level(run), regime.curve(run).values[:3]
     return float(np.median(losses)) - chance if chance is not None and len(losses) else 0.0
+
+
+def _times_the_mean(run: Run) -> float:
+    """The first squared error over the variance of the target; 1 where it is another loss or the variance is not known."""
+    spread = regime.target_variance(run) if run.fact("loss.kind") == "mse" and regime.plain_loss(run) else None
+    losses = regime.curve(run).values[:3]
+    return float(np.median(losses)) / spread[0] if spread is not None and spread[0] > 0 and len(losses) else 1.0

@@ -51,20 +51,26 @@ def _ranks(y: Floats) -> Floats:
 
 
 def epoch_profile_corr(loss: ArrayLike, per_epoch: int, skip: int = 1) -> Profile:
-    """Rank correlation of consecutive epochs, each freed of its own line (CATALOGUE 2.7); shuffled data give |m| ≤ .12."""
+    """Rank correlation of consecutive epochs, each freed of its own line (CATALOGUE 2.7); shuffled data give |m| ≤ .12.
+
+    Where a smooth course is steeper than a line, stretches half an epoch apart are alike as well: that much is not the epochs'.
+    """
     values = as_floats(loss)
     epochs = len(values) // per_epoch if per_epoch > 0 else 0
     if epochs - skip < 2 or per_epoch < 3:
         return Profile(0.0, 0.0, 0)
-    table = _logs(values[: epochs * per_epoch]).reshape(epochs, per_epoch)[skip:]
+    logs, half = _logs(values[: epochs * per_epoch]), per_epoch // 2
+    table = logs.reshape(epochs, per_epoch)[skip:]
+    between = logs[half : half + (epochs - 1) * per_epoch].reshape(epochs - 1, per_epoch)[skip:]
     at = np.arange(per_epoch, dtype=np.float64)
     if per_epoch > 400:  # block means keep the shape and bound the cost
         keep = np.linspace(0, per_epoch, 401).astype(np.int64)
-        table = np.add.reduceat(table, keep[:-1], axis=1) / np.diff(keep)
+        table, between = (np.add.reduceat(t, keep[:-1], axis=1) / np.diff(keep) for t in (table, between))
         at = np.arange(table.shape[1], dtype=np.float64)
-    ranks = [_ranks(row - theil_sen(row, at).value * at) for row in table]
+    ranks, others = ([_ranks(row - theil_sen(row, at).value * at) for row in t] for t in (table, between))
     pairs = [_correlation(a, b) for a, b in pairwise(ranks)]
-    m = float(np.mean(pairs))
+    anyway = float(np.mean([_correlation(a, b) for a, b in zip(ranks, others, strict=False)]))
+    m = float(np.mean(pairs)) - max(0.0, anyway)
     return Profile(m, m * math.sqrt((table.shape[1] - 1) * len(pairs)), len(pairs))
 
 
