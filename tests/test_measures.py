@@ -16,10 +16,37 @@ def tensors():
     return [torch.randn(s, generator=g) for s in [(3,), (40, 50), (8, 4, 3, 3), (1,)]]
 
 
-def test_norms_sums_and_extremes(tensors):
-    assert torch.allclose(measures.norms(tensors), torch.tensor([t.norm() for t in tensors]))
-    assert torch.allclose(measures.sums(tensors), torch.tensor([t.sum() for t in tensors]))
-    assert torch.allclose(measures.extremes(tensors), torch.tensor([t.abs().max() for t in tensors]))
+@pytest.fixture
+def mixed(tensors):
+    """Several of one shape, out of order, some large, some in other precisions."""
+    more = [torch.randn_like(t) for t in tensors] + [torch.randn(200, 100), torch.randn(200, 100), torch.randn(3).double()]
+    return [*more, *tensors, torch.randn(3).to(torch.bfloat16)]
+
+
+def test_norms_sums_and_extremes(mixed):
+    norm, total, top = measures.moments(mixed)
+    assert torch.allclose(norm, torch.tensor([t.float().norm() for t in mixed]).to(norm))
+    assert torch.allclose(measures.norms(mixed), norm)
+    assert torch.allclose(total, torch.tensor([t.float().sum() for t in mixed]).to(norm), atol=1e-4)
+    assert torch.allclose(top, torch.tensor([t.abs().max() for t in mixed]).to(norm))
+
+
+@pytest.mark.parametrize("entries", [2, 64, 5000])
+def test_sketches_of_many_tensors_are_those_of_each(mixed, entries):
+    rows, counts = measures.sketched(mixed, entries)
+    for row, count, tensor in zip(rows, counts, mixed, strict=True):
+        assert torch.equal(row[:count], measures.sketch(tensor, entries).to(row)) and row[count:].isnan().all()
+
+
+@pytest.mark.parametrize("n", [10, measures.SAMPLE, measures.SAMPLE + 1, 3 * measures.SAMPLE])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_spread_sample_is_a_copy(n, turned):
+    whole = torch.randn(2, n).T if turned else torch.randn(n, 2)
+    kept = whole.clone()
+    sample = measures.spread(whole)
+    assert sample.numel() == min(2 * n, measures.SAMPLE) and torch.isin(sample, whole).all()
+    sample.zero_()
+    assert torch.equal(whole, kept)
 
 
 def test_half_precision_does_not_overflow():
@@ -39,7 +66,7 @@ def test_a_sketch_is_spread_over_rows_and_columns(shape):
 def test_quantiles_of_padded_rows(tensors):
     rows = [t.flatten()[:256] for t in tensors]
     counts = torch.tensor([len(r) for r in rows], dtype=torch.float32)
-    got = measures.quantiles(measures.table(rows), [0.0, 0.05, 0.5, 0.95, 1.0], counts)
+    got = measures.quantiles(measures.sketched(rows, 256)[0], [0.0, 0.05, 0.5, 0.95, 1.0], counts)
     for row, line in zip(rows, got):
         assert torch.allclose(line, row.quantile(torch.tensor([0.0, 0.05, 0.5, 0.95, 1.0])), atol=1e-5)
 

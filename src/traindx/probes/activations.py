@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from traindx.measures import entropy, peek, readable, sampled_rows, spread, wide
+from traindx.measures import entropy, grouped, in_order, peek, piles, readable, sampled_rows, spread, wide
 from traindx.probe import Later, Probe, Reading, Row, Scene
 
 _SKIPPED = ("Dropout", "Identity", "Flatten", "Unflatten", "AlphaDropout", "FeatureAlphaDropout")
@@ -75,28 +75,20 @@ class Outputs(Probe):
 
 def _in_groups(parts: list[Tensor]) -> tuple[Tensor, ...]:
     """`_reduced` of each part, in their order; those of one size, kind and device at a time. 5 x (N,)"""
-    alike: dict[tuple[int, torch.dtype, torch.device], list[int]] = {}
-    for i, part in enumerate(parts):
-        alike.setdefault((part.numel(), part.dtype, part.device), []).append(i)
-    groups = [_reduced(torch.stack([parts[i] for i in places])) for places in alike.values()]
-    if len(groups) == 1:
-        return groups[0]
-    device = parts[0].device
-    order = torch.tensor([i for places in alike.values() for i in places]).argsort().to(device, non_blocking=True)
-    return tuple(torch.cat([column.to(device) for column in columns])[order] for columns in zip(*groups))
+    groups = grouped(parts)
+    return tuple(in_order(groups, columns) for columns in zip(*map(_reduced, piles(parts, groups))))
 
 
 def _reduced(rows: Tensor) -> tuple[Tensor, ...]:
-    """2-norm, sum, largest magnitude, entries that are not zero, entries that are not finite, of each row; uses the rows up.
+    """2-norm, sum, largest magnitude, entries that are not zero, entries that are not finite, of each row.
 
     Along an axis `aminmax` takes five times as long as `amax` and `amin`, `count_nonzero` three times as long as a sum of
     signs. 5 x (N,)
     """
-    rows = wide(rows)
     norm, total, top = torch.linalg.vector_norm(rows, dim=1), rows.sum(1), torch.maximum(rows.amax(1), -rows.amin(1))
     whole = peek(norm.sum())
     if whole is not None and math.isfinite(whole):
-        return norm, total, top, rows.sign_().abs_().sum(1), torch.zeros_like(norm)
+        return norm, total, top, rows.sign().abs_().sum(1), torch.zeros_like(norm)
     bad = (~torch.isfinite(rows)).sum(1).to(norm.dtype)
     return norm, total, top, torch.count_nonzero(rows, dim=1).to(norm.dtype), bad
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from traindx.measures import extremes, norms, peek, peek_all, quantiles, readable, sketch, sums, table
+from traindx.measures import moments, peek, peek_all, quantiles, readable, sketch, sketched
 from traindx.probe import Later, Probe, Reading, Row, Scene
 
 SKETCH = 256  # entries of each gradient behind quantiles and shares
@@ -31,7 +31,7 @@ class GradNorms(Probe):
         if not have:
             return out
         grads: list[Tensor] = [params[i].grad for i in have]
-        size = norms(grads)
+        size, sum_, top = moments(grads)
         total = torch.linalg.vector_norm(size)
         self._check(scene, total, size, [names[i] for i in have])
         counts = [g.numel() for g in grads]
@@ -42,7 +42,7 @@ class GradNorms(Probe):
             rows = {"grad_norm/param": size, "grad_mean/param": mean, "grad_std/param": std, "grad_maxabs/param": top}
             return {**{k: Row(names, _spread(v, have, len(names))) for k, v in rows.items()}, "grad_norm": total[0]}
 
-        out["_norms"] = Later((size, total, sums(grads), extremes(grads)), result)
+        out["_norms"] = Later((size, total, sum_, top), result)
         return out
 
     @staticmethod
@@ -66,9 +66,8 @@ class GradShape(Probe):
         have = [i for i, p in enumerate(params) if p.grad is not None and readable(p.grad)]
         if not have:
             return None
-        pieces = [sketch(params[i].grad, SKETCH) for i in have]
-        rows = table(pieces)
-        counts = torch.tensor([p.shape[0] for p in pieces], dtype=torch.float32, device=rows.device)
+        rows, each = sketched([params[i].grad for i in have], SKETCH)
+        counts = torch.tensor(each, dtype=torch.float32, device=rows.device)
         zero = (rows == 0).sum(1) / counts
         finite = torch.isfinite(rows).sum(1) / counts
         q = quantiles(rows, (0.05, 0.5, 0.95), counts)

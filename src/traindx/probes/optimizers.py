@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from traindx.measures import norms, peek, readable, sketch, table
+from traindx.measures import norms, peek, readable, sketched
 from traindx.probe import Later, Probe, Reading, Row, Scene
 from traindx.probes.gradients import _spread
 from traindx.probes.names import working
@@ -46,11 +46,12 @@ class AdamHealth(Probe):
                 known.append(one[2:])
         if not have:
             return None
-        counts = torch.tensor([float(len(g)) for g in grads])
+        (second, each), (gradient, _) = sketched(seconds, SKETCH), sketched(grads, SKETCH)
+        counts = torch.tensor(each, dtype=torch.float32)
         correction, eps = torch.tensor(known, device=seconds[0].device).unsqueeze(2).unbind(1)  # (N, 1) each
-        second = table(seconds) / correction
+        second = second / correction
         small = (second < (10.0 * eps) ** 2).sum(1) / counts.to(second.device)
-        burst = torch.nanmean(table(grads).square() / torch.maximum(second, eps * eps), dim=1).sqrt()
+        burst = torch.nanmean(gradient.square() / torch.maximum(second, eps * eps), dim=1).sqrt()
 
         def result(small: list[float], burst: list[float]) -> Mapping[str, Any]:
             n = len(names)
@@ -63,7 +64,7 @@ class AdamHealth(Probe):
 
 
 def _adam(p: Tensor, state: Any, group: Any) -> tuple[Tensor, Tensor, float, float] | None:
-    """Sketches of the second moment and of the gradient, the bias correction, and ε."""
+    """The second moment and the gradient, the bias correction, and ε."""
     if not state or group is None or p.grad is None or not readable(p.grad):
         return None
     v, step = state.get("exp_avg_sq"), state.get("step")
@@ -72,7 +73,7 @@ def _adam(p: Tensor, state: Any, group: Any) -> tuple[Tensor, Tensor, float, flo
         return None
     t = peek(step) if isinstance(step, Tensor) else step
     correction = 1.0 - betas[1] ** t if isinstance(t, float | int) and t else 1.0
-    return sketch(v, SKETCH), sketch(p.grad, SKETCH), correction, eps
+    return v, p.grad, correction, eps
 
 
 class StateFinite(Probe):

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from traindx.measures import (
-    extremes,
     kurtosis,
-    norms,
+    moments,
     peek,
     peek_all,
     quantiles,
     readable,
-    sketch,
+    sketched,
     spectral_norm,
-    sums,
-    table,
     wide,
 )
 from traindx.probe import Later, Probe, Reading, Row, Scene
@@ -51,7 +48,7 @@ class WeightNorms(Probe):
             return None
         weights = [params[i].detach() for i in have]
         counts = [w.numel() for w in weights]
-        size = norms(weights)
+        size, sum_, top = moments(weights)
         step = scene.step
 
         def result(size: list[float], sum_: list[float], top: list[float]) -> Mapping[str, Any]:
@@ -68,7 +65,7 @@ class WeightNorms(Probe):
             total = math.sqrt(sum(v * v for v in size)) if all(map(math.isfinite, size)) else math.nan
             return {**{k: Row(names, _spread(v, have, len(names))) for k, v in rows.items()}, "weight_norm": total}
 
-        return {"_weights": Later((size, sums(weights), extremes(weights)), result)}
+        return {"_weights": Later((size, sum_, top), result)}
 
 
 class WeightShape(Probe):
@@ -87,9 +84,8 @@ class WeightShape(Probe):
         have = [i for i, p in enumerate(params) if readable(p)]
         if not have:
             return None
-        pieces = [sketch(params[i], SKETCH) for i in have]
-        rows = table(pieces)
-        counts = torch.tensor([p.shape[0] for p in pieces], dtype=torch.float32, device=rows.device)
+        rows, each = sketched([params[i].detach() for i in have], SKETCH)
+        counts = torch.tensor(each, dtype=torch.float32, device=rows.device)
         q = quantiles(rows, [s / 100 for s in QUANTILES], counts)
         finite = torch.isfinite(rows).sum(1) / counts
         tiny = (rows.abs() < TINY).sum(1) / counts
@@ -119,13 +115,24 @@ class WeightShape(Probe):
         return self._gains[1]
 
 
+class _Before(NamedTuple):
+    """What is kept of the weights until they are updated."""
+
+    entries: int  # of a sketch
+    have: list[int]  # places of the parameters
+    counts: list[int]  # entries of each sketch
+    weights: Tensor  # (N, K), padded with zeros
+    half: list[int]  # which of them are in half precision,
+    grads: Tensor | None  # and their gradients (M, K)
+
+
 class UpdateRatio(Probe):
     """`update_ratio/param`: |Δw| / |w|; `decay_share/param` and `lost_updates/param` beside it; from a sketch."""
 
     cadence = "full"
 
     def __init__(self) -> None:
-        self._before: dict[int, tuple[int, list[int], list[Tensor], list[Tensor | None]]] = {}
+        self._before: dict[int, _Before] = {}
 
     def changed(self, scene: Scene) -> None:
         self._before.clear()
@@ -133,29 +140,29 @@ class UpdateRatio(Probe):
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         params, _ = scene.owned(optimizer)
         have = [i for i, p in enumerate(params) if readable(p) and p.requires_grad]
-        entries = max(min(UPDATE_SKETCH, UPDATE_TOTAL // max(len(have), 1)), 64)
-        old = [sketch(params[i], entries).clone() for i in have]
-        half = [i for i in have if params[i].dtype in (torch.float16, torch.bfloat16)]
-        grads: list[Tensor | None] = [
-            sketch(g, entries).clone() if i in half and (g := params[i].grad) is not None and readable(g) else None
-            for i in have
-        ]
-        self._before[id(optimizer)] = (entries, have, old, grads)
+        if not have:
+            return None
+        entries = max(min(UPDATE_SKETCH, UPDATE_TOTAL // len(have)), 64)
+        old, counts = sketched([params[i].detach() for i in have], entries, pad=0.0)
+        halves = (torch.float16, torch.bfloat16)
+        half = [j for j, i in enumerate(have) if params[i].dtype in halves and readable(params[i].grad)]
+        grads = sketched([params[have[j]].grad for j in half], entries, pad=0.0)[0] if half else None
+        self._before[id(optimizer)] = _Before(entries, have, counts, old, half, grads)
         return None
 
     def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         kept = self._before.pop(id(optimizer), None)
-        if kept is None or not kept[1]:
+        if kept is None:
             return None
-        entries, have, old, grads = kept
+        have, counts, old = kept.have, kept.counts, kept.weights
         params, names = scene.owned(optimizer)
         if have[-1] >= len(params):
             return None
-        new = [sketch(params[i], entries) for i in have]
-        if [a.shape for a in new] != [b.shape for b in old]:
+        new, sizes = sketched([params[i].detach() for i in have], kept.entries, pad=0.0)
+        if sizes != counts:
             return None
-        moved = torch._foreach_sub([wide(a) for a in new], [wide(b) for b in old])
-        size, length = norms(moved), norms(old)
+        moved = new - old
+        size, length = (torch.linalg.vector_norm(rows, dim=1) for rows in (moved, old))
         value = peek(torch.linalg.vector_norm(size))
         if value is not None and not math.isfinite(value):
             bad = [
@@ -164,9 +171,8 @@ class UpdateRatio(Probe):
             if bad:
                 scene.nonfinite("param", bad, value, "after")
         decayed = self._decay(optimizer, [params[i] for i in have], moved, old, length)
-        lost = torch.stack([_lost(m, g) for m, g in zip(moved, grads)]) if any(g is not None for g in grads) else None
+        lost = _lost(moved, kept)
         matrix = [params[i].dim() >= 2 for i in have]
-        counts = [o.numel() for o in old]
 
         def result(size: list[float], length: list[float], *rest: list[float]) -> Mapping[str, Any]:
             ratio = [s / z if z > 0 else math.nan for s, z in zip(size, length)]
@@ -183,7 +189,7 @@ class UpdateRatio(Probe):
         return {"_update": Later((size, length, *(v for _, v in more)), result)}
 
     @staticmethod
-    def _decay(optimizer: Any, params: list[Tensor], moved: Any, old: list[Tensor], length: Tensor) -> Tensor | None:
+    def _decay(optimizer: Any, params: list[Tensor], moved: Tensor, old: Tensor, length: Tensor) -> Tensor | None:
         """lr·wd·|w| over the norm of the rest of the update, for decoupled decay (AdamW) and plain SGD; NaN where none is."""
         kind = type(optimizer).__name__
         if optimizer is None or kind not in ("AdamW", "SGD", "NAdam", "RAdam", "Lion"):
@@ -197,16 +203,20 @@ class UpdateRatio(Probe):
         parts = [rate.get(id(p), 0.0) for p in params]
         if not any(parts):
             return None
-        rest = norms(torch._foreach_add(torch._foreach_mul([wide(w) for w in old], parts), moved))
-        share = torch.tensor([part or math.nan for part in parts], dtype=length.dtype, device=length.device)
-        return share * length / rest.clamp_min(1e-30)
+        share = torch.tensor(parts, dtype=length.dtype).to(length.device, non_blocking=True)
+        rest = torch.linalg.vector_norm(torch.addcmul(moved, old, share[:, None]), dim=1)
+        return torch.where(share != 0, share * length / rest.clamp_min(1e-30), math.nan)
 
 
-def _lost(moved: Tensor, grad: Tensor | None) -> Tensor:
-    if grad is None or grad.shape != moved.shape:
-        return torch.full((), math.nan, device=moved.device)
-    wanted = grad != 0
-    return ((moved == 0) & wanted).sum() / wanted.sum().clamp_min(1)
+def _lost(moved: Tensor, kept: _Before) -> Tensor | None:
+    """Share of the entries with a gradient that did not move, of parameters in half precision; NaN for the others. (N,)"""
+    if kept.grads is None:
+        return None
+    which = torch.tensor(kept.half).to(moved.device, non_blocking=True)
+    wanted = kept.grads != 0
+    width = min(wanted.shape[1], moved.shape[1])
+    still = (moved[which, :width] == 0) & wanted[:, :width]
+    return moved.new_full((moved.shape[0],), math.nan).index_put_((which,), still.sum(1) / wanted.sum(1).clamp_min(1))
 
 
 def _middle(values: list[float]) -> float:
