@@ -348,6 +348,7 @@ FACTS: dict[str, str] = {
     "data.seen": "distinct samples hashed: {train, val}",
     "data.shared": "validation samples (by content) that were also trained on",
     "data.conflicts": "inputs (by content) seen with more than one label",
+    "data.met_again": "inputs (by content) seen more than once with a label",
     "data.duplicate_share": "training samples whose content was seen before within the first epoch",
     "data.order_repeats": "the second epoch served the batches in the same order",
     "data.label_dispersion": "χ²/dof of class counts over batches (1 when shuffled, ≫ 1 when sorted)",

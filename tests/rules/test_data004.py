@@ -105,3 +105,20 @@ def test_one_lucky_evaluation_is_no_skill() -> None:
     lasting = run.with_({"accuracy/val": Series(val.steps, np.r_[[0.25] * 3, val.values[3:]])})
     assert [f.severity for f in rule.findings(lucky)] == [Severity.WARNING]
     assert not list(rule.findings(lasting))
+
+
+def test_labels_that_change_from_pass_to_pass_are_shuffled_apart() -> None:
+    [found] = rule.findings(_run(0.10, data__conflicts=160, data__met_again=180))
+    assert found.variant == "apart" and found.severity is Severity.CRITICAL and "160 of 180 inputs" in found.message
+
+
+def test_labels_that_mostly_stay_or_are_learned_all_the_same_are_not() -> None:
+    assert not list(rule.findings(_run(0.10, data__conflicts=60, data__met_again=180, data__label_probe=TELLING)))
+    assert not list(rule.findings(_run(0.6, data__conflicts=160, data__met_again=180)))  # two tasks on one input
+    assert not list(rule.findings(_run(0.10, data__conflicts=18, data__met_again=20, data__label_probe=TELLING)))  # too few
+
+
+def test_lucky_evaluations_of_a_restless_guess_are_no_skill() -> None:
+    restless = np.array([0.25, 0.22, 0.09, 0.11, 0.06, 0.1, 0.12, 0.08] * 3)
+    run = _run(0.10, data__label_probe=EMPTY).with_({"accuracy/val": Series(np.arange(24) * 16, restless)})
+    assert [f.severity for f in rule.findings(run)] == [Severity.WARNING]

@@ -9,7 +9,7 @@ import numpy as np
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.data008_train_val_mismatch import train_val_mismatch as rule
-from traindx.run import Run
+from traindx.run import Run, Series
 
 UNIT = {"mean": 0.0, "std": 1.0, "min": -3.0, "max": 3.0, "n": 1000}
 
@@ -172,3 +172,21 @@ def test_a_pixel_that_is_hardly_ever_lit_is_no_measure_of_its_own() -> None:
     assert not list(rule.findings(_run(data__channel_stats=train, data__val_channel_stats=val)))
     apart = {**val, "mean": [0.31] * 6 + [0.2, 0.2]}
     assert list(rule.findings(_run(data__channel_stats=train, data__val_channel_stats=apart)))
+
+
+def _by_time(end: float, shift: float = 0.9) -> Run:
+    """A split by time: inputs have moved on; the validation loss ends at `end`, that of training at .1 from 1."""
+    facts = {"data.input_stats": UNIT, "data.val_input_stats": {**UNIT, "mean": shift}}
+    at = np.arange(0, 300, 30)
+    signals = {"loss/train": 0.1 + 0.9 * np.exp(-np.arange(300) / 30), "loss/val": Series(at, np.full(len(at), end))}
+    return a_run(signals, facts=facts)
+
+
+def test_drift_that_the_model_copes_with_is_a_remark() -> None:
+    [found] = rule.findings(_by_time(end=0.13))
+    assert found.variant == "shift" and found.severity is Severity.INFO
+
+
+def test_drift_that_costs_validation_is_none() -> None:
+    assert [f.severity for f in rule.findings(_by_time(end=0.5))] == [Severity.WARNING]
+    assert [f.severity for f in rule.findings(_by_time(end=0.13, shift=2.5))] == [Severity.CRITICAL]

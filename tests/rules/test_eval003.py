@@ -81,3 +81,12 @@ def test_a_printed_accuracy_that_never_meets_the_predictions() -> None:
     of_training = {"accuracy/val": wrong, "eval/claimed_accuracy": rising, "accuracy/train": rising}
     for sound in (of_training, {"accuracy/val": rising, "eval/claimed_accuracy": rising}):
         assert rule.outcome(a_run(sound)).status is Status.BLIND
+
+
+def test_a_threshold_of_one_half_on_probabilities_is_no_wrong_metric() -> None:
+    def told(**facts: Any) -> Run:
+        base = {"eval.metric_recomputed": {"accuracy": [0.97, 0.67]}, "loss.kind": "bce_logits"}
+        return a_run({"eval/samples": np.full(3, 1000.0)}, facts=base | {k.replace("__", "."): v for k, v in facts.items()})
+
+    assert rule.outcome(told(loss__unit_interval=True)).status is Status.CLEAR  # WIRE006 speaks
+    assert [f.variant for f in rule.findings(told(loss__unit_interval=False))] == [""]

@@ -74,3 +74,17 @@ def test_clipping_that_makes_sgd_crawl_is_a_warning_though_the_loss_falls() -> N
         run = clipped(1e-3, optimizer="SGD").with_(moves.signals, facts={"model.param_shapes": {"a": [8, 8]}})
         [found] = the(run)
         assert (found.variant, found.severity) == ("always", severity)
+
+
+def test_clipping_that_ends_an_sgd_run_in_mid_descent_is_a_warning() -> None:
+    straight = 2.0 - 0.002 * np.arange(600) + noise(600, 0.02)
+    done = 0.8 + 1.2 * np.exp(-np.arange(600) / 40) + noise(600, 0.02)
+    for loss, ratio, severity in (
+        (straight, 4e-4, Severity.WARNING),
+        (done, 4e-4, Severity.INFO),  # the descent is over: nothing was held back
+        (straight, 2e-3, Severity.INFO),  # steps of a healthy size, made by a large rate
+    ):
+        moves = a_run({"update_ratio/param": {"a": np.full(600, ratio)}, "loss/train": loss})
+        run = clipped(1e-3, optimizer="SGD").with_(moves.signals, facts={"model.param_shapes": {"a": [8, 8]}})
+        [found] = the(run)
+        assert (found.variant, found.severity) == ("always", severity)

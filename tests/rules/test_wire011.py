@@ -52,3 +52,22 @@ def test_a_watched_loop_without_such_events_is_clear() -> None:
 def test_without_any_backward_it_is_another_fault() -> None:
     run = loop("double_step", count=48).with_(a_run({"loop/backwards": [0.0] * 50}).signals)
     assert not list(rule.findings(run))
+
+
+def cleared(backwards: float, zero_grads: float, **facts: object) -> Run:
+    run = loop("accumulation_undivided", optimizer="AdamW", facts={k.replace("__", "."): v for k, v in facts.items()}, k=70)
+    return run.with_(a_run({"loop/backwards": [backwards] * 30, "loop/zero_grads": [zero_grads] * 30}).signals)
+
+
+def test_gradients_that_are_cleared_before_each_backward_are_thrown_away() -> None:
+    [found] = rule.findings(cleared(70, 70))
+    assert found.variant == "discarded" and found.severity is Severity.CRITICAL and "99% of the gradients" in found.message
+
+
+@pytest.mark.parametrize(
+    ("run", "variant"),
+    [(cleared(70, 1), "undivided"), (cleared(2, 2), "undivided"), (cleared(70, 70, optimizer__count=2), "undivided")],
+    ids=["true accumulation", "two passes by design", "several optimizers"],
+)
+def test_what_is_not_thrown_away(run: Run, variant: str) -> None:
+    assert [f.variant for f in rule.findings(run)] == [variant]

@@ -21,7 +21,7 @@ accumulation_undivided = Cause(
     prior=0.6,
     verdict="fix-and-resume",
     cure="Divide the loss by the number of micro-batches before backward, or the learning rate by it.",
-    refutes=("WIRE011:double", "WIRE004"),
+    refutes=("WIRE011:double", "WIRE011:discarded", "WIRE004"),
     witness=("WIRE011:undivided",),
     change={"lr": "divided"},
 )

@@ -18,7 +18,7 @@ label_noise = Cause(
     verdict="fix-and-resume",
     cure="Review the conflicting samples, keep the majority or drop them; label smoothing .1 or a robust loss for what "
     "remains.",
-    refutes=("DATA006",),
+    refutes=("DATA006", "DATA004:apart"),
     witness=("DATA010",),
     settle="overfit",
     cost_steps=300,

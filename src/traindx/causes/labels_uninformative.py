@@ -10,6 +10,8 @@ labels_uninformative = Cause(
     title="labels have nothing to do with the inputs",
     likely={
         "DATA004": 0.95,
+        "DATA004:apart": 0.9,
+        "DATA010:conflicts": 0.4,
         "LOSS011": 0.5,
         "EVAL004:chance": 0.5,
         "LOSS002": 0.45,

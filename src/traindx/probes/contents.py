@@ -65,15 +65,15 @@ def shared(train: Feed, val: Feed) -> tuple[int, int]:
     return len(np.intersect1d(train.store.table()[0], seen)), len(seen)
 
 
-def conflicts(feed: Feed) -> int:
-    """Inputs that came with more than one label, over all passes."""
+def conflicts(feed: Feed) -> tuple[int, int]:
+    """(inputs that came with more than one label over all passes, inputs that came more than once)."""
     contents, labels, _ = feed.store.table()
     known = labels != 0  # 0: the label was not seen
     if not known.any():
-        return 0
-    pairs = np.unique(np.stack([contents[known], labels[known]], 1), axis=0)
-    _, counts = np.unique(pairs[:, 0], return_counts=True)
-    return int((counts > 1).sum())
+        return 0, 0
+    pairs, times = np.unique(np.stack([contents[known], labels[known]], 1), axis=0, return_counts=True)
+    _, first, counts = np.unique(pairs[:, 0], return_index=True, return_counts=True)
+    return int((counts > 1).sum()), int((np.add.reduceat(times, first) > 1).sum())
 
 
 def first_pass(feed: Feed) -> dict[str, float]:

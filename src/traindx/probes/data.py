@@ -404,7 +404,7 @@ def of_training(feed: Feed) -> dict[str, Any]:
     if feed.store.size:
         found["data.seen"] = {"train": contents.distinct(feed), "val": 0}
         if feed.single_labels and not feed.tokens:
-            found["data.conflicts"] = contents.conflicts(feed)
+            found["data.conflicts"], found["data.met_again"] = contents.conflicts(feed)
     if (same := contents.order_repeats(feed)) is not None:
         found["data.order_repeats"] = same
     if (spread := contents.dispersion(feed.batch_classes)) is not None:

@@ -6,7 +6,8 @@ Two tests that need no training: whether neighbours in input space share labels 
 sketch of the first samples, against the same with permuted labels, at least 300 of them), and the trial `label-info`, which
 asks whether true labels give a more consistent gradient than permuted ones. Either must come out empty, *and* the model
 must fail on data it was not trained on: validation accuracy at the majority share, or validation loss at the entropy of the
-labels.
+labels. A third needs no probe: of the inputs that came again in a later pass, as many came with another label as if labels
+were drawn anew each time.
 
 ## Why it matters
 
@@ -53,22 +54,25 @@ class _Skill:
 
 @rule(
     "DATA004",
-    needs={"fact:data.label_probe | fact:trial.label_info | accuracy/val": 3},
+    needs={"fact:data.label_probe | fact:trial.label_info | fact:data.met_again | accuracy/val": 3},
     says={
         "": "neighbouring inputs share no labels (probe {score:.3f} against {null:.3f} for permuted labels, {n:.0f} "
         "samples), and {skill}",
         "trial": "true labels give no more consistent gradient than permuted ones (z {z:.1f}), and {skill}",
+        "apart": "{conflicts:.0f} of {again:.0f} inputs that came again came with another label, as many as by chance, and "
+        "{skill}: inputs and labels are shuffled apart",
         "offset": "labels fit the inputs when shifted by {offset:.0f} rows (z {offset_z:.1f}, as they stand {z:.1f})",
         "memorised": "training accuracy reached {train:.0%} while {skill}: what was learned holds for no new sample",
     },
     fix={
         "": "Print samples with their labels and look; rebuild the pairs with one shuffle. `traindx trial label-info` "
         "settles it.",
+        "apart": "Shuffle inputs and labels with one permutation (or shuffle indices), in the function that makes the batches.",
         "offset": "Shift the labels back by {offset:.0f} rows and rebuild the pairs.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,
-    explains=("GRAD005", "LOSS002", "LOSS003", "LOSS008", "LOSS009", "LOSS011", "EVAL004", "EVAL007", "EVAL005"),
+    explains=("DATA010", "GRAD005", "LOSS002", "LOSS003", "LOSS008", "LOSS009", "LOSS011", "EVAL004", "EVAL007", "EVAL005"),
     unless=("rl", "adversarial"),
 )
 def labels_uninformative(
@@ -89,6 +93,9 @@ def labels_uninformative(
         return
     if skill.works:
         return
+    if apart := _apart(run, skill):
+        yield apart
+        return
     shares = [facts.majority(run, part)[1] for part in ("train", "val")]
     common = next((s for s in shares if math.isfinite(s)), math.nan)
     lopsided = common > most_common  # always answering one class is then as good as any probe
@@ -107,6 +114,19 @@ def labels_uninformative(
         raise Unsure(f"{skill.words}; {common:.0%} of the labels are one class, and a probe cannot tell")
     elif not probe and not trial:
         yield from _memorised(run, skill, memorised)
+
+
+def _apart(run: Run, skill: _Skill, near: float = 0.8, least: int = 30) -> Evidence | None:
+    """Inputs change their labels from pass to pass as often as labels that are drawn anew: a shuffle of one of the two."""
+    counts = np.array([*facts.counts(run.fact("data.class_counts")).values()])
+    clash, again = (facts.number(run.fact(k), 0.0) for k in ("data.conflicts", "data.met_again"))
+    if again < least or len(counts) < 2 or not skill.fails:
+        return None
+    drawn = 1 - float(np.sum((counts / counts.sum()) ** 2))
+    if clash / again < near * drawn:
+        return None
+    values = {"conflicts": clash, "again": again, "skill": skill.words}
+    return Evidence(values, steps=run.steps, say="apart", severity=Severity.CRITICAL)
 
 
 def _probe_z(probe: Mapping[str, Any], least: int) -> float:
@@ -134,7 +154,8 @@ def _skill(run: Run) -> _Skill:
         seen = run.series("eval/samples").finite().values
         size = float(np.median(seen)) if len(seen) else n
         error = math.sqrt(share * (1 - share) / max(size, 1.0))
-        runs = np.median(np.lib.stride_tricks.sliding_window_view(val.values, 3), axis=1)  # one lucky evaluation is no skill
+        wide = max(3, len(val) // 4)  # a few lucky evaluations are no skill: samples of a kind are guessed alike
+        runs = np.median(np.lib.stride_tricks.sliding_window_view(val.values, wide), axis=1)
         best, late = float(np.max(runs)), float(runs[-1])
         words = f"validation accuracy {late:.0%} is no better than always answering the most frequent class ({share:.0%})"
         return _Skill(late <= share + 2 * error, best > share + max(4 * error, 0.05), words)

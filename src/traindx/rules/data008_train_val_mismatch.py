@@ -25,7 +25,8 @@ looks perfect, and every cure for overfitting makes it worse.
 - A second stage of training on other data: validation is compared with the last quarter of training too, and must differ
   from both.
 - Validation text of another kind: words differ, but the commonest ones do not; half of all tokens must have other ids.
-- A split by time: the drift is real, and the finding is right that the two differ.
+- A split by time: the drift is real. As long as the validation loss has come down by nine tenths of what the training loss
+  has, the model reads the other inputs too: differences of less than `grave` deviations are then a remark.
 
 ## What to do
 
@@ -43,6 +44,7 @@ import numpy as np
 
 from traindx import facts, regime
 from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.regime.curves import progress
 from traindx.rule import rule
 from traindx.run import Floats, Run
 
@@ -139,7 +141,8 @@ def _whole(
     usual = run.series("batch/input_std").finite().values
     if len(usual) and (typical := float(np.median(usual))) > 0 and v["std"] > 0:  # a few broken samples are not the scale
         ratio = min(ratio, max(v["std"] / typical, typical / v["std"]))
-    severity = Severity.CRITICAL if ratio >= span or moved >= grave else Severity.WARNING
+    mild = Severity.INFO if _carries_over(run) else Severity.WARNING
+    severity = Severity.CRITICAL if ratio >= span or moved >= grave else mild
     if factor >= span and ratio >= scale:  # a lone outlier widens the range, not the deviation
         values = {"factor": factor, "val_range": _span(v), "train_range": _span(t)}
         yield Evidence(values, say="range", severity=severity)
@@ -171,9 +174,18 @@ def _features(run: Run, shift: float, grave: float, least: int) -> Iterator[Evid
     # One feature of many drifts in honest data; a preprocessing fault moves several, or one beyond everything seen.
     several = len(away) >= max(2, 0.1 * len(moved)) or worst > grave * 2
     staged = bool(run.fact("finetune")) or facts.number(run.fact("optimizer.count"), 1.0) > 1  # other data came before
-    severity = Severity.WARNING if several and not staged and not _other_mix(run) else Severity.INFO
+    loud = several and not staged and not _other_mix(run) and not (worst < grave and _carries_over(run))
+    severity = Severity.WARNING if loud else Severity.INFO
     where = tuple(f"feature {i}" for i in order)
     yield Evidence({"shift": worst, "count": len(away), "features": len(moved)}, where, None, "feature", severity)
+
+
+def _carries_over(run: Run, share: float = 0.9, least: int = 3) -> bool:
+    """Whether validation profits from nearly all that training has learned: inputs so far apart are read all the same."""
+    train, val = progress(regime.curve(run).finite()), run.series("loss/val").finite().values
+    if train is None or train.drop <= 0 or len(val) < least:
+        return False
+    return train.first - float(np.median(val[-max(least, len(val) // 5) :])) >= share * train.drop
 
 
 def _other_mix(run: Run, apart: float = 0.2) -> bool:

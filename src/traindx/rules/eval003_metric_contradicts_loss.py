@@ -18,6 +18,7 @@ a good model or praises a bad one.
 
 - EVAL004: the metric is right and the model ignores a class.
 - EVAL005: loss and accuracy disagree because of confidence, inside what is possible.
+- WIRE006: probabilities go into a loss that wants logits, and the metric rightly takes .5 for their middle.
 - Another averaging (macro, micro, per batch): the message says which one would match where it is known.
 
 ## What to do
@@ -73,8 +74,8 @@ def metric_contradicts_loss(
     for name, both in recomputed_too.items():
         reported, recomputed = facts.pair(both)
         gap = abs(reported - recomputed)
-        if not math.isfinite(gap) or (name == "accuracy" and reported > recomputed and facts.either_axis(run)):
-            continue  # the latter: the loss may have the wrong axis, not the metric (WIRE007)
+        if not math.isfinite(gap) or (name == "accuracy" and reported > recomputed and _loss_may_be_wrong(run)):
+            continue
         share = min(max(recomputed, 0.0), 1.0)
         error = math.sqrt(share * (1 - share) / size) if size > 0 and 0 <= recomputed <= 1 else 0.0
         # The same predictions must give the same figure; only what averages over other samples may differ by chance.
@@ -83,6 +84,12 @@ def metric_contradicts_loss(
             yield Evidence({"reported": reported, "recomputed": recomputed, "gap": gap}, (str(name),), None, "", severity)
     if bounded:
         yield from _bound(run, bounded, slack)
+
+
+def _loss_may_be_wrong(run: Run) -> bool:
+    """Whether the script may read the outputs better than its loss does: along another axis of the same length (WIRE007), or
+    as probabilities, of which .5 is the middle, where the loss wants logits, of which it is 0 (WIRE006)."""
+    return facts.either_axis(run) or (run.fact("loss.kind") == "bce_logits" and bool(run.fact("loss.unit_interval")))
 
 
 def _constant(run: Run, apart: float, least: int = 4) -> Iterator[Evidence]:
@@ -102,7 +109,7 @@ def _printed(run: Run, apart: float = 0.1, least: int = 4) -> Iterator[Evidence]
     """A printed accuracy that is never near what the predictions give, nor near the accuracy in training."""
     claimed, own = run.series("eval/claimed_accuracy").finite(), run.series("accuracy/val").finite()
     at = np.intersect1d(claimed.steps, own.steps)
-    if len(at) < least or len(at) < len(run.events_of("evaluation")) or facts.either_axis(run):
+    if len(at) < least or len(at) < len(run.events_of("evaluation")) or _loss_may_be_wrong(run):
         return  # the second: several sets are evaluated, and it may be another's
     said, real = claimed.at(at), own.at(at)
     ours = run.series("accuracy/train").finite()

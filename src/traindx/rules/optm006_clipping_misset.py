@@ -4,7 +4,8 @@
 
 The share of updates whose norm before clipping exceeds the threshold, over the last 500, and the order of calls. Facts at
 once: clipping before `unscale_`, clipping after the update, clipping by value. More than 80 % clipped is a warning only where
-it does harm (plain SGD whose loss does not fall); optimizers of Adam's kind divide by the size of the gradient anyway, so
+it does harm (plain SGD whose loss does not fall, crawls, or is still on its way down at the end with steps that the threshold
+has made a hundred times shorter); optimizers of Adam's kind divide by the size of the gradient anyway, so
 there it is a remark. Never clipped although the norm bursts, or a threshold ten times above 99 % of the norms, is a remark.
 
 ## Why it matters
@@ -99,7 +100,8 @@ def clipping_misset(
 def _severity(run: Run, share: float, chronic: float, shrink: float) -> Severity:
     """Adam and kin divide by the size of the gradient, so a shrink cancels; plain SGD takes shorter steps."""
     harmful = regime.adam_like(run) is False and not regime.reinforcement(run) and share > chronic
-    return Severity.WARNING if harmful and (_does_not_fall(run) or _crawls(run, shrink)) else Severity.INFO
+    slowed = harmful and (_does_not_fall(run) or _crawls(run, shrink) or _held_back(run, shrink))
+    return Severity.WARNING if slowed else Severity.INFO
 
 
 def _crawls(run: Run, shrink: float, tenfold: float = 10.0, small: float = 1e-4) -> bool:
@@ -111,9 +113,23 @@ def _crawls(run: Run, shrink: float, tenfold: float = 10.0, small: float = 1e-4)
     return slow and shrink > tenfold and usual < small < usual * shrink
 
 
-def _does_not_fall(run: Run) -> bool:
-    loss = regime.curve(run).values
-    return len(loss) < 30 or stats.trend_verdict(loss).direction is not stats.Direction.FALLING
+def _held_back(run: Run, shrink: float, hundredfold: float = 100.0, small: float = 1e-3) -> bool:
+    """The threshold, not the rate, sets the size of small steps, and the run ends in the middle of the descent."""
+    moves, loss = params.update_ratios(run).values, regime.curve(run).values
+    usual = float(np.nanmedian(moves)) if np.isfinite(moves).any() else math.nan
+    if not (shrink > hundredfold and usual < small < usual * shrink) or len(loss) < 60:
+        return False
+    late = stats.trend_verdict(loss)
+    return late.direction is stats.Direction.FALLING and late.change < -0.1  # of the drop so far, in the last quarter
+
+
+def _does_not_fall(run: Run, far: float = 0.5) -> bool:
+    """It stands still, and has not come far: a descent of half the first loss was not strangled."""
+    curve = regime.curve(run)
+    done = progress(curve)
+    if len(curve) < 30 or done is None:
+        return True
+    return done.relative < far and stats.trend_verdict(curve.values).direction is not stats.Direction.FALLING
 
 
 def _idle(norm: Series, numbers: dict[str, float], span: tuple[int, int]) -> Iterator[Evidence]:
