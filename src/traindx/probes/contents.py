@@ -33,11 +33,21 @@ def validated(train: Feed, val: Feed) -> Hashes:
     every, _, _ = val.store.table()
     if val.about or not len(every):
         return np.unique(every)
-    parts = [(part, float(np.isin(part, known).mean())) for part in val.store.contents if len(part)]
+    parts = _parts(val, known)
     fresh = [part for part, share in parts if share < 0.99]
     if _looks(parts):
         fresh = [part for part, share in parts if share < 0.3]
     return np.unique(np.concatenate(fresh)) if fresh else np.unique(every)
+
+
+def _parts(val: Feed, known: Hashes) -> list[tuple[Hashes, float]]:
+    """Evaluated batches, each with the share of it that is known: one search for all, there may be thousands of them."""
+    parts = [part for part in val.store.contents if len(part)]
+    if not parts:
+        return []
+    sizes = np.array([len(part) for part in parts])
+    hits = np.add.reduceat(np.isin(np.concatenate(parts), known).astype(np.int64), np.cumsum(sizes) - sizes)
+    return list(zip(parts, (hits / sizes).tolist(), strict=True))
 
 
 def _looks(parts: Sequence[tuple[Hashes, float]]) -> list[Hashes]:
@@ -54,7 +64,7 @@ def apart(train: Feed, val: Feed) -> int:
     known = np.unique(train.store.table()[0])
     if val.about or not len(known):
         return 0
-    looks = _looks([(part, float(np.isin(part, known).mean())) for part in val.store.contents if len(part)])
+    looks = _looks(_parts(val, known))
     seen = np.unique(np.concatenate(looks)) if looks else np.empty(0, np.uint64)
     return len(seen) if len(seen) and np.isin(known, seen).mean() < 0.5 else 0
 
