@@ -425,6 +425,7 @@ FACTS: dict[str, str] = {
     "budget.target": "loss or metric the user wants to reach: {signal, value}",
     "finetune": "weights were loaded or adapters used, or the first loss is far below chance",
     "rl": "the user said so, or the data come from the model",
+    "model.batchnorm_momentum": "share of the newest batch in the running statistics, per BatchNorm layer",
     "ssl": "two views of one batch go through one network and the loss compares them",
     "adversarial": "two players with their own optimizers",
     "curriculum": "batch statistics drift with the epoch by intent",

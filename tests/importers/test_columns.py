@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -231,3 +233,24 @@ def test_an_error_is_the_loss_where_no_loss_was_logged() -> None:
     run = of(train_loss=falling(), train_mse=3 * falling(), val_mse=falling())
     assert run["loss/train"].values[0] == 2.0 and "loss/val" not in run.signals, "a loss is there"
     assert "loss/train" not in of(mse=falling()).signals, "of what?"
+
+
+def test_a_top_1_below_one_percent_is_told_by_the_top_5_beside_it() -> None:
+    low, many = np.full(N, 0.98), np.linspace(4.5, 5.5, N)
+    assert of(loss=falling(), eval_top1=low, eval_top5=many)["accuracy/val"].last == pytest.approx(0.0098)
+    assert of(loss=falling(), eval_top1=low, eval_top5=np.full(N, 0.999))["accuracy/val"].last == pytest.approx(0.98)
+
+
+@pytest.mark.parametrize(("told", "at"), [(250, [1000, 2000]), (None, [1000, 2000])], ids=["batches", "updates"])
+def test_an_evaluation_that_counts_its_own_batches_stands_where_training_was(
+    told: int | None, at: list[int], tmp_path: Path
+) -> None:
+    lines = []
+    for i in range(50, 2001, 50):
+        lines.append({"mode": "train", "iter": i, "loss": 2.0 - i / 2000})
+        if i % 1000 == 0:
+            lines.append({"mode": "val", "iter": told or i, "mIoU": 0.5})
+    path = tmp_path / "run.log.json"
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    [run] = importers.read(path)
+    assert len(run["loss/train"]) == 40 and run["metric/val/mIoU"].steps.tolist() == at and not run.events_of("resume")

@@ -9,7 +9,7 @@ from torch.distributions import Bernoulli, Categorical, Independent, Normal
 from torch.nn import functional as F
 
 from probes.watched import watched
-from traindx.probes.special import Latents, Players, Policy
+from traindx.probes.special import Latents, Players, Policy, Views
 
 
 def bce(out, goal):
@@ -209,3 +209,42 @@ def test_exponentials_and_squares_elsewhere_are_no_latent_code():
             update(optimizer, (out**2 + torch.exp(0.1 * out) - out).mean())
 
     assert "vae/kl_active" not in watched(loop, Latents()).signals
+
+
+def two_views(pull_apart: bool, supervised: bool = False, at_once: bool = False):
+    encoder = nn.Sequential(nn.Linear(12, 32), nn.Tanh(), nn.Linear(32, 16))
+
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.f = encoder
+
+        def forward(self, a, b):
+            return self.f(a), self.f(b)
+
+    model = Pair() if at_once else encoder
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    for _ in range(60):
+        x = torch.randn(32, 12)
+        a, b = x + 0.1 * torch.randn_like(x), x + 0.1 * torch.randn_like(x)
+        made = model(a, b) if at_once else (model(a), model(b))
+        one, two = (F.normalize(z, dim=1) for z in made)
+        loss = (one - two).pow(2).sum(1).mean()
+        if pull_apart:
+            loss = loss + (one @ one.T).pow(2).mean()
+        if supervised:
+            loss = loss + F.cross_entropy(made[0], torch.zeros(32, dtype=torch.long))
+        update(optimizer, loss)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_embeddings_of_two_views_that_only_pull_together_lose_their_spread(at_once):
+    torch.manual_seed(0)
+    collapsed = watched(lambda: two_views(False, at_once=at_once), Views())
+    healthy = watched(lambda: two_views(True, at_once=at_once), Views())
+    assert collapsed.fact("ssl") and healthy["ssl/embedding_spread"].last > 0.5 > 2 * collapsed["ssl/embedding_spread"].last
+
+
+def test_a_target_makes_two_passes_no_views():
+    run = watched(lambda: two_views(False, supervised=True), Views())
+    assert "ssl/embedding_spread" not in run.signals

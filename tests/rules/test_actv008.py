@@ -8,7 +8,7 @@ import pytest
 from runs import a_run, steady
 from traindx.finding import Severity, Status
 from traindx.rules.actv008_batchnorm_mismatch import batchnorm_mismatch as rule
-from traindx.run import Event, Run
+from traindx.run import Event, Run, Series
 
 BN = {"model.outline": [{"name": "bn", "class": "BatchNorm1d", "params": 4, "order": 1}]}
 
@@ -80,3 +80,20 @@ def test_of_a_few_late_readings_every_one_must_lie_apart(last: float, found: boo
         "batch/size": np.full(11, 56.0),
     }
     assert bool(list(rule.findings(a_run(table, steps=steps, facts=BN)))) is found
+
+
+@pytest.mark.parametrize(
+    ("momentum", "val", "found"),
+    [
+        (0.99, [0.4, 0.3, 0.8, 0.2, 1.5, 0.2], ["warning"]),
+        (0.99, [0.5, 0.4, 0.31, 0.3, 0.3, 0.3], ["info"]),  # large batches are all alike
+        (0.1, [0.4, 0.3, 0.8, 0.2, 1.5, 0.2], []),
+        (1.0, [0.4, 0.3, 0.8, 0.2, 1.5, 0.2], []),  # the statistics are recomputed on purpose
+    ],
+)
+def test_a_momentum_that_forgets_all_but_the_last_batch(momentum: float, val: list[float], found: list[str]) -> None:
+    signals = {"loss/train": np.full(60, 0.28), "loss/val": Series(np.arange(6) * 10, np.array(val))}
+    run = a_run(signals, facts={"model.batchnorm_momentum": {"bn1": momentum, "bn2": 0.1}})
+    got = [f for f in rule.findings(run) if f.variant == "momentum"]
+    assert [str(f.severity.name).lower() for f in got] == found
+    assert all(f.where == ("bn1",) for f in got)

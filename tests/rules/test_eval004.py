@@ -79,3 +79,19 @@ def test_a_dozen_samples_cannot_tell_a_model_from_chance() -> None:
     few = _run(0.58, {"a": 8, "b": 4})
     assert rule.outcome(few).status is Status.CLEAR
     assert list(rule.findings(few, resolution=0.5))
+
+
+def _logged(val: np.ndarray, train: np.ndarray, loss: np.ndarray) -> Run:
+    return a_run({"accuracy/val": val, "accuracy/train": train, "loss/val": loss})
+
+
+def test_an_accuracy_that_never_moves_is_one_answer_for_all() -> None:
+    moving = 0.25 + 0.001 * np.sin(np.arange(30))
+    same, near = np.full(30, 0.931), np.full(30, 0.9312)
+    [found] = rule.findings(_logged(same, near, moving))
+    assert found.variant == "same" and found.severity is Severity.WARNING and "each of 30 evaluations" in found.message
+    late = np.r_[0.9, 0.92, np.full(28, 0.975)]  # a small validation set that is learned
+    assert not list(rule.findings(_logged(late, near, moving)))
+    assert not list(rule.findings(_logged(same, np.linspace(0.6, 0.99, 30), moving)))  # training learns: EVAL001, EVAL007
+    assert not list(rule.findings(_logged(same, near, np.full(30, 0.25))))  # a cached evaluation: EVAL001
+    assert not list(rule.findings(_logged(np.full(30, 0.1), np.full(30, 0.1), moving)))  # chance: LOSS002

@@ -9,6 +9,7 @@ class_imbalance = Cause(
         "DATA011": 0.8,
         "EVAL004": 0.7,
         "EVAL004:majority": 0.6,
+        "EVAL004:same": 0.6,
         "DATA011:harm": 0.5,
         "EVAL004:class": 0.4,
         "ACTV005": 0.25,
@@ -25,6 +26,7 @@ class_imbalance = Cause(
     witness=(
         "DATA011",
         "EVAL004:majority",
+        "EVAL004:same",
         "EVAL004:class",
     ),
 )

@@ -135,11 +135,17 @@ def _data_rows(columns: Columns, count: int) -> Ints:
 
 
 def _with_evaluations(at: Ints, values: Floats, columns: Columns) -> tuple[Ints, Floats]:
-    """The counter, completed on evaluation records by the evaluation's own counter (fairseq's valid_num_updates)."""
+    """The counter, completed on evaluation records by the evaluation's own counter (fairseq's valid_num_updates).
+
+    Not by one that falls behind the updates already made: it counts the batches of the evaluation (mmcv's iter).
+    """
     for other, (rows, steps) in columns.items():
         told = meaning(other)
         if told.role == "step" and told.split in ("val", "test") and np.all(np.isfinite(steps)):
             fresh = ~np.isin(rows, at)
+            before = np.searchsorted(at, rows[fresh])
+            if np.mean(steps[fresh][before > 0] < values[before[before > 0] - 1]) > 0.5:
+                continue
             order = np.argsort(np.concatenate([at, rows[fresh]]), kind="stable")
             at, values = np.concatenate([at, rows[fresh]])[order], np.concatenate([values, steps[fresh]])[order]
     return at, values

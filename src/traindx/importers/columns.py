@@ -274,13 +274,19 @@ class Columns:
         finite = track.values[np.isfinite(track.values)]
         if signal in self.out or len(finite) == 0 or np.min(finite) < 0 or np.max(finite) > 100:
             return
-        factor = 0.01 if np.max(finite) > 1.5 else 1.0
+        factor = 0.01 if max(np.max(finite), self._largest_share(self.meanings[name].split)) > 1.5 else 1.0
         if factor != 1.0:
             self.notes.append(f"'{name}' was taken for a percentage")
         share = track.values * factor
         if is_wrong_share(words(bare_name(name, self.meanings[name].split))):
             share = 1.0 - share
         self.out[signal] = self.series(Track(track.rows, track.x, share, track.times))
+
+    def _largest_share(self, split: str) -> float:
+        """Of the accuracies of one split, however named: a top-1 below one percent stands beside a top-5 above it."""
+        alike = [n for n, m in self.meanings.items() if m.role == "accuracy" or m.rest.lower().startswith("top")]
+        tops = [self.tracks[n].values for n in alike if self.meanings[n].split == split]
+        return max((float(np.nanmax(v)) for v in tops if np.isfinite(v).any()), default=0.0)
 
     # -- matrices
 

@@ -78,10 +78,10 @@ def _split(found: dict[str, Any], line: str) -> dict[str, Any]:
         word = told[1].replace("train_inner", "train") if told else ""
     if word.lower() not in ("val", "valid", "validation", "eval", "test", "dev"):
         return found
-    # an axis keeps its name, everything else belongs to the split
+    # an axis keeps its name, everything else belongs to the split, also a step: it may count the batches of the evaluation
     return {
         k
-        if meaning(k).role in ("step", "epoch", "samples", "tokens", "clock") or meaning(k).split
+        if meaning(k).role in ("epoch", "samples", "tokens", "clock") or meaning(k).split
         else f"{word.lower()}/{k}": v
         for k, v in found.items()
     }

@@ -112,10 +112,14 @@ class BatchNormGap(Probe):
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Tensor, Tensor, float]] = {}  # of the batch, and running: means, then variances (2, C)
         self._names: tuple[str, ...] = ()
+        self._momentum: dict[str, float] = {}
 
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> Reading | None:
         if not isinstance(module, nn.modules.batchnorm._BatchNorm) or not module.training or name in self._seen:
             return None
+        if module.track_running_stats and module.momentum is not None and self._momentum.get(name) != module.momentum:
+            self._momentum[name] = module.momentum
+            scene.fact("model.batchnorm_momentum", dict(self._momentum))
         x: Any = args[0] if args else None
         if not readable(x) or module.running_mean is None or module.running_var is None or x.dim() < 2:
             return None

@@ -1,8 +1,9 @@
-"""What only some kinds of training have: two players, a policy, a latent code. All on full steps.
+"""What only some kinds of training have: two players, a policy, a latent code, two views. All on full steps.
 
 Nothing is guessed from names. A discriminator is a model that is fed by another model with an optimizer of its own, each
 stepping after a backward of its own; a policy is a distribution whose samples are drawn and scored; a latent code is what a
-divergence from the standard normal is computed of, by torch's function or in the usual closed form.
+divergence from the standard normal is computed of, by torch's function or in the usual closed form; two views are two batches
+of one shape that go through one network to embeddings, with no target in any loss.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from traindx.probes.losses import BINARY, plain
 ACTIVE = 0.01  # nats of KL from which on a latent dimension carries something (CATALOGUE SPEC003)
 _ROWS, _FEW = 64, 4  # samples of a batch that are compared with one another, and the fewest that say anything
 _LOOKS = 20  # updates during which a divergence by hand is looked for
+_WIDE = 8  # dimensions an embedding has at least
 _NODES = 400  # of the loss graph that are looked at for it
 
 
@@ -253,4 +255,44 @@ def _raw(fn: Fn, name: str) -> Tensor | None:
     return data if isinstance(data, Tensor) else None
 
 
-PROBES = [Players, Policy, Latents]
+class Views(Probe):
+    """`ssl/embedding_spread`: how far apart the samples of a batch lie where two views of it are compared by hand."""
+
+    cadence = "full"
+
+    def __init__(self) -> None:
+        self._passes: list[tuple[int, tuple[int, ...], bool, Tensor]] = []  # model, shape of the input, both views at once, rows
+        self._supervised = False
+
+    def on_forward(self, scene: Scene, forward: Forward) -> None:
+        if self._supervised or not forward.grad or len(self._passes) > 2:
+            return
+        given = [a for a in forward.args if isinstance(a, Tensor)]
+        made = forward.output if isinstance(forward.output, list | tuple) else (forward.output,)
+        if not given or not all(_embeds(o) for o in made) or len({o.shape for o in made}) != 1:
+            return
+        both = len(given) > 1 and len(made) > 1 and given[0].shape == given[1].shape
+        if both or len(made) == 1:
+            self._passes.append((id(forward.model), tuple(given[0].shape), both, made[0].detach()[:_ROWS]))
+
+    def on_loss(self, scene: Scene, call: LossCall) -> None:
+        if call.grad and (said := losses.read(call)) is not None and said.target is not None:
+            self._supervised = True
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        passes, self._passes = self._passes, []
+        if self._supervised or not passes or len(scene.optimizers) > 1:
+            return None
+        alike = len({p[:2] for p in passes}) == 1
+        if not alike or len(passes) != (1 if passes[0][2] else 2):
+            return None
+        scene.fact("ssl", True)
+        rows = torch.nn.functional.normalize(passes[0][3].float(), dim=1)
+        return {"ssl/embedding_spread": rows.std(0).mean() * rows.shape[1] ** 0.5}
+
+
+def _embeds(made: Any) -> bool:
+    return plain(made) and made.is_floating_point() and made.ndim == 2 and made.shape[0] >= _FEW and made.shape[1] >= _WIDE
+
+
+PROBES = [Players, Policy, Latents, Views]

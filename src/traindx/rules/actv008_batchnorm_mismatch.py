@@ -2,10 +2,12 @@
 
 ## What it sees
 
-Three ways, the surest first. The loss of *training* batches in eval mode against train mode (`eval/train_in_eval`):
+Four ways, the surest first. The loss of *training* batches in eval mode against train mode (`eval/train_in_eval`):
 more than e^`log_ratio` times as high. The distance of batch means and variances from the running ones in the late
-part of the run, beyond `mean_gap` and beyond three times what a batch of this size gives by chance. And batches of
-one to four samples, which make the statistics useless; info, a warning where a single sample met BatchNorm.
+part of the run, beyond `mean_gap` and beyond three times what a batch of this size gives by chance. A momentum of a half or
+more, by which the running statistics are those of the last batch or two (other libraries count it the other way round: their
+0.99 is 0.01 here): a warning where the validation loss jumps about or is far above training. And batches of one to four
+samples, which make the statistics useless; info, a warning where a single sample met BatchNorm.
 
 ## Why it matters
 
@@ -42,15 +44,18 @@ LAG = 40  # steps after which statistics of the usual momentum of .1 have follow
 
 @rule(
     "ACTV008",
-    needs={"bn_mean_gap/module | eval/train_in_eval | event:batch_size_one": 1},
+    needs={"bn_mean_gap/module | eval/train_in_eval | event:batch_size_one | fact:model.batchnorm_momentum": 1},
     says={
         "eval": "training batches have {ratio:.1f}× the loss in eval mode: running statistics do not fit",
         "gap": "batch statistics of {where} lie {gap:.2f} deviations from the running ones ({chance:.2f} would be chance)",
+        "momentum": "{where} keep running statistics with momentum {momentum:.3g}: they are those of the last {batches:.1g} "
+        "batches, and evaluation depends on which came last",
         "small": "BatchNorm is trained on batches of {size:.0f}: its statistics are mostly noise",
         "one": "a batch of one sample met BatchNorm in training mode {count}×",
     },
     fix={
         "": "Recompute the running statistics over 200 training batches in train mode; use momentum 0.1.",
+        "momentum": "Set momentum to {kept:.2g} (the share of the newest batch), and recompute the statistics before evaluating.",
         "small": "Use GroupNorm or SyncBatchNorm, or freeze the statistics.",
         "one": "Use drop_last=True for the training loader.",
     },
@@ -61,16 +66,35 @@ def batchnorm_mismatch(
     *,
     log_ratio: float = 0.5,  # [x] healthy -.17, stale or polluted +.63 to +3.0
     mean_gap: float = 0.14,  # [x] healthy .02, faulty .14-1.3
+    forgets: float = 0.5,  # momentum; [def] at a half the last two batches make up three quarters
     var_gap: float = 0.3,  # [x] healthy .04, faulty .14-1.3; the variance of small batches is noisier
 ) -> Iterator[Evidence]:
     yield from _in_eval_mode(run, log_ratio)
     size = finite_median(run.series("batch/size").values[-200:])
     yield from _gaps(run, size, mean_gap, var_gap)
-    if facts.has_layer(run, "BatchNorm") and size <= 4:
+    hasty = list(_hasty(run, forgets))
+    yield from hasty
+    if facts.has_layer(run, "BatchNorm") and size <= 4 and not hasty:
         yield Evidence(steps=run.steps, say="small", severity=Severity.INFO, facts={"size": size})
     for event in run.events_of("batch_size_one")[:1]:
         count = int(facts.number(event.data.get("count"), 1))
         yield Evidence(steps=(event.step, event.step), say="one", confidence=Confidence.EXACT, facts={"count": count})
+
+
+def _hasty(run: Run, forgets: float, apart: float = 1.5) -> Iterator[Evidence]:
+    """Running statistics that forget; harmful where evaluations show it, harmless where batches are all alike."""
+    told = facts.table(run, "model.batchnorm_momentum")
+    fast = {n: m for n, v in told.items() if forgets <= (m := facts.number(v, 0.0)) < 1}
+    if not fast:
+        return
+    val, train = run.series("loss/val").finite().values, run.series("loss/train").finite().values
+    late = val[len(val) // 2 :]
+    level = finite_median(train[-max(10, len(train) // 10) :]) if len(train) else math.nan
+    shows = len(late) >= 2 and bool((late > 0).all()) and (late.max() > apart * late.min() or finite_median(late) > apart * level)
+    momentum = max(fast.values())
+    values = {"momentum": momentum, "batches": 1 / momentum, "kept": min(0.1, 1 - momentum)}
+    severity = Severity.WARNING if shows else Severity.INFO
+    yield Evidence(values, tuple(fast), run.steps, "momentum", severity, Confidence.EXACT)
 
 
 def _in_eval_mode(run: Run, log_ratio: float) -> Iterator[Evidence]:

@@ -5,7 +5,8 @@
 From the answers of the last evaluations: accuracy no better than always giving the most frequent class (within two standard
 errors); a class with at least 30 samples of which fewer than 5 % are found, while the model does well otherwise; a slice of
 the data (length, brightness, one of your own columns) whose loss is more than twice the mean, beyond chance after
-correcting for the number of slices. Columns of your own are further entries of a batch that is a dict (`{"x": …, "label": …,
+correcting for the number of slices. In a log without labels: an accuracy that is the same to the last digit in every
+evaluation from the first on, and does not move in training either, while the loss does. Columns of your own are further entries of a batch that is a dict (`{"x": …, "label": …,
 "site": ["north", …]}`), or what you give with `dx.log(slices={"site": sites})` after a validation batch went through the
 model.
 
@@ -38,7 +39,7 @@ import numpy as np
 from traindx import facts
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Run, Series
 
 
 @rule(
@@ -48,6 +49,8 @@ from traindx.run import Run
         "majority": "accuracy {accuracy:.1%} is no better than always answering class {where} ({share:.1%} of the "
         "validation set)",
         "chance": "accuracy {accuracy:.1%} is no better than always answering one class ({share:.1%})",
+        "same": "accuracy is {accuracy:.4g} in each of {count} evaluations from the first on, while the loss moves: every sample "
+        "gets the same answer",
         "class": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}",
         "common": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}; it is as "
         "frequent as others",
@@ -79,6 +82,8 @@ def majority_or_slice_failure(
     early = span[1] - span[0] < least_steps and len(accuracy) < 5
     name, share, n = facts.majority(run)
     late = accuracy.values[-3:]
+    if not math.isfinite(share) and (same := _same_answer(run, accuracy)) is not None:
+        yield same
     if math.isfinite(share) and len(late) >= 2:
         error = math.sqrt(share * (1 - share) / max(n, 1.0))
         at_majority = float(np.max(late)) <= share + 2 * error
@@ -94,6 +99,17 @@ def majority_or_slice_failure(
             if share >= 0.9:
                 yield Evidence({"share": share}, (name,), None, "unsuited", Severity.INFO, Confidence.EXACT)
     yield from _slices(run, slice_ratio, least_slice, p)
+
+
+def _same_answer(run: Run, accuracy: Series, least: int = 10) -> Evidence | None:
+    """An accuracy that never moves, from the first evaluation on, in training neither: known from a log without any labels."""
+    loss, trained = run.series("loss/val").finite().values, facts.accuracy(run, "train").values
+    if len(accuracy) < least or np.ptp(accuracy.values) > 0 or not 0.5 < accuracy.values[0] < 1:
+        return None  # one answer for all that is mostly wrong is a model that has not learned: LOSS002
+    if len(np.unique(loss)) < least // 2 or (len(trained) >= least and np.ptp(trained[1:]) > 0.01):
+        return None  # without any movement of the loss it is the evaluation that stands still: EVAL001
+    values = {"accuracy": float(accuracy.values[0]), "count": len(accuracy)}
+    return Evidence(values, ("accuracy/val",), (int(accuracy.steps[0]), int(accuracy.steps[-1])), "same", Severity.WARNING)
 
 
 def _knows_the_rare(run: Run, margin: float = 0.1) -> bool:

@@ -3,7 +3,8 @@
 ## What it sees
 
 `ssl/embedding_spread`, the deviation of normalised embeddings over samples in units of what an even spread would
-give, below `least` in three of the last five looks of a run of at least `steps` steps.
+give (measured where two batches of one shape go through one network and no loss has a target), below `least` in three
+of the last five looks of a run of at least `steps` steps.
 
 ## Why it matters
 
@@ -33,7 +34,7 @@ from traindx.stats.persistence import k_of_m
 
 @rule(
     "SPEC006",
-    needs={"ssl/embedding_spread": 10},
+    needs={"ssl/embedding_spread": 6},
     says="embeddings of different samples are nearly the same: their spread is {spread:.2g} of an even one",
     fix="Use a stop-gradient with a predictor, a variance term, or a higher temperature; restart.",
     severity=Severity.CRITICAL,
@@ -43,7 +44,7 @@ from traindx.stats.persistence import k_of_m
 def ssl_collapse(run: Run, *, least: float = 0.1, steps: int = 100) -> Iterator[Evidence]:
     # CATALOGUE: a deviation far below 1/√d; [def] a tenth of it.
     spread = run.series("ssl/embedding_spread").finite()
-    if len(spread) < 10 or spread.steps[-1] - spread.steps[0] < steps:
+    if len(spread) < 6 or spread.steps[-1] - spread.steps[0] < steps:
         return
     late = spread.values[len(spread) // 2 :]
     if k_of_m(late < least):
