@@ -95,6 +95,25 @@ def test_forgotten_zero_grad():
     assert not seen.run["loop/zero_grads"].values.any()
 
 
+@pytest.mark.parametrize("clears", [False, True])
+def test_a_closure_that_does_not_clear_is_stale_too(clears):
+    model, _, x, y = parts()
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
+
+    def closure():
+        if clears:
+            optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    with observing() as seen:
+        for _ in range(5):
+            optimizer.step(closure)
+    assert bool(seen.run["loop/stale_grads"].values[1:].all()) is not clears
+    assert bool(seen.run["loop/zero_grads"].values.any()) is clears
+
+
 @pytest.mark.parametrize("how", ["none", "zero", "module", "late"])
 def test_every_way_to_clear_gradients_counts(how):
     model, optimizer, x, y = parts()

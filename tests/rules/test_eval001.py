@@ -99,3 +99,13 @@ def test_a_doubt_about_the_digits_does_not_take_back_what_was_seen() -> None:
 def test_a_round_number_may_be_a_floor() -> None:
     for floor in (0.0, 0.003):
         assert rule.outcome(_run([2.3025851, 0.7114262, *[floor] * 8])).status is Status.UNSURE
+
+
+def test_an_average_that_never_leaves_the_start_is_a_warning() -> None:
+    at = np.arange(30, 361, 30)
+    train = 0.1 + 2.2 * np.exp(-np.arange(360) / 60)
+    slow, fair = 2.299 - 1e-5 * at, 0.2 + 2.1 * np.exp(-at / 90)
+    for val, variant, severity in ((slow, "behind", Severity.WARNING), (fair, "other", Severity.INFO)):
+        signals = {"loss/train": train, "loss/val": Series(at, val), "eval/weights_differ": Series(at, np.ones(len(at)))}
+        [found] = rule.findings(a_run(signals))
+        assert (found.variant, found.severity) == (variant, severity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from runs import a_run
@@ -82,3 +83,13 @@ def test_log_softmax_along_the_batch_is_not_called_raw_outputs() -> None:
     assert list(rule.findings(loss("nll", model__head_activation={"kind": "relu"}, **facts)))
     positive = facts | {"loss__input_range": [-9.0, 3.0]}
     assert list(rule.findings(loss("nll", model__head_activation={"kind": "log_softmax", "dim": 0}, **positive)))
+
+
+def test_a_divergence_below_zero_needs_no_third_batch() -> None:
+    few = {"loss__checked_batches": 2, "loss__input_range": [0.0, 0.9]}
+    below, above = ({"loss/train": np.full(60, v)} for v in (-9.0, 0.3))
+    [found] = rule.findings(loss("kl", **few).with_(a_run(below).signals))
+    assert found.variant == "kl"
+    assert not list(rule.findings(loss("kl", **few).with_(a_run(above).signals)))
+    right = loss("kl", loss__checked_batches=2, loss__input_range=[-9.0, 0.0])  # another term may be negative
+    assert not list(rule.findings(right.with_(a_run(below).signals)))

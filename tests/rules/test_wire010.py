@@ -108,3 +108,19 @@ def test_evaluations_without_a_loss_tell_epochs_too() -> None:
     table = {"schedule.name": "CosineAnnealingLR", "schedule.params": {"T_max": 12}, "schedule.objects": 1}
     [found] = rule.findings(a_run({"loop/scheduler_steps": np.ones(528), "lr": lr}, facts=table, events=rounds))
     assert found.variant == "unit" and "44 batches per epoch" in found.message
+
+
+def _risen(rate: np.ndarray, loss: np.ndarray, ended: bool = True) -> Run:
+    facts = {"schedule.name": "LambdaLR"} | ({"ended": "closed"} if ended else {})
+    return a_run({"lr": rate, "loss/train": loss, "loop/scheduler_steps": np.ones(len(rate))}, facts=facts)
+
+
+def test_a_warm_up_that_outlasts_the_run() -> None:
+    line, level = np.arange(1, 301) * 3e-8, 3.6 - 0.0003 * np.arange(300)
+    [found] = rule.findings(_risen(line, level))
+    assert found.variant == "warmup" and "300 updates" in found.fix
+    learns = 0.5 + 3 * np.exp(-np.arange(300) / 60)
+    assert not list(rule.findings(_risen(line, learns)))  # it was no obstacle
+    assert not list(rule.findings(_risen(line, level, ended=False)))  # the run goes on
+    assert not list(rule.findings(_risen(np.geomspace(1e-7, 1, 300), level)))  # a range test
+    assert not list(rule.findings(_risen(np.minimum(line, 1e-6), level)))  # a warm-up that is over

@@ -22,7 +22,7 @@ class_imbalance = Cause(
     verdict="fix-and-resume",
     cure="Weight the classes (∝ 1/√n[[, about {weight} for class {smallest}]]) or sample them evenly; watch balanced "
     "accuracy, F1 or average precision.",
-    refutes=("DATA004", "OPTM001", "OPTM002", "WIRE006", "LOSS002"),
+    refutes=("DATA004", "GRAD006:", "GRAD006:scale", "OPTM001", "OPTM002", "WIRE006", "LOSS002"),
     witness=(
         "DATA011",
         "EVAL004:majority",

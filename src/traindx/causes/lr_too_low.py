@@ -9,6 +9,7 @@ lr_too_low = Cause(
     name="lr-too-low",
     title="the learning rate is too low",
     likely={
+        "WIRE010:warmup": 0.8,
         "OPTM001": 0.85,
         "LOSS002": 0.4,
         "LOSS004": 0.3,

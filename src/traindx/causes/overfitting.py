@@ -36,6 +36,7 @@ overfitting = Cause(
         "ACTV007",
         "ACTV008",
         "EVAL007:never",
+        "EVAL001:behind",
         "LOSS001:worse",
     ),
     settle="regularisers-off",

@@ -20,6 +20,7 @@ schedule_misused = Cause(
     verdict="fix-and-resume",
     cure="Call scheduler.step() once per update for schedules counted in steps, once per epoch for schedules counted "
     "in epochs, always after optimizer.step(); then resume with the rate back at its peak.",
+    refutes=("WIRE010:warmup",),
     witness=("WIRE010",),
     change={"lr": "peak", "schedule": "relaid"},
 )

@@ -8,6 +8,8 @@ stale_evaluation = Cause(
     likely={
         "EVAL001": 0.95,
         "LOSS003:val": 0.4,
+        "LOSS008:gap": 0.3,
+        "EVAL004:chance": 0.3,
         "LOSS003": 0.3,
         "EVAL007": 0.3,
         "LOSS002:frozen": 0.2,
@@ -15,7 +17,8 @@ stale_evaluation = Cause(
     },
     prior=0.8,
     verdict="fix-evaluation",
-    cure="Evaluate the module that the optimizer updates; no deepcopy, no reloaded checkpoint, no cached result.",
+    cure="Evaluate the module that the optimizer updates; no deepcopy, no reloaded checkpoint, no cached result, no "
+    "average that forgets more slowly than the run is long.",
     witness=("EVAL001",),
     not_yet=("do not touch the training: it is fine",),
 )

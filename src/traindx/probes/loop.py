@@ -155,6 +155,8 @@ class Loop:
 
     def _step_ended(self, optimizer: Any) -> None:
         owner = self._latest = self._owners[id(optimizer)]
+        if owner.stale and optimizer is self._stage.primary:
+            self._stage.step.stale = 1  # seen in a closure, which is called inside the step
         owner.backwards = self._backwards
         self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
         param = owner.sentinel() if owner.sentinel is not None else None

@@ -6,7 +6,8 @@ A validation loss that repeats to six significant digits over three or more eval
 moved between the evaluations, or (in a log) the training loss kept changing at a learning rate above zero. The log must
 itself hold six digits; a value rounded to 2.341 may repeat honestly (four will do for one that never moved since the first of
 at least eight evaluations, while training lost a fifth of its level). And, where it was seen, evaluated weights that are not
-the trained ones.
+the trained ones: a remark as long as their loss moves with training, a warning where validation has not gained a tenth of
+what training has (an average of the weights that forgets too slowly).
 
 ## Why it matters
 
@@ -35,6 +36,7 @@ import numpy as np
 
 from traindx import regime
 from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.regime.curves import progress
 from traindx.rule import rule
 from traindx.run import Floats, Ints, Run, Series
 
@@ -46,14 +48,18 @@ from traindx.run import Floats, Ints, Run, Series
         "": "the validation loss is {value:.6g} to the last digit in {count} evaluations (steps {first} to {last}) "
         "while training went on",
         "other": "{count} of {evaluations} evaluations ran on weights that are not the ones being trained",
+        "behind": "{count} of {evaluations} evaluations ran on weights that are not the ones being trained and hardly follow "
+        "them: validation has gained {gained:.0%} of what training has",
     },
     fix={
         "": "Evaluate the module that the optimizer updates; look for a copy, a reloaded checkpoint or a cached result.",
+        "behind": "An average of the weights needs a decay that fits the run: with 0.9999 it takes 10,000 updates to forget the "
+        "start. Lower it, ramp it up from 0 (the smaller of it and (1 + t) / (10 + t)), or evaluate the trained weights.",
         "other": "Fine if it is an average of the weights (EMA); otherwise evaluate the module that the optimizer updates.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,
-    explains=("EVAL007", "LOSS003", "EVAL002", "EVAL006", "EVAL010"),
+    explains=("EVAL007", "LOSS008", "EVAL004", "LOSS003", "EVAL002", "EVAL006", "EVAL010"),
 )
 def stale_eval(
     run: Run,
@@ -143,4 +149,18 @@ def _other_weights(run: Run, val: Series) -> Iterator[Evidence]:
     # Values that move belong to an average of the weights (EMA, SWA) or to another model that learns as well.
     severity = Severity.INFO if moves else Severity.CRITICAL
     steps = (int(other.steps[0]), int(other.steps[-1]))
+    gained = _gained(run, val)
+    if moves and gained < 0.1 and count == len(other) >= 3:
+        told = {"count": count, "evaluations": len(other), "gained": max(gained, 0.0)}
+        yield Evidence(told, (), steps, "behind", Severity.WARNING, Confidence.STRONG)
+        return
     yield Evidence({"count": count, "evaluations": len(other)}, (), steps, "other", severity, Confidence.EXACT)
+
+
+def _gained(run: Run, val: Series, fell: float = 0.2) -> float:
+    """The part of the fall of the training loss that validation has come down by at its best; infinite where it cannot be told:
+    training has hardly fallen, or validation begins elsewhere."""
+    train = progress(regime.curve(run).finite())
+    if train is None or train.relative < fell or not len(val) or val.values[0] > 1.1 * train.first:
+        return math.inf
+    return (train.first - float(np.min(val.values))) / train.drop

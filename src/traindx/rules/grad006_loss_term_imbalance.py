@@ -45,6 +45,7 @@ from traindx.stats import Direction
         "value": "the term '{owner}' is {share:.0%} of the loss and falls while {where} has not moved from {level:.3g}",
     },
     fix="Weight {where} up until its gradient is comparable, or learn the weights.",
+    explains=("DATA011", "EVAL004", "EVAL007"),  # of a term that is starved nothing else is to be expected
     at="loss",
 )
 def loss_term_imbalance(

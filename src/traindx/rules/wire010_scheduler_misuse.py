@@ -5,7 +5,8 @@
 Calls of `scheduler.step` counted against updates and epochs. Before the optimizer's first step; twice per update; a
 schedule laid out in epochs but stepped per batch, so that it has run through within an epoch; a one-cycle schedule
 stepped per epoch; a schedule that was built and never stepped; a new scheduler built again and again. The ratio of
-scheduler steps to updates must be 1 or one per epoch.
+scheduler steps to updates must be 1 or one per epoch. And a run that is over while its learning rate still rises in a
+straight line, with a loss that has hardly fallen: the warm-up of a longer recipe.
 
 ## Why it matters
 
@@ -17,6 +18,7 @@ plateau or like slow learning.
 - Warm restarts and cyclic schedules run through many times by design; they are not judged by their length.
 - Two optimizers with a scheduler each: every scheduler counts for itself.
 - A first update skipped by the gradient scaler makes torch warn about the order; nothing is wrong then.
+- A range test raises the rate to the end too, but by factors, and ends with a loss that moves.
 - A plan that is simply too short or too long: `OPTM003`.
 
 ## What to do
@@ -35,6 +37,7 @@ import numpy as np
 
 from traindx import facts, regime
 from traindx.finding import Confidence, Evidence
+from traindx.regime.curves import progress
 from traindx.rule import rule
 from traindx.run import Run, Series
 
@@ -53,6 +56,8 @@ ENDLESS = ("CosineAnnealingWarmRestarts", "CyclicLR", "LambdaLR", "LinearLR", "C
         "through in {epochs:.1f} epochs",
         "slow": "{schedule} is laid out for {length:g} batches but stepped once in {every:.0f} updates: it hardly moves",
         "never": "{schedule} was built but never stepped in {updates} updates",
+        "warmup": "the learning rate was still rising when the run ended, at {rate:.3g}, and the loss has hardly fallen: the "
+        "warm-up is longer than the run",
         "rebuilt": "a new scheduler was built {count} times while training: each starts from the beginning",
     },
     fix={
@@ -61,10 +66,11 @@ ENDLESS = ("CosineAnnealingWarmRestarts", "CyclicLR", "LambdaLR", "LinearLR", "C
         "unit": "Call scheduler.step() once per epoch, or lay the schedule out in batches.",
         "slow": "Call scheduler.step() after every optimizer.step().",
         "never": "Call scheduler.step() in the loop.",
+        "warmup": "Let the warm-up end after 1 to 10 % of the {updates} updates that this run has.",
         "rebuilt": "Build the scheduler once, before the loop.",
     },
     confidence=Confidence.EXACT,
-    explains=("OPTM001", "OPTM003", "LOSS003", "LOSS002"),
+    explains=("OPTM001", "OPTM003", "LOSS003", "LOSS002", "EVAL004"),
     at="schedule",
 )
 def scheduler_misuse(
@@ -81,6 +87,7 @@ def scheduler_misuse(
     steps = run.series("loop/scheduler_steps").finite()
     if len(steps) >= 20:  # [def] fewer updates say nothing about a rhythm
         yield from _rhythm(run, steps, idle_epochs)
+    yield from _warming(run)
 
 
 def _order(run: Run) -> Iterator[Evidence]:
@@ -92,6 +99,18 @@ def _order(run: Run) -> Iterator[Evidence]:
         count = int(facts.number(events[0].data.get("count"), 1)) if events else 1
         at = (events[0].step, events[-1].step) if events else run.steps
         yield Evidence(steps=at, say="order", facts={"count": count})
+
+
+def _warming(run: Run, little: float = 0.2, least: int = 50) -> Iterator[Evidence]:
+    rate, done = regime.lr(run).finite(), progress(regime.curve(run).finite())
+    if not run.fact("ended") or len(rate) < least or done is None or abs(done.relative) > little:
+        return
+    half = float(rate.values[len(rate) // 2]) / float(rate.values[-1])
+    straight = bool((np.diff(rate.values) > 0).all()) and 0.3 < half < 0.7 and rate.values[0] < 0.1 * rate.values[-1]
+    if straight:
+        at = (int(rate.steps[0]), int(rate.steps[-1]))
+        told = {"rate": float(rate.values[-1]), "updates": at[1] - at[0] + 1}
+        yield Evidence(told, (), at, "warmup", confidence=Confidence.STRONG)
 
 
 def _rhythm(run: Run, steps: Series, idle_epochs: float) -> Iterator[Evidence]:
