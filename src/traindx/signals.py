@@ -324,7 +324,7 @@ FACTS: dict[str, str] = {
     "loss.log_probabilities": "every checked input row was a log-probability",
     "loss.unit_interval": "every checked input was inside [0, 1]",
     "loss.unreachable_share": "share of targets outside the head's reachable range",
-    "loss.wrong_class_axis": "class axis suspected in the wrong place: {shape, classes}",
+    "loss.wrong_class_axis": "class axis suspected in the wrong place: {shape, classes, torn: reshaped across it}",
     "loss.column_probabilities": "every checked input column, over the batch, was non-negative and summed to 1",
     "loss.target_one_hot": "every checked target row of two or more columns was one-hot",
     "loss.checked_batches": "batches behind these loss facts",

@@ -70,5 +70,7 @@ def test_an_optimizer_made_anew_every_epoch_is_told() -> None:
     [found] = the(made([17] * 60))
     assert (found.variant, found.severity) == ("rebuilt", Severity.WARNING)
     assert "every 17 steps (60 in all" in found.message and "momentum" in found.message
+    [found] = the(made([1] * 60))
+    assert found.variant == "anew" and "for every update (60 in all" in found.message
     for other in (made([17] * 60, momentum=0.0), made([500, 300, 220], count=2), made([10, 400, 30, 200, 100, 280], count=5)):
         assert "rebuilt" not in {f.variant for f in the(other)}

@@ -102,3 +102,10 @@ def test_two_axes_that_could_be_the_classes_and_an_accuracy_that_takes_the_other
     assert found.variant == "either-axis" and found.severity is Severity.CRITICAL and "(50, 12, 12)" in found.message
     assert not list(rule.findings(a_run(facts={**seen, "eval.metric_recomputed": {"accuracy": [0.8, 0.8]}})))
     assert not list(rule.findings(a_run(facts={**seen, **other, "loss.input_shape": [50, 12, 9]})))
+
+
+def test_outputs_that_are_reshaped_across_the_classes() -> None:
+    told = {"shape": [16, 3, 8, 8], "classes": 3, "torn": True}
+    run = a_run(facts={"loss.kind": "ce", "loss.classes": 3, "loss.site": "train.py:17", "loss.wrong_class_axis": told})
+    [found] = rule.findings(run)
+    assert found.variant == "torn" and found.severity is Severity.CRITICAL and found.where == ("train.py:17",)

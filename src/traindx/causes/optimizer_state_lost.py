@@ -8,6 +8,7 @@ optimizer_state_lost = Cause(
     likely={
         "OPTM010:stateless": 0.6,
         "OPTM010:rebuilt": 0.5,
+        "OPTM010:anew": 0.5,
         "REPR003": 0.6,
         "REPR005": 0.5,
         "LOSS006": 0.4,
@@ -22,6 +23,7 @@ optimizer_state_lost = Cause(
     witness=(
         "OPTM010:stateless",
         "OPTM010:rebuilt",
+        "OPTM010:anew",
         "OPTM010:reset",
         "REPR003",
         "REPR005",

@@ -155,9 +155,13 @@ def stretched(said: Spoken) -> bool:
 
 
 def wrong_axis(said: Spoken) -> dict[str, Any] | None:
-    """The class axis of a call whose logits came from a linear layer but not with its features on axis 1."""
-    if said.kind not in CLASSES or said.input.ndim < 3:
+    """The class axis of a call whose logits came from a linear layer but not with its features on axis 1, or were reshaped to
+    rows across it."""
+    if said.kind not in CLASSES or said.input.ndim < 2:
         return None
+    if said.input.ndim == 2:
+        made = graph.torn(said.input)
+        return None if made is None else {"shape": list(made), "classes": made[1], "torn": True}
     placed = graph.features_axis(said.input)
     if placed is None or placed[0] == 1:
         return None

@@ -6,6 +6,7 @@ numbers are read off its nodes: a saved tensor is never touched (that could run 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -138,6 +139,16 @@ def features_axis(tensor: Tensor) -> tuple[int, int] | None:
     if now and now[-1] == size:
         return len(now) - 1, size
     return (-1, size) if size in now else None
+
+
+def torn(tensor: Tensor) -> tuple[int, ...] | None:
+    """The shape (N, C, L…) that was reshaped to rows of C without moving the classes last, so that a row mixes places and
+    classes; None when `tensor` is no such table."""
+    last = list(behind(tensor.grad_fn))
+    made = shape(last[-1]) if last and tensor.ndim == 2 else None
+    if made is None or len(made) < 3 or any(op(f) in _TURNS for f in last) or math.prod(made) != tensor.numel():
+        return None
+    return made if made[1] == tensor.shape[1] != made[-1] and math.prod(made[2:]) > 1 else None
 
 
 @dataclass

@@ -48,8 +48,8 @@ LAG = 40  # steps after which statistics of the usual momentum of .1 have follow
     says={
         "eval": "training batches have {ratio:.1f}× the loss in eval mode: running statistics do not fit",
         "gap": "batch statistics of {where} lie {gap:.2f} deviations from the running ones ({chance:.2f} would be chance)",
-        "momentum": "{where} keep running statistics with momentum {momentum:.3g}: they are those of the last {batches:.1g} "
-        "batches, and evaluation depends on which came last",
+        "momentum": "{where} keep running statistics with momentum {momentum:.3g}: they are those of the last batch or two, "
+        "and evaluation depends on which came last",
         "small": "BatchNorm is trained on batches of {size:.0f}: its statistics are mostly noise",
         "one": "a batch of one sample met BatchNorm in training mode {count}×",
     },
@@ -92,7 +92,7 @@ def _hasty(run: Run, forgets: float, apart: float = 1.5) -> Iterator[Evidence]:
     level = finite_median(train[-max(10, len(train) // 10) :]) if len(train) else math.nan
     shows = len(late) >= 2 and bool((late > 0).all()) and (late.max() > apart * late.min() or finite_median(late) > apart * level)
     momentum = max(fast.values())
-    values = {"momentum": momentum, "batches": 1 / momentum, "kept": min(0.1, 1 - momentum)}
+    values = {"momentum": momentum, "kept": min(0.1, 1 - momentum)}
     severity = Severity.WARNING if shows else Severity.INFO
     yield Evidence(values, tuple(fast), run.steps, "momentum", severity, Confidence.EXACT)
 

@@ -43,6 +43,7 @@ from traindx.run import Run
         "stateless": "the optimizer had no state at step {first} (resumed without it); the loss went from {before:.4g} to "
         "{after:.4g}",
         "reset": "the optimizer had no state at step {first}; the loss did not suffer",
+        "anew": "a new optimizer is made for every update ({count} in all, for the same parameters): its {state} cannot build up",
         "rebuilt": "a new optimizer is made every {every} steps ({count} in all, for the same parameters): its {state} is "
         "thrown away each time",
         "zero": "the learning rate of group {where} is 0 throughout: it never learns",
@@ -53,6 +54,7 @@ from traindx.run import Run
         "empty": "Remove the group, or give it its parameters: a filter may have matched nothing.",
         "stateless": "Load the optimizer's state with the weights, or warm up again over 200–1,000 steps.",
         "reset": "Load the optimizer's state with the weights.",
+        "anew": "Make the optimizer once, before the loop.",
         "rebuilt": "Make the optimizer once, before the loop over epochs.",
         "zero": "Give the group a learning rate, or freeze its parameters openly.",
         "idle": "Check that the scheduler's multipliers cover every group.",
@@ -89,14 +91,15 @@ def _rebuilt(run: Run, least: int = 4) -> Evidence | None:
     again = [e for e in run.events_of("retrained") if e.data.get("same_parameters")]
     turns = max((int(facts.number(e.data.get("count"), 1)) for e in again), default=0)
     every = int(np.median(steps))
-    if turns < least or every < 2 or np.mean(np.abs(np.array(steps[:-1]) - every) <= 1) < 0.9:
+    if turns < least or np.mean(np.abs(np.array(steps[:-1]) - every) <= 1) < 0.9:
         return None
     first = groups[0] if isinstance(groups, list) and groups and isinstance(groups[0], dict) else {}
     state = "moments" if "betas" in first else "momentum" if first.get("momentum") else ""
     if not state:
         return None
     span = (every, run.steps[1] if run.steps else every)
-    return Evidence({"every": every, "count": len(steps), "state": state}, steps=span, say="rebuilt", severity=Severity.WARNING)
+    say = "rebuilt" if every > 1 else "anew"
+    return Evidence({"every": every, "count": len(steps), "state": state}, (), span, say, Severity.WARNING)
 
 
 def _stateless(run: Run) -> Iterator[Evidence]:

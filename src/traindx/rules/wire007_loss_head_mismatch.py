@@ -48,6 +48,8 @@ BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sig
     says={
         "one-class": "a cross-entropy over one class is always zero: nothing can be learned from it",
         "axis": "the class axis seems to be in the wrong place: inputs of shape {shape} with {classes} classes",
+        "torn": "outputs of shape {shape} are reshaped to rows of {classes} without moving the class axis last: each row mixes "
+        "places and classes",
         "either-axis": "outputs of shape {shape} have {classes} entries along axis 1, which cross_entropy takes for classes, "
         "and along the last, where the script finds its answers: its accuracy {reported:.3g} is not that of axis 1 "
         "({recomputed:.3g})",
@@ -63,6 +65,7 @@ BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sig
     fix={
         "one-class": "Use BCEWithLogitsLoss for one output, or give the head two.",
         "axis": "cross_entropy wants (N, C) or (N, C, L…): permute or flatten the outputs.",
+        "torn": "Give cross_entropy the outputs of shape {shape} as they are, or permute the classes to the end before reshaping.",
         "either-axis": "cross_entropy wants (N, C, L): transpose the outputs before the loss, or flatten them to (N·L, C).",
         "unreachable": "Use a linear head, or scale the targets into [{lo:g}, {hi:g}].",
         "bounded-logits": "Remove the {activation} after the last linear layer.",
@@ -89,7 +92,8 @@ def loss_head_mismatch(
     axis = facts.table(run, "loss.wrong_class_axis")
     if axis:
         shown = {"shape": tuple(axis.get("shape") or ()), "classes": axis.get("classes", "?")}
-        yield Evidence(where=where, steps=run.steps, say="axis", confidence=Confidence.STRONG, facts=shown)
+        say, sure = ("torn", Confidence.EXACT) if axis.get("torn") else ("axis", Confidence.STRONG)
+        yield Evidence(where=where, steps=run.steps, say=say, confidence=sure, facts=shown)
     yield from _either(run, where)
     yield from _head(run, str(kind), where, unreachable)
     if kind in REGRESSION and not regime.adversarial(run):
