@@ -80,9 +80,7 @@ def _split(found: dict[str, Any], line: str) -> dict[str, Any]:
         return found
     # an axis keeps its name, everything else belongs to the split, also a step: it may count the batches of the evaluation
     return {
-        k
-        if meaning(k).role in ("epoch", "samples", "tokens", "clock") or meaning(k).split
-        else f"{word.lower()}/{k}": v
+        k if meaning(k).role in ("epoch", "samples", "tokens", "clock") or meaning(k).split else f"{word.lower()}/{k}": v
         for k, v in found.items()
     }
 

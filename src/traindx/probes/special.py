@@ -261,7 +261,8 @@ class Views(Probe):
     cadence = "full"
 
     def __init__(self) -> None:
-        self._passes: list[tuple[int, tuple[int, ...], bool, Tensor]] = []  # model, shape of the input, both views at once, rows
+        # of each pass: the model, the shape of its input, whether it saw both views at once, what it made of them
+        self._passes: list[tuple[int, tuple[int, ...], bool, Tensor]] = []
         self._supervised = False
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:

@@ -55,7 +55,7 @@ LAG = 40  # steps after which statistics of the usual momentum of .1 have follow
     },
     fix={
         "": "Recompute the running statistics over 200 training batches in train mode; use momentum 0.1.",
-        "momentum": "Set momentum to {kept:.2g} (the share of the newest batch), and recompute the statistics before evaluating.",
+        "momentum": "Set momentum to {kept:.2g} (the share of the newest batch); recompute the statistics before evaluating.",
         "small": "Use GroupNorm or SyncBatchNorm, or freeze the statistics.",
         "one": "Use drop_last=True for the training loader.",
     },
@@ -90,7 +90,9 @@ def _hasty(run: Run, forgets: float, apart: float = 1.5) -> Iterator[Evidence]:
     val, train = run.series("loss/val").finite().values, run.series("loss/train").finite().values
     late = val[len(val) // 2 :]
     level = finite_median(train[-max(10, len(train) // 10) :]) if len(train) else math.nan
-    shows = len(late) >= 2 and bool((late > 0).all()) and (late.max() > apart * late.min() or finite_median(late) > apart * level)
+    shows = (
+        len(late) >= 2 and bool((late > 0).all()) and (late.max() > apart * late.min() or finite_median(late) > apart * level)
+    )
     momentum = max(fast.values())
     values = {"momentum": momentum, "kept": min(0.1, 1 - momentum)}
     severity = Severity.WARNING if shows else Severity.INFO

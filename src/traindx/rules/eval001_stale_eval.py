@@ -53,8 +53,8 @@ from traindx.run import Floats, Ints, Run, Series
     },
     fix={
         "": "Evaluate the module that the optimizer updates; look for a copy, a reloaded checkpoint or a cached result.",
-        "behind": "An average of the weights needs a decay that fits the run: with 0.9999 it takes 10,000 updates to forget the "
-        "start. Lower it, ramp it up from 0 (the smaller of it and (1 + t) / (10 + t)), or evaluate the trained weights.",
+        "behind": "An average of the weights needs a decay that fits the run: with 0.9999 it takes 10,000 updates to forget "
+        "the start. Lower it, ramp it up from 0 (the smaller of it and (1 + t) / (10 + t)), or evaluate the trained weights.",
         "other": "Fine if it is an average of the weights (EMA); otherwise evaluate the module that the optimizer updates.",
     },
     severity=Severity.WARNING,

@@ -6,9 +6,10 @@ From the answers of the last evaluations: accuracy no better than always giving 
 errors); a class with at least 30 samples of which fewer than 5 % are found, while the model does well otherwise; a slice of
 the data (length, brightness, one of your own columns) whose loss is more than twice the mean, beyond chance after
 correcting for the number of slices. In a log without labels: an accuracy that is the same to the last digit in every
-evaluation from the first on, and does not move in training either, while the loss does. Columns of your own are further entries of a batch that is a dict (`{"x": …, "label": …,
-"site": ["north", …]}`), or what you give with `dx.log(slices={"site": sites})` after a validation batch went through the
-model.
+evaluation from the first on, and does not move in training either, while the loss does.
+
+Columns of your own are further entries of a batch that is a dict (`{"x": …, "label": …, "site": ["north", …]}`), or what you
+give with `dx.log(slices={"site": sites})` after a validation batch went through the model.
 
 ## Why it matters
 
@@ -49,8 +50,8 @@ from traindx.run import Run, Series
         "majority": "accuracy {accuracy:.1%} is no better than always answering class {where} ({share:.1%} of the "
         "validation set)",
         "chance": "accuracy {accuracy:.1%} is no better than always answering one class ({share:.1%})",
-        "same": "accuracy is {accuracy:.4g} in each of {count} evaluations from the first on, while the loss moves: every sample "
-        "gets the same answer",
+        "same": "accuracy is {accuracy:.4g} in each of {count} evaluations from the first on, while the loss moves: every "
+        "sample gets the same answer",
         "class": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}",
         "common": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}; it is as "
         "frequent as others",

@@ -43,7 +43,8 @@ from traindx.run import Run
         "stateless": "the optimizer had no state at step {first} (resumed without it); the loss went from {before:.4g} to "
         "{after:.4g}",
         "reset": "the optimizer had no state at step {first}; the loss did not suffer",
-        "anew": "a new optimizer is made for every update ({count} in all, for the same parameters): its {state} cannot build up",
+        "anew": "a new optimizer is made for every update ({count} in all, for the same parameters): its {state} cannot "
+        "build up",
         "rebuilt": "a new optimizer is made every {every} steps ({count} in all, for the same parameters): its {state} is "
         "thrown away each time",
         "zero": "the learning rate of group {where} is 0 throughout: it never learns",

@@ -65,7 +65,8 @@ BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sig
     fix={
         "one-class": "Use BCEWithLogitsLoss for one output, or give the head two.",
         "axis": "cross_entropy wants (N, C) or (N, C, L…): permute or flatten the outputs.",
-        "torn": "Give cross_entropy the outputs of shape {shape} as they are, or permute the classes to the end before reshaping.",
+        "torn": "Give cross_entropy the outputs of shape {shape} as they are, or permute the classes to the end "
+        "before reshaping.",
         "either-axis": "cross_entropy wants (N, C, L): transpose the outputs before the loss, or flatten them to (N·L, C).",
         "unreachable": "Use a linear head, or scale the targets into [{lo:g}, {hi:g}].",
         "bounded-logits": "Remove the {activation} after the last linear layer.",

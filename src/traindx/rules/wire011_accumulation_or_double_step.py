@@ -1,5 +1,4 @@
-"""Updates count wrongly: the optimizer steps twice on one gradient, accumulated losses are not divided, or most gradients
-are cleared before an update has used them.
+"""Updates count wrongly: two steps on one gradient, undivided accumulation, or gradients cleared before they are used.
 
 ## What it sees
 
