@@ -406,6 +406,7 @@ FACTS: dict[str, str] = {
     "checkpoint.missing": "what torch.save left out while it lived: optimizer, scheduler, scaler, rng, step",
     "checkpoint.saves": "number of checkpoint files written",
     "seeds": "{python, numpy, torch, cuda, worker}: true where a seed was set",
+    "resume.left": "states of a read checkpoint that were not restored: left, taken, same_schedule",
     "deterministic": "torch.use_deterministic_algorithms state",
     "rng.used": "{python, numpy, torch, worker}: true where random numbers were drawn while training, by the script's own code",
     "trial.batch_mixing": "T09 in eval mode: {ratio: other samples' gradient over the own, module}",

@@ -64,3 +64,15 @@ def test_another_training_may_begin_from_the_first_weights() -> None:
     again = Event(300, "retrained", {"previous_last_step": 299, "same_parameters": True})
     assert rule.outcome(run.with_(events=[LOADED, again])).status is Status.CLEAR
     assert rule.outcome(_run(1.0, Event(20, "load", {"what": "model"}))).status is Status.CLEAR
+
+
+def test_a_state_that_the_checkpoint_holds_and_nobody_restored() -> None:
+    def told(left: list[str], taken: list[str], same: bool = True) -> list[tuple[str, Severity, tuple[str, ...]]]:
+        run = a_run(facts={"resume.left": {"left": left, "taken": taken, "same_schedule": same}})
+        return [(f.variant, f.severity, f.where) for f in rule.findings(run)]
+
+    assert told(["optimizer"], ["scheduler"]) == [("left", Severity.WARNING, ("optimizer",))]
+    assert told(["scheduler"], ["optimizer"]) == [("left", Severity.WARNING, ("scheduler",))]
+    assert told(["scheduler"], ["optimizer"], same=False)[0][1] is Severity.INFO  # a second stage with a schedule of its own
+    assert told(["optimizer", "scheduler"], [])[0][:2] == ("weights", Severity.INFO)  # fine-tuning
+    assert not told([], ["optimizer"])

@@ -2,7 +2,10 @@
 
 ## What it sees
 
-The trial `resume` saves, continues and reloads, and names the first field that differs: a fact. In a record or a log: a
+The trial `resume` saves, continues and reloads, and names the first field that differs: a fact. A checkpoint that was read
+and holds the state of an optimizer or a scheduler, a model that was loaded, and an optimizer or a scheduler that begins from
+nothing all the same: a remark where only the weights were taken, as fine-tuning does; a warning where the other state was
+restored. In a record or a log: a
 loss level that jumps up at the resume by more than six deviations and 10 %, against how much the same statistic varies
 elsewhere in the run, while the learning rate did not jump; and the same where `load_state_dict` was called in mid-training.
 
@@ -14,6 +17,7 @@ or quietly trains on the same samples again.
 ## What else looks like this
 
 - OPTM010: the optimizer's state is empty after the resume; that is the fact behind it.
+- A schedule of another kind for a second stage: a remark.
 - A new learning rate or new data by intent: the jump is expected.
 - A fold or a task that begins from the first weights with an optimizer of its own: another training.
 - LOSS006: a spike that has nothing to do with the resume.
@@ -27,7 +31,8 @@ the learning rate up again over 200 to 1,000 steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -39,15 +44,19 @@ from traindx.run import Floats, Run
 
 @rule(
     "REPR003",
-    needs={"fact:trial.resume | event:resume | event:load": 1},
+    needs={"fact:trial.resume | fact:resume.left | event:resume | event:load": 1},
     says={
         "": "a resumed run differs from an uninterrupted one, first in {where}",
+        "left": "the checkpoint that was read holds the state of the {where}, which was not restored; the {taken} was",
+        "weights": "only the weights of the checkpoint that was read were restored, not the {where} it holds",
         "jump": "the loss level jumped from {before:.4g} to {after:.4g} at the resume (step {step}, {z:.0f} deviations)",
         "loaded": "the loss level jumped from {before:.4g} to {after:.4g} at step {step}, where weights were loaded while "
         "training went on ({z:.0f} deviations)",
     },
     fix={
         "": "Save and restore {where} as well.",
+        "left": "Call load_state_dict of the {where} too, after it is made and before the first step.",
+        "weights": "Nothing, if this is a new training from these weights; to resume, load the {where} too.",
         "jump": "Restore optimizer, scheduler, scaler, random states and data position; else warm up again for "
         "200–1,000 steps.",
         "loaded": "Look at which weights `load_state_dict` was given there, and resume from the checkpoint before it.",
@@ -66,6 +75,8 @@ def resume_mismatch(
     trial = facts.table(run, "trial.resume")
     if trial.get("equal") is False:
         yield Evidence({}, (str(trial.get("field") or "an unnamed field"),))
+    if left := facts.table(run, "resume.left"):
+        yield from _left(left)
     curve = regime.curve(run)
     doubt = False
     for step, say in _seams(run):
@@ -80,6 +91,16 @@ def resume_mismatch(
             break
     if doubt and not trial:
         raise Unsure(f"needs {3 * width} losses before and {width} after the resume")
+
+
+def _left(left: Mapping[str, Any]) -> Iterator[Evidence]:
+    parts, taken = (tuple(str(p) for p in left.get(key) or ()) for key in ("left", "taken"))
+    if parts and taken:
+        meant = parts == ("scheduler",) and left.get("same_schedule") is False
+        severity = Severity.INFO if meant else Severity.WARNING
+        yield Evidence({"taken": " and ".join(taken)}, parts, None, "left", severity)
+    elif parts:
+        yield Evidence({}, parts, None, "weights", Severity.INFO)
 
 
 def _seams(run: Run) -> Iterator[tuple[int, str]]:
