@@ -209,6 +209,9 @@ def figures_page() -> str:
     soon = ROOT / "bench" / "results" / "exact_facts.md"
     if soon.exists():
         lines += ["## How soon exact facts are found", "", soon.read_text(encoding="utf-8").strip(), ""]
+    same = ROOT / "bench" / "results" / "determinism.md"
+    if same.exists():
+        lines += ["## What determinism costs", "", same.read_text(encoding="utf-8").strip(), ""]
     many = ROOT / "bench" / "results" / "ranks.md"
     if many.exists():
         lines += ["## Many ranks, many runs", "", many.read_text(encoding="utf-8").strip(), ""]
