@@ -254,3 +254,17 @@ def test_an_evaluation_that_counts_its_own_batches_stands_where_training_was(
     path.write_text("\n".join(json.dumps(line) for line in lines))
     [run] = importers.read(path)
     assert len(run["loss/train"]) == 40 and run["metric/val/mIoU"].steps.tolist() == at and not run.events_of("resume")
+
+
+@pytest.mark.parametrize("names", [("tr_loss", "vl_loss"), ("train-logloss", "eval-logloss"), ("train_bpc", "val_bpc")])
+def test_less_usual_names_of_the_two_losses(names: tuple[str, str]) -> None:
+    run = of(**{names[0]: falling(), names[1]: falling() + 1})
+    assert run["loss/val"].last - run["loss/train"].last == pytest.approx(1) and "loss/terms" not in run
+
+
+def test_columns_that_are_called_train_and_val_only_are_losses_if_they_fall() -> None:
+    run = of(train=falling(), val=falling() + 1)
+    assert run["loss/val"].last - run["loss/train"].last == pytest.approx(1) and any(
+        "is taken for a loss" in n for n in run.notes
+    )
+    assert "loss/train" not in of(Train=1 - falling() / 10, Val=1 - falling() / 10)

@@ -265,6 +265,12 @@ def is_wrong_share(parts: tuple[str, ...]) -> bool:
     return bool(have & WRONG and have & WRONG_TOLD and not have - WRONG - WRONG_TOLD - ACCURACY_PLAIN - {"@", "rate"})
 
 
+def is_bare_split(name: str) -> bool:
+    """Whether a name says which data and nothing else: 'train', 'Validation'."""
+    parts = words(name)
+    return bool(parts) and all(any(p in names for names in SPLITS.values()) for p in parts)
+
+
 def bare_name(name: str, split: str) -> str:
     """The name without the part that only tells the split: 'eval_f1' is f1, 'metrics/mAP50(B)' is mAP50(B)."""
     out = name

@@ -9,11 +9,11 @@ def _set(words: str) -> frozenset[str]:
 
 # English, and what logs are written in besides: German, French, Spanish, Portuguese, Italian (without their accents)
 TRAIN = _set(
-    "train training trn traininner trainer trainset trainings entrainement apprentissage entrenamiento treino treinamento "
+    "train training trn tr traininner trainer trainset trainings entrainement apprentissage entrenamiento treino treinamento "
     "addestramento"
 )
 VAL = _set(
-    "val valid validation validate eval evaluation evaluate dev heldout holdout crossval cv validierung validierungs "
+    "val valid validation validate vl vld eval evaluation evaluate dev heldout holdout crossval cv validierung validierungs "
     "validacion validacao validazione"
 )
 TEST = _set("test testing")

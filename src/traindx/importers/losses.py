@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traindx.importers.columns import Columns
 
 TRAIN, VAL = "loss/train", "loss/val"
-ERRORS = ("mse", "ce", "bce", "rmse", "mae")  # that are minimised, the likelier objective first
+ERRORS = ("mse", "ce", "bce", "logloss", "bpc", "bpd", "rmse", "mae")  # that are minimised, the likelier objective first
 LEAST_TEST = 2  # records of a test loss that make it a curve along training
 
 
@@ -195,6 +195,21 @@ class Losses:
                 own.take(val, VAL)
                 own.notes.append(f"'{val}' is taken for the validation loss; the log has no loss of its own")
             return
+        self._bare_splits()
+
+    def _bare_splits(self) -> None:
+        """Columns that are called train and val and nothing else, where the former falls: an accuracy would rise."""
+        own = self.own
+        bare = {own.meanings[n].split: n for n in own.of_role("metric") if aliases.is_bare_split(n)}
+        values = own.tracks[bare["train"]].values if "train" in bare else np.empty(0)
+        values = values[np.isfinite(values)]
+        third = len(values) // 3
+        if not third or not np.median(values[-third:]) < np.median(values[:third]):
+            return
+        for split, signal in (("train", TRAIN), ("val", VAL), ("test", VAL)):
+            if split in bare and signal not in own.out:
+                own.take(bare[split], signal)
+                own.notes.append(f"'{bare[split]}' falls and is taken for a loss; no column of the log is called one")
 
     # -- rows and axes
 
