@@ -287,7 +287,7 @@ class Glimpse(Way):
             self._at != DONE
             or recorder.busy
             or type(norm) is not Tensor
-            or type(limit) is not float
+            or type(limit) not in (float, int)
             or "clip" not in loop._sites
         ):
             return False
@@ -296,7 +296,7 @@ class Glimpse(Way):
             return False
         self._stage.step.clips += 1
         loop._expected_touch, row = True, recorder._row
-        row["clip/norm"], row["clip/threshold"] = value, limit
+        row["clip/norm"], row["clip/threshold"] = value, float(limit)
         if kind == 2.0:
             row["grad_norm"] = value
         if self._timed:
