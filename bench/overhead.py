@@ -379,11 +379,20 @@ def page(found: dict[str, Any]) -> str:
 
 
 def _bare(found: dict[str, Any], model: str) -> float:
-    return min(rows[model]["bare_ms"] for rows in found["results"].values() if model in rows)
+    return min(rows[model]["bare_ms"] for rows in found["results"].values() if "bare_ms" in rows.get(model, {}))
 
 
 def _cell(one: dict[str, Any]) -> str:
+    if "failed" in one:
+        return f"breaks the training: {one['failed']}"
     return f"{one['ratio']:.3f} ± {one['ratio_se']:.3f} ({one['mean_ratio']:.3f} ± {one['mean_ratio_se']:.3f})"
+
+
+def _line(one: dict[str, Any]) -> str:
+    if "failed" in one:
+        return f"  {one['failed']}"
+    own = f"{100 * one['self_share']:8.2f}{one['start_s']:9.2f}" if "self_share" in one else " " * 17
+    return f"{one['ratio']:8.3f}{one['ratio_se']:8.3f}{one['mean_ratio']:8.3f}{own}{one['bare_ms']:9.2f}"
 
 
 def main() -> None:
@@ -407,12 +416,12 @@ def main() -> None:
             continue
         for kind in args.models.split(","):
             make, steps = MODELS[kind]
-            one = results.setdefault(name, {})[kind] = measure(make, steps, instrument, args.seconds)
-            own = f"{100 * one['self_share']:8.2f}{one['start_s']:9.2f}" if "self_share" in one else " " * 17
-            print(
-                f"{name:16s}{kind:8s}{one['ratio']:8.3f}{one['ratio_se']:8.3f}{one['mean_ratio']:8.3f}{own}{one['bare_ms']:9.2f}",
-                flush=True,
-            )
+            try:
+                one = measure(make, steps, instrument, args.seconds)
+            except RuntimeError as error:  # a hook that autograd refuses
+                one = {"failed": f"{type(error).__name__}: {str(error).split('.')[0]}"}
+            results.setdefault(name, {})[kind] = one
+            print(f"{name:16s}{kind:8s}{_line(one)}", flush=True)
             found = {"about": about, "left_out": left_out, "results": results}
             args.output.parent.mkdir(parents=True, exist_ok=True)
             args.output.write_text(json.dumps(found, indent=1) + "\n")

@@ -19,7 +19,8 @@ from traindx.diagnosis import Diagnosis, diagnose
 from traindx.finding import Status
 from traindx.report import github, html, junit, markdown, sarif, text
 from traindx.report import json as json_
-from traindx.report.words import safe, sparkline
+from traindx.report.words import safe, sparkline, sparklines
+from traindx.run import Series
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +77,16 @@ def test_safe_takes_control_characters_out(evil: str) -> None:
 def test_a_sparkline_marks_what_is_not_finite() -> None:
     assert "×" in sparkline(np.array([1.0, 2.0, np.nan, 4.0]))
     assert sparkline(np.array([])) == ""
+    assert set(sparkline(np.array([np.nan, np.inf]))) == {"×"}
+
+
+def test_sparklines_stand_below_one_another_by_step() -> None:
+    steps = np.arange(100)
+    loss = Series(steps, np.where(steps < 80, 2.0 - steps / 100, np.nan))
+    norm = Series(np.r_[0, 40, steps[80:90]], np.r_[1.0, 2.0, np.full(10, np.nan)])
+    above, below = sparklines([("loss/train", loss), ("grad_norm", norm)], 20)
+    assert len(above) == 20 and above.index("×") == below.index("×") == 16
+    assert below == "▁" * 8 + "█" * 8 + "××"
 
 
 def test_the_page_of_a_log_says_what_columns_were_taken_for_and_how_to_see_more() -> None:

@@ -15,7 +15,7 @@ from textual.widgets import DataTable, Footer, Header, Input, Static
 from traindx.cli.top import STATE
 from traindx.dashboard.library import Entry, Library
 from traindx.finding import Severity
-from traindx.report.words import COLOUR, ICON, VERDICT_COLOUR, number, safe, sparkline, vital_curves
+from traindx.report.words import COLOUR, ICON, VERDICT_COLOUR, number, safe, sparklines, vital_curves
 
 RANK = {"critical": 0, "warning": 1, "info": 2}
 
@@ -130,10 +130,9 @@ def page(library: Library, entry: Entry) -> RenderableType:
     if run is None:
         return Text("cannot be read")
     curves = Table.grid(padding=(0, 2))
-    for name, series in vital_curves(run):
-        curves.add_row(
-            Text(name, style="dim"), sparkline(series.values, 60), f"{number(series.values[0])} → {number(series.last)}"
-        )
+    vital = vital_curves(run)
+    for (name, series), line in zip(vital, sparklines(vital, 60)):
+        curves.add_row(Text(name, style="dim"), line, f"{number(series.values[0])} → {number(series.last)}")
     if known is None or known.report is None:
         return Group(
             Text(safe(entry.name), style="bold"), Text("being judged …" if known is None else "cannot be read"), curves

@@ -29,7 +29,7 @@ from traindx.report.words import (
     read_as,
     safe,
     span,
-    sparkline,
+    sparklines,
     vital_curves,
 )
 from traindx.signals import LOGGABLE
@@ -125,9 +125,8 @@ def _curves(d: Diagnosis, unicode: bool) -> RenderableType | None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(style="dim", no_wrap=True)
-    for name, series in curves:
-        first, last = series.values[0], series.values[-1]
-        table.add_row(name, sparkline(series.values, 40, not unicode), f"{number(first)} → {number(last)}")
+    for (name, series), line in zip(curves, sparklines(curves, 40, not unicode)):
+        table.add_row(name, line, f"{number(series.values[0])} → {number(series.values[-1])}")
     return Padding(table, (0, 0, 1, 2))
 
 

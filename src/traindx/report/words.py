@@ -52,27 +52,47 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def sparkline(values: np.ndarray, width: int = 40, ascii_only: bool = False) -> str:
-    """A curve in one line of text; a bucket that holds a non-finite value shows as ×."""
+def sparkline(values: np.ndarray, width: int = 40, ascii_only: bool = False, *, at: np.ndarray | None = None) -> str:
+    """A curve in one line of text; a column that holds a non-finite value shows as ×.
+
+    `at`: how far along the line each value lies, 0 to 1, so that curves read at other steps can stand below one another;
+    where nothing was read the latest value stands.
+    """
     bars = ASCII_BARS if ascii_only else BARS
     cross = "x" if ascii_only else "×"
+    values = np.asarray(values, float)
     if not len(values):
         return ""
-    buckets = np.array_split(np.asarray(values, float), min(width, len(values)))
-    finite = np.asarray(values, float)[np.isfinite(values)]
+    if at is None:
+        width = min(width, len(values))
+        at = np.arange(len(values)) / len(values)
+    columns = np.minimum((np.asarray(at) * width).astype(int), width - 1)
+    finite = values[np.isfinite(values)]
     if not len(finite):
-        return cross * len(buckets)
+        finite = np.zeros(1)
     scaled = np.log10 if finite.min() > 0 and finite.max() > 100 * finite.min() else np.asarray
     lo, hi = float(scaled(finite.min())), float(scaled(finite.max()))
     span = hi - lo or 1.0
-    out = []
-    for bucket in buckets:
-        if not np.isfinite(bucket).all():
+    out: list[str] = []
+    for column in range(int(columns.max()) + 1):
+        here = values[columns == column]
+        if not len(here):
+            out.append(out[-1] if out else " ")
+        elif not np.isfinite(here).all():
             out.append(cross)
         else:
-            level = (float(np.mean(scaled(bucket))) - lo) / span
+            level = (float(np.mean(scaled(here))) - lo) / span
             out.append(bars[int(min(max(level, 0.0), 1.0) * (len(bars) - 1) + 0.5)])
     return "".join(out)
+
+
+def sparklines(curves: list[tuple[str, Series]], width: int = 40, ascii_only: bool = False) -> list[str]:
+    """Curves in one line each, the same steps below one another."""
+    begin = min((int(series.steps[0]) for _, series in curves), default=0)
+    end = max((int(series.steps[-1]) for _, series in curves), default=0)
+    return [
+        sparkline(series.values, width, ascii_only, at=(series.steps - begin) / max(end - begin, 1)) for _, series in curves
+    ]
 
 
 def vital_curves(run: Run) -> list[tuple[str, Series]]:
