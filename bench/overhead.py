@@ -379,7 +379,7 @@ def page(found: dict[str, Any]) -> str:
 
 
 def _bare(found: dict[str, Any], model: str) -> float:
-    return min(rows[model]["bare_ms"] for rows in found["results"].values() if "bare_ms" in rows.get(model, {}))
+    return min((rows[model]["bare_ms"] for rows in found["results"].values() if "bare_ms" in rows.get(model, {})), default=0.0)
 
 
 def _cell(one: dict[str, Any]) -> str:
