@@ -22,6 +22,7 @@ def gaps(mean: float, batch: float = 64, n: int = 60) -> Run:
         },
         steps=np.arange(n) * 10,
         facts=BN,
+        events=[Event(10, "evaluation", {})],
     )
 
 
@@ -97,3 +98,10 @@ def test_a_momentum_that_forgets_all_but_the_last_batch(momentum: float, val: li
     got = [f for f in rule.findings(run) if f.variant == "momentum"]
     assert [str(f.severity.name).lower() for f in got] == found
     assert all(f.where == ("bn1",) for f in got)
+
+
+def test_without_an_evaluation_a_distance_is_a_remark() -> None:
+    [found] = rule.findings(gaps(0.8))
+    assert found.severity is Severity.WARNING
+    [found] = rule.findings(a_run(gaps(0.8).signals, facts=BN))
+    assert found.severity is Severity.INFO

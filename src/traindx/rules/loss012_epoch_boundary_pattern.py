@@ -5,8 +5,9 @@
 *Stairs*: the loss drops at each epoch boundary by more than it does anywhere else (z below −3): the second time a sample is
 seen the model remembers it. *Order*: the inner shape of an epoch repeats in the next (rank correlation above .3, z above 5):
 batches come in the same order, unless they were seen not to. *Artefact*: the logged value is a running mean that restarts
-each epoch; the saw-tooth is the logging. Stairs are a remark, and a warning when validation stops improving after the first
-epoch.
+each epoch; the saw-tooth is the logging. *Anew*: each epoch begins at the first loss of the run and ends far below it, four
+times or more: the weights are initialised again each time. Stairs are a remark, and a warning when validation stops
+improving after the first epoch.
 
 ## Why it matters
 
@@ -15,6 +16,7 @@ Stairs are memorisation made visible. After them the training loss no longer say
 ## What else looks like this
 
 - A learning rate that steps once per epoch: boundaries with a jump of the rate are not counted.
+- Several models trained one after the other (folds, seeds): another model is seen to begin, and only the last is judged.
 - A tiny last batch, a sampler that reshuffles.
 
 ## What to do
@@ -28,7 +30,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import regime, stats
+from traindx import facts, regime, stats
 from traindx.finding import Blind, Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
@@ -42,11 +44,14 @@ from traindx.run import Floats, Run, Series
         "remembered",
         "order": "the training loss repeats its course in every epoch (correlation {m:.2f}, z {z:.1f}): batches come in the "
         "same order",
+        "anew": "every {per} steps the training loss is back where the run began ({start:.4g}, from {end:.4g} on average; "
+        "{times} times): what was learned is thrown away",
         "artefact": "the logged training loss is a mean that restarts every epoch; its saw-tooth is not in the run",
     },
     fix={
         "stairs": "Train for fewer epochs or with a third of the learning rate; look at validation, not at this curve.",
         "order": "Shuffle the training data, and reshuffle every epoch (`set_epoch` on a distributed sampler).",
+        "anew": "Look for what makes or initialises the model inside the loop over epochs; it belongs before it.",
         "artefact": "Log the loss of the step, or reset nothing; judge the curve per epoch.",
     },
     severity=Severity.INFO,
@@ -61,6 +66,9 @@ def epoch_boundary_pattern(
 ) -> Iterator[Evidence]:
     per = regime.records_per_epoch(run)
     series = regime.curve(run)
+    if (anew := _anew(run, series, per)) is not None:
+        yield anew
+        return
     if per is None:
         raise Blind("how many steps make an epoch is not known", "data.steps_per_epoch")
     if per < 20 or len(series) < 3 * per:
@@ -78,6 +86,27 @@ def epoch_boundary_pattern(
         numbers = {"drop": 1 - float(np.exp(jump.jump)), "z": jump.z, "boundaries": jump.boundaries}
         stalled = _stalled(run, int(series.steps[min(per, len(series) - 1)]))
         yield Evidence(numbers, steps=span, say="stairs", severity=Severity.WARNING if stalled else None)
+
+
+def _anew(run: Run, series: Series, per: int | None, back: float = 0.25, least: int = 4) -> Evidence | None:
+    """Each epoch (or each stretch between evaluations, where nothing tells epochs) begins at the first loss of the run."""
+    gaps = np.diff(run.series(regime.VAL).steps)
+    if per is None and len(gaps) >= least and np.all(gaps == gaps[0]):
+        per = round(float(gaps[0]) / regime.interval(run))
+    if per is None or per < 10 or len(series) < (least + 1) * per or facts.labels_in_clumps(run):
+        return None
+    table = series.values[: len(series) // per * per].reshape(-1, per)
+    heads, ends = table[:, 0], np.median(table[:, -max(2, per // 5) :], axis=1)
+    start, end = float(heads[0]), float(np.median(ends))
+    fell = start - end
+    noise = max(float(np.std(ends)), stats.mad(np.diff(table[:, per // 2 :], axis=1).ravel()))
+    if (
+        not fell > max(4 * noise, 0.2 * abs(start))
+        or np.mean((heads[1:] > start - back * fell) & (heads[1:] < start + fell)) < 0.9
+    ):
+        return None
+    told = {"per": round(per * regime.interval(run)), "start": start, "end": end, "times": len(heads) - 1}
+    return Evidence(told, (), (int(series.steps[per]), int(series.steps[-1])), "anew", Severity.CRITICAL)
 
 
 def _missing(run: Run, series: Series, per: int) -> int:
