@@ -30,8 +30,8 @@ _grad_enabled, _set_grad_enabled = torch.is_grad_enabled, torch._C._set_grad_ena
 _autocasting = torch._C._is_any_autocast_enabled
 FAMILIES = (
     "gradients", "weights", "activations", "liveness", "optimizers", "memory", "replicas",
-    "contract", "data", "evaluation", "outline", "checkpoint", "compilation", "special", "experts", "recall", "reads", "resumes",
-    "window",
+    "contract", "data", "evaluation", "outline", "checkpoint", "compilation", "special", "experts", "recall", "reads",
+    "resumes", "window",
 )  # fmt: skip
 
 
