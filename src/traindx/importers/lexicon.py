@@ -19,8 +19,8 @@ VAL = _set(
 TEST = _set("test testing")
 SPLITS: dict[str, frozenset[str]] = {"train": TRAIN, "val": VAL, "test": TEST}
 
-LOSS = _set("loss losses cost nll xent objective objf criterion perte verlust perdida perda perdita")
-WEAK = _set("nll xent objective objf criterion")  # a loss, unless a plainer name stands beside it
+LOSS = _set("loss losses cost nll xent logloss objective objf criterion perte verlust perdida perda perdita")
+WEAK = _set("nll xent logloss objective objf criterion")  # a loss, unless a plainer name stands beside it
 # words that do not make a loss another loss
 PLAIN = _set(
     "total overall mean avg average all the of per full combined global value lm model objective batch "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traindx.importers.columns import Columns
 
 TRAIN, VAL = "loss/train", "loss/val"
-ERRORS = ("mse", "ce", "bce", "logloss", "bpc", "bpd", "rmse", "mae")  # that are minimised, the likelier objective first
+ERRORS = ("mse", "ce", "bce", "bpc", "bpd", "rmse", "mae")  # that are minimised, the likelier objective first
 LEAST_TEST = 2  # records of a test loss that make it a curve along training
 
 
