@@ -303,7 +303,7 @@ def _path(kind: str, steps: Any, values: Any, x: Any, y: Any) -> str:
 
 
 def _number(value: float) -> str:
-    text = f"{value:.0e}" if 0 < abs(value) < 1e-3 else f"{value:.3g}"
+    text = f"{value:.0e}" if 0 < abs(value) < 1e-3 else f"{value:.1e}" if 0 < abs(value) < 1e-2 else f"{value:.3g}"
     if abs(value) >= 1e4:
         text = f"{value:.1e}"
     return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")

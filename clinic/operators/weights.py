@@ -71,7 +71,7 @@ TABLE: tuple[Operator, ...] = (
     Operator(
         "terms_dwarfed", "a second task is measured in units that are a thousand times too small", "GRAD006", ("GRAD006", "LOSS010", "WIRE007", "DATA002"),
         ("loss-terms-unbalanced", "unscaled-targets"), RESTART, (Level("thousand", 1000.0), Level("hundred", 100.0), quiet("alike", 0.1)),
-        at_backward("loss = loss + torch.nn.functional.mse_loss({out}.sum(1), {v} * ({by}.float() - 1))"), ("digits_mlp", "digits_cnn", "gru_walks", "spirals_residual"),
+        at_backward("loss = loss + torch.nn.functional.mse_loss({out}.sum(1), {v} * ({by}.float() - 1))"), ("digits_mlp", "gru_walks", "spirals_residual"),
     ),
     Operator(
         "logits_rewarded", "a bonus for large outputs has no bound", "ACTV007", ("ACTV007", "WGHT001", "ACTV004"), ("logit-drift", "weight-growth"), (*RESTART, "stop-keep-best"),

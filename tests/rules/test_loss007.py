@@ -69,3 +69,15 @@ def test_a_fingerprint_of_another_step_says_nothing() -> None:
     run = a_run(loss__train=loss, batch__fingerprint=few)
     [found] = the(run.with_(signals={"batch/fingerprint": run.series("batch/fingerprint").finite()}))
     assert found.severity is Severity.INFO
+
+
+def test_the_same_few_heights_are_the_same_samples_and_a_tail_has_them_all() -> None:
+    rng = np.random.default_rng(3)
+    usual = 0.3 + noise(600, 0.05)
+    at = np.sort(rng.choice(np.arange(5, 595), 40, replace=False))
+    same, tail = usual.copy(), usual.copy()
+    same[at] = rng.choice([55.0, 700.0, 945.0], 40) * (1 + noise(40, 0.01))
+    tail[at] = 10.0 ** rng.uniform(1.5, 3.0, 40)
+    [found] = the(a_run(loss__train=same))
+    assert (found.variant, found.severity) == ("repeating", Severity.WARNING)
+    assert all(f.severity is Severity.INFO for f in the(a_run(loss__train=tail)))

@@ -4,7 +4,8 @@
 
 A record more than twelve robust deviations above the median of the 200 before it, of at least a quarter of everything gained
 so far, after which the loss is ordinary at once. A few are a remark. It is a warning when they come back at the same place of
-every epoch, as often in every epoch, or with the same batch fingerprint: then certain samples are wrong. Where such records
+every epoch, as often in every epoch, with the same few heights, or with the same batch fingerprint: then certain samples are
+wrong. Where such records
 are common (more than one in fifty) they must be a class of their own, with a gap to all others; else the losses are
 heavy-tailed by nature and nothing is said.
 
@@ -33,7 +34,7 @@ import numpy as np
 from traindx import regime, stats
 from traindx.finding import Evidence, Severity, Unsure
 from traindx.rule import rule
-from traindx.run import Ints, Run, Series
+from traindx.run import Floats, Ints, Run, Series
 from traindx.stats import Spike
 
 
@@ -42,7 +43,7 @@ from traindx.stats import Spike
     needs={"loss/train": 250},
     says={
         "": "{count} single batch(es) with an extreme loss, worst at step {worst}: {peak:.4g} against the usual {base:.4g}",
-        "repeating": "{count} batches with an extreme loss come back with every epoch, worst at step {worst}: {peak:.4g} "
+        "repeating": "{count} batches with an extreme loss come back again and again, worst at step {worst}: {peak:.4g} "
         "against the usual {base:.4g}",
     },
     fix="Look at the samples of step {worst}; drop or mend them, or clip the loss per sample.",
@@ -64,8 +65,9 @@ def bad_batch(
         raise Unsure("too few finite losses", needs_steps=250)
     best = np.minimum.accumulate(stats.running_median(y, 25))
     start = float(np.median(y[:10]))
-    lone = stats.spike_events(y).batch
-    if len(lone) > natural * len(y) and not _apart(series, lone):
+    spikes = stats.spike_events(y)
+    lone = spikes.batch
+    if len(lone) > natural * len(y) and not _apart(series, lone, spikes.state):
         return
     found = [s for s in lone if s.peak - s.base > share * max(start - float(best[s.index]), 0.0)]
     if not found:
@@ -84,17 +86,36 @@ def bad_batch(
         _same_place(run, steps, least_repeats)
         or _same_content(run, series, found, least_repeats)
         or _regular(run, series, steps)
+        or _same_heights(y[[s.index for s in found]])
     )
     span = (int(steps[0]), int(steps[-1]))
     yield Evidence(numbers, steps=span, say="repeating" if again else "", severity=Severity.WARNING if again else None)
 
 
-def _apart(series: Series, lone: tuple[Spike, ...]) -> bool:
-    """Whether the extreme batches are a class of their own: nearly all far above the highest of the others."""
+def _apart(series: Series, lone: tuple[Spike, ...], state: tuple[Spike, ...], least: int = 50) -> bool:
+    """Whether the extreme batches are a class of their own: nearly all far above the highest of the others.
+
+    The first records have nothing to be measured by, and those after a jump of the weights are another matter.
+    """
     at = np.array([s.index for s in lone])
     above = series.values - stats.running_median(series.values, 51)
-    rest = np.delete(above, at)
+    judged = np.arange(len(above)) >= least
+    judged[at] = False
+    for jump in state:
+        judged[jump.index : jump.index + least] = False
+    rest = above[judged]
+    if len(rest) < least:
+        return False
     return float(np.quantile(above[at], 0.2)) > 3 * float(np.quantile(rest, 0.995)) and len(at) < 0.2 * len(above)
+
+
+def _same_heights(values: Floats, least: int = 10, often: int = 5, near: float = 0.1) -> bool:
+    """The same few heights again and again, as the same samples give them; a tail that is natural has them all."""
+    if len(values) < least or float(np.min(values)) <= 0:
+        return False
+    logs = np.sort(np.log(values))
+    groups = np.split(logs, np.flatnonzero(np.diff(logs) > near) + 1)
+    return sum(len(g) for g in groups if len(g) >= often and float(np.ptp(g)) < 1.5 * near) >= 0.8 * len(logs)
 
 
 def _regular(run: Run, series: Series, steps: Ints) -> bool:
