@@ -24,7 +24,10 @@ def pairs(lines: Sequence[Line]) -> list[Pair]:
     for x in lines:
         said = x.get("probabilities") or ()
         if said and said[0] is not None and x["group"] not in ("below", "healed"):
-            out.append((x["base"] or x["name"], float(said[0]), int(x.get("top1", False))))
+            right = x.get("top1", False)
+            if right is None:  # no cause was due: what was said of one is still right or wrong
+                right = x["causes"][0] in x["expected"]["causes"]
+            out.append((x["base"] or x["name"], float(said[0]), int(right)))
     return out
 
 

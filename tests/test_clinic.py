@@ -290,4 +290,6 @@ def test_a_cause_named_in_a_healthy_run_counts_against_the_calibration() -> None
     twin = {"name": "c", "group": "healed", "base": "", "probabilities": [0.9]}
     silent = {"name": "d", "group": "control", "base": "x", "probabilities": []}
     assert calibration.pairs([sick, sound, twin, silent]) == [("a", 0.9, 1), ("b", 0.2, 0)]
+    remark = {**sick, "top1": None, "causes": ["overfitting"], "expected": {"causes": ["evaluation-overhead"]}}
+    assert calibration.pairs([remark]) == [("a", 0.9, 0)]
     assert calibration.summary([sick, sound])["healthy"] == 1

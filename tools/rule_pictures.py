@@ -48,7 +48,6 @@ UNSHOWN = {
     "PERF005": "it is read off a profiler's window (`--profiler`), not off the record",
     "PERF006": "it takes a compiled model, and the clinic's are not",
     "PERF010": "it is read off a profiler's window (`--profiler`), not off the record",
-    "REPR003": "it takes a second launch that resumes the first, and the clinic launches once",
     "REPR004": "it compares two runs (`traindx compare`)",
     "TUNE006": "the clinic's fine-tuning is too short for it; its run `finetune_too_hot` shows as LOSS008",
     "SPEC006": "it reads the spread of embeddings, which a script has to report; the clinic's runs show ACTV009",

@@ -57,7 +57,7 @@ TABLE: tuple[Operator, ...] = (
     Operator(
         "surer_and_surer", "training goes on for long after the answers stopped to improve, and nothing holds the weights back", "EVAL005", ("EVAL005", "LOSS008", "ACTV007"),
         ("miscalibration", "overfitting", "generalisation-limited"), ("stop-keep-best", "fix-and-resume", "fix-evaluation"),
-        (Level("severe", (300, 20)), Level("moderate", (500, 12)), quiet("as-planned", (5000, 1))), evaluation.overfit, ("digits_mlp", "gru_walks", "spirals_residual"),
+        (Level("severe", (300, 20)), Level("moderate", (500, 12)), quiet("as-planned", (5000, 1))), evaluation.overfit, ("digits_mlp", "gru_walks", "digits_cnn"),
     ),
 )
 # fmt: on

@@ -109,3 +109,11 @@ def test_an_iterator_that_ran_dry_and_was_asked_again() -> None:
     [found] = rule.findings(asked(9))
     assert found.variant == "dry" and found.steps == (39, 39) and "9 times" in found.message
     assert not list(rule.findings(asked(1)))
+
+
+def test_one_input_for_every_target() -> None:
+    facts = {"data.seen": {"train": 1, "val": 1}, "data.class_counts": {str(c): 140 for c in range(10)}}
+    [found] = rule.findings(a_run(facts=facts))
+    assert found.variant == "alike" and found.severity is Severity.CRITICAL
+    assert not list(rule.findings(a_run(facts={**facts, "data.seen": {"train": 2}})))
+    assert not list(rule.findings(a_run(facts={**facts, "data.class_counts": {"0": 1400}})))

@@ -47,6 +47,7 @@ from traindx.run import Run, Series
         "{length} batches",
         "kept": "every step used the same batch, which was fetched once: a test on one batch?",
         "constant": "inputs do not vary at all over {count} batches",
+        "alike": "every one of {count} samples is the same input, and they have {classes} different targets",
         "subset": "only {share:.0%} of the samples drawn in an epoch are distinct",
         "dry": "an iterator that had run dry was asked again {count} times from step {first} on and gave nothing: these "
         "epochs were empty",
@@ -55,6 +56,7 @@ from traindx.run import Run, Series
     fix={
         "": "Iterate `for batch in loader` and make the iterator once per epoch; `next(iter(loader))` in the loop "
         "starts anew each time.",
+        "alike": "Look at one batch: the reader returns the same values for every sample.",
         "constant": "Look at one batch: the reader returns the same values for every sample.",
         "dry": "Write `for batch in loader`, not `for batch in iterator`: an iterator serves one epoch.",
         "single": "Set drop_last=True, or choose a batch size that leaves no remainder of one.",
@@ -76,6 +78,11 @@ def pipeline_stuck(
     spread = run.series("batch/input_std").finite()
     if len(spread) >= 5 and np.all(spread.values == 0) and _one_plain_forward(run):
         yield Evidence({"count": len(spread)}, (), (int(spread.steps[0]), int(spread.steps[-1])), "constant", Severity.CRITICAL)
+    targets = facts.counts(run.fact("data.class_counts"))
+    if facts.number(facts.table(run, "data.seen").get("train")) == 1 and sum(targets.values()) >= 100 and len(targets) > 1:
+        yield Evidence(
+            {"count": f"{sum(targets.values()):.0f}", "classes": len(targets)}, say="alike", severity=Severity.CRITICAL
+        )
     share = facts.number(run.fact("data.unique_share"), 1.0)
     loader = facts.table(run, "data.loader")
     sampler = str(loader.get("sampler") or "")
