@@ -12,9 +12,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from probes.conftest import observing
 from probes.watched import watched
+from traindx.probes.attach import PATCHES
 from traindx.probes.data import Data
 from traindx.probes.gradients import GradNorms
 from traindx.probes.outline import Outline
+from traindx.probes.stage import SEARCH_STEPS
 
 
 def net(out: int = 3) -> nn.Sequential:
@@ -443,3 +445,46 @@ def test_an_accuracy_by_nearest_neighbours_is_no_validation_loss():
     run = watched(lambda: loop(accuracy))
     assert evaluations(run) == 4 and not len(run.series("loss/val"))
     assert len(watched(lambda: loop(by_hand)).series("loss/val")) == 4
+
+
+# -- one network called dozens of times for one update
+
+
+def _solve(f, y, n):
+    path = [y]
+    for _ in range(n):
+        a = f(path[-1])
+        path.append(path[-1] + 0.05 * (a + f(path[-1] + 0.1 * a)))
+    return torch.stack(path)
+
+
+def test_a_solver_that_calls_its_network_often_is_trained_through_whole_and_evaluated_by_its_own_loss():
+    torch.manual_seed(0)
+    f, start = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 2)), torch.randn(8, 2)
+    optimizer = torch.optim.SGD(f.parameters(), 0.01)
+    losses, totals = [], []
+
+    def loop():
+        for i in range(30):
+            loss = (_solve(f, start, 20) - 1.0).abs().mean()
+            update(optimizer, loss)
+            if i % 10 == 9:
+                with torch.no_grad():
+                    total = (_solve(f, start[:1], 60) - 1.0).abs().mean()
+                losses.append(loss.item())
+                totals.append(total.item())
+
+    run = watched(loop)
+    assert evaluations(run) == 3
+    assert len(run.series("loss/train")) == 30
+    assert run.series("loss/val").values.tolist() == totals
+
+
+def test_every_call_of_a_network_below_a_late_backward_is_found():
+    f, start = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 2)), torch.randn(8, 2)
+    optimizer = torch.optim.SGD(f.parameters(), 0.01)
+    with observing(budget=0.0, probes=[]):
+        phases = PATCHES.observers[0].story.phases
+        for _ in range(SEARCH_STEPS + 5):
+            update(optimizer, (_solve(f, start, 20) - 1.0).abs().mean())
+        assert phases._usual is not None and not phases._passes

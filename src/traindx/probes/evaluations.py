@@ -82,6 +82,10 @@ class Evaluations:
         self._losses.append(loss)
         self._stage.patches.scalars = False
 
+    def trained_on(self, value: float) -> bool:
+        """Whether this is the latest training loss."""
+        return bool(self._losses) and self._losses[-1] == value
+
     # -- what evaluating brings
 
     def forward(self, this: Pass) -> None:

@@ -33,7 +33,7 @@ class Loader:
         return VAL if self.val else OTHER
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Pass:
     """One outermost forward."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
+from bisect import bisect_left, bisect_right
 from typing import Any
 
 import torch
@@ -341,12 +342,14 @@ class Phases:
         early = self._scene.step < SEARCH_STEPS
         floor = min((p.first for p in passes) if early else (p.last for p in passes), default=0)
         floor = min([floor, *(w.node for w in waiting if w.node >= 0)]) if waiting else floor
-        found = reached(root, floor, 4096 if early else 256)
-        trained = [p for p in passes if any(p.first <= n < p.last for n in found)]
-        for p in reversed(passes):  # what fed a pass that was trained was trained too
-            if p in trained:
-                trained += [q for q in passes if q not in trained and q.first <= p.source < q.last]
-        return [w.node in found for w in waiting], trained
+        found = reached(root, floor, 4096 if early else min(max(256, 64 * len(passes)), 4096))
+        numbers, begins = sorted(found), [p.first for p in passes]
+        below = [at < len(numbers) and numbers[at] < p.last for p in passes for at in [bisect_left(numbers, p.first)]]
+        for i in range(len(passes) - 1, -1, -1):  # what fed a pass that was trained was trained too
+            feeder = bisect_right(begins, passes[i].source) - 1 if below[i] else -1
+            if feeder >= 0 and passes[i].source < passes[feeder].last:
+                below[feeder] = True
+        return [w.node in found for w in waiting], [p for p, mine in zip(passes, below) if mine]
 
     def _as_usual(self, p: Pass) -> None:
         """A training pass of which nothing else is new (`lane.py`)."""
@@ -400,7 +403,11 @@ class Phases:
 
     def scalar_read(self, tensor: Tensor, value: float, site: str) -> None:
         """The script read a number off a tensor."""
-        if self._scene.phase == VAL and self._open is None:
+        if (
+            self._scene.phase == VAL
+            and self._open is None
+            and not (tensor.requires_grad and self._evaluations.trained_on(value))
+        ):
             self._evaluations.read(value, site, self._latest)
 
     def compared(self, one: Any, two: Tensor, out: Tensor) -> None:
