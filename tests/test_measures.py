@@ -20,7 +20,8 @@ def tensors():
 def mixed(tensors):
     """Several of one shape, out of order, some large, some in other precisions."""
     more = [torch.randn_like(t) for t in tensors] + [torch.randn(200, 100), torch.randn(200, 100), torch.randn(3).double()]
-    return [*more, *tensors, torch.randn(3).to(torch.bfloat16)]
+    scalars = [torch.randn(()), torch.randn(())]
+    return [*more, *tensors, torch.randn(3).to(torch.bfloat16), *scalars, torch.randn((), dtype=torch.float64)]
 
 
 def test_norms_sums_and_extremes(mixed):

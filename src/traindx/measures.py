@@ -100,10 +100,8 @@ def grouped(tensors: Sequence[Tensor]) -> list[list[int]]:
 
 def piles(tensors: Sequence[Tensor], groups: list[list[int]]) -> list[Tensor]:
     """Each group as rows, in float32 at least. (K, N) each"""
-    return [
-        wide(torch.stack([tensors[i] for i in places]) if len(places) > 1 else tensors[places[0]][None]).flatten(1)
-        for places in groups
-    ]
+    stacks = [torch.stack([tensors[i] for i in places]) if len(places) > 1 else tensors[places[0]] for places in groups]
+    return [wide(stack).reshape(len(places), -1) for stack, places in zip(stacks, groups)]
 
 
 def in_order(groups: list[list[int]], columns: Sequence[Tensor]) -> Tensor:
@@ -176,7 +174,7 @@ def sketched(tensors: Sequence[Tensor], entries: int, pad: float = math.nan) -> 
         if len(places) == 1:
             out[places[0], : counts[places[0]]] = sketch(first, entries)
             continue
-        rows = torch.stack([tensors[i] for i in places]).flatten(1)
+        rows = torch.stack([tensors[i] for i in places]).reshape(len(places), -1)
         if n > entries:
             rows = rows[:, :: stride_for(n, first.shape[-1], entries)][:, :entries]
         where = torch.tensor(places).to(out.device, non_blocking=True)
