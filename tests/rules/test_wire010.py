@@ -124,3 +124,9 @@ def test_a_warm_up_that_outlasts_the_run() -> None:
     assert not list(rule.findings(_risen(line, level, ended=False)))  # the run goes on
     assert not list(rule.findings(_risen(np.geomspace(1e-7, 1, 300), level)))  # a range test
     assert not list(rule.findings(_risen(np.minimum(line, 1e-6), level)))  # a warm-up that is over
+
+
+def test_a_rate_that_ends_at_nothing_is_no_warm_up() -> None:
+    flat = np.full(300, 2.3)
+    assert not list(rule.findings(_risen(np.linspace(1e-3, 0.0, 300), flat)))
+    assert rule.outcome(_risen(np.zeros(300), flat)).status is not Status.BROKEN

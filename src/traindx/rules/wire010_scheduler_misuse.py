@@ -105,11 +105,10 @@ def _warming(run: Run, little: float = 0.2, least: int = 50) -> Iterator[Evidenc
     rate, done = regime.lr(run).finite(), progress(regime.curve(run).finite())
     if not run.fact("ended") or len(rate) < least or done is None or abs(done.relative) > little:
         return
-    half = float(rate.values[len(rate) // 2]) / float(rate.values[-1])
-    straight = bool((np.diff(rate.values) > 0).all()) and 0.3 < half < 0.7 and rate.values[0] < 0.1 * rate.values[-1]
-    if straight:
+    half, last = float(rate.values[len(rate) // 2]), float(rate.values[-1])
+    if (np.diff(rate.values) > 0).all() and 0.3 * last < half < 0.7 * last and rate.values[0] < 0.1 * last:
         at = (int(rate.steps[0]), int(rate.steps[-1]))
-        told = {"rate": float(rate.values[-1]), "updates": at[1] - at[0] + 1}
+        told = {"rate": last, "updates": at[1] - at[0] + 1}
         yield Evidence(told, (), at, "warmup", confidence=Confidence.STRONG)
 
 
