@@ -373,6 +373,8 @@ def page(found: dict[str, Any]) -> str:
     for name, rows in own.items():
         cells = [f"{100 * rows[m]['self_share']:.2f} %, {rows[m]['start_s']:.2f} s" if m in rows else "" for m in models]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    if "note" in about:
+        lines += ["", about["note"]]
     if found["left_out"]:
         lines += ["", f"Not measured in this run (not installed, or left out): {', '.join(found['left_out'])}."]
     return "\n".join(lines) + "\n"
