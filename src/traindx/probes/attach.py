@@ -23,7 +23,7 @@ from traindx.probes.lane import Lane
 from traindx.probes.recorder import Recorder
 from traindx.probes.stand_in import UNSEEN
 from traindx.probes.story import Story, clock
-from traindx.probes.way import FORKS, INDIFFERENT, Way
+from traindx.probes.way import INDIFFERENT, Way
 
 Function = Callable[..., Any]
 Maker = Callable[[Function], Function]
@@ -35,13 +35,13 @@ class Observer:
     def __init__(self, recorder: Recorder, story: Story) -> None:
         self.recorder, self.story = recorder, story
         self._on = story.on
-        self.born = FORKS[0]
+        self._born = _forks[0]
         self.thread: int | None = None  # the training thread, known from the first backward on
 
     def told(self, what: str, *args: Any) -> None:
         """Hear of something; never raises, never re-enters, counts its own time and the detour that led here."""
         recorder = self.recorder
-        if recorder.busy or recorder.off or FORKS[0] != self.born or _tracing() is not None or _interpreters() is not None:
+        if recorder.busy or recorder.off or _forks[0] != self._born or _tracing() is not None or _interpreters() is not None:
             return  # traced or transformed: what passes then are no numbers, and what we did would be recorded
         if self.thread != _thread() and self.thread is not None:
             return
@@ -73,7 +73,7 @@ class Observer:
         return not (
             recorder.busy
             or recorder.off
-            or FORKS[0] != self.born
+            or _forks[0] != self._born
             or self.thread != _thread()
             or _tracing() is not None
             or _interpreters() is not None
@@ -85,6 +85,10 @@ _tracing = torch._C._get_tracing_state
 _interpreters = torch._C._functorch.peek_interpreter_stack
 _modes = torch._C._len_torch_function_stack
 _Modeless = torch._C.DisableTorchFunction
+
+
+_forks = [0]  # one more in each forked child: there what the parent attached only passes calls through
+os.register_at_fork(after_in_child=lambda: _forks.__setitem__(0, _forks[0] + 1))
 
 
 class Patch:

@@ -24,16 +24,14 @@ from traindx.probes.passes import first_tensor
 from traindx.probes.recorder import Listeners
 from traindx.probes.replicas import due
 from traindx.probes.step import Micro, Step
-from traindx.probes.way import BACKWARD, DONE, FORKS, FORWARDED, INSIDE, LOSS, OUTSIDE, Way, clock
+from traindx.probes.way import BACKWARD, DONE, FORWARDED, INSIDE, LOSS, OUTSIDE, Way, clock
 
 if TYPE_CHECKING:
     from traindx.probes.attach import Observer, Patches
     from traindx.probes.lane import Lane
 
 _sequence = torch._C._autograd._get_sequence_nr
-_grad_enabled, _autocasting = torch.is_grad_enabled, torch._C._is_any_autocast_enabled
-_graph_task, _thread = torch._C._current_graph_task_id, threading.get_ident
-_tracing, _interpreters = torch._C._get_tracing_state, torch._C._functorch.peek_interpreter_stack
+_thread = threading.get_ident
 _NONE: dict[str, Any] = {}
 SETTLE, SETTLE_S = 16, 0.25  # so many steps, or so many seconds, are settled in one go: what a kill may take with it
 
@@ -131,33 +129,14 @@ class Glimpse(Way):
 
     def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         self._begun = begun = clock()
-        model, recorder, phases, observer = args[0], self._recorder, self._phases, self._observer
-        if (  # as in Way._expected and Observer.free
-            self._at != OUTSIDE
-            or self._model is None
-            or self._model() is not model
-            or not _grad_enabled()
-            or _autocasting()
-            or _graph_task() != -1
-            or phases._passes
-            or phases._pending
-            or phases._forced
-            or phases._evaluations._open is not None
-            or (phases._loader is not None and not phases._loader.train)
-            or recorder.busy
-            or recorder.off
-            or FORKS[0] != observer.born
-            or observer.thread != _thread()
-            or _tracing() is not None
-            or _interpreters() is not None
-            or (not args[0].training and self._loop.asleep())
-        ):
+        if not self._expected(args[0]) or (not args[0].training and self._loop.asleep()):
             return False
+        recorder = self._recorder
         try:
             recorder.scene.autocast = None
             self._args, self._kwargs, self._first = args[1:], kwargs, _sequence()
             if self._patient:
-                self._brief, self._waits = self._keeper.brief(model, self._args, kwargs), True  # type: ignore[union-attr]
+                self._brief, self._waits = self._keeper.brief(args[0], self._args, kwargs), True  # type: ignore[union-attr]
             else:
                 recorder.busy = True
                 for _, method in self._kept["before_forward"]:

@@ -7,7 +7,6 @@ everything noted is told as if it had happened just now, and the step goes on at
 from __future__ import annotations
 
 import math
-import os
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,6 @@ INDIFFERENT = frozenset({"zero_grad", "zero_grad_ended", "backward_called", "not
 OUTSIDE, INSIDE, FORWARDED, LOSS, BACKWARD, DONE = range(6)
 _grad_enabled, _autocasting = torch.is_grad_enabled, torch._C._is_any_autocast_enabled
 _graph_task = torch._C._current_graph_task_id
-FORKS = [0]  # one more in each forked child: there what the parent attached only passes calls through
-os.register_at_fork(after_in_child=lambda: FORKS.__setitem__(0, FORKS[0] + 1))
 
 
 class Way:
