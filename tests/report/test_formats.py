@@ -87,6 +87,7 @@ def test_sparklines_stand_below_one_another_by_step() -> None:
     above, below = sparklines([("loss/train", loss), ("grad_norm", norm)], 20)
     assert len(above) == 20 and above.index("×") == below.index("×") == 16
     assert below == "▁" * 8 + "█" * 8 + "××"
+    assert sparklines([("loss/train", Series(np.arange(3), np.array([1.0, 3.0, 2.0])))], 20) == ["▁█▅"]
 
 
 def test_the_page_of_a_log_says_what_columns_were_taken_for_and_how_to_see_more() -> None:

@@ -90,6 +90,7 @@ def sparklines(curves: list[tuple[str, Series]], width: int = 40, ascii_only: bo
     """Curves in one line each, the same steps below one another."""
     begin = min((int(series.steps[0]) for _, series in curves), default=0)
     end = max((int(series.steps[-1]) for _, series in curves), default=0)
+    width = min(width, end - begin + 1)
     return [
         sparkline(series.values, width, ascii_only, at=(series.steps - begin) / max(end - begin, 1)) for _, series in curves
     ]
