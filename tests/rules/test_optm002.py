@@ -137,3 +137,9 @@ def test_a_run_that_hardly_learned_did_not_come_through() -> None:
     halfway = 2.3 - 1.2 * np.minimum(1, np.arange(300) / 150) + noise(300, 0.02)
     assert [f.variant for f in the(hot(2.4, halfway))] == ["survived"]
     assert [f.variant for f in the(hot(0.6, crawling))] == ["survived"], "less than the weights' own size"
+
+
+def test_a_loss_that_halves_beneath_its_noise_is_no_harm() -> None:
+    tasks = np.repeat(np.random.default_rng(0).gamma(1.0, 1.0, 300), 5)  # every five steps another task
+    found = the(hot(0.4, tasks * np.linspace(4.0, 1.0, 1500)))
+    assert all(f.severity is Severity.INFO for f in found)

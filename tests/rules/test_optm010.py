@@ -74,3 +74,12 @@ def test_an_optimizer_made_anew_every_epoch_is_told() -> None:
     assert found.variant == "anew" and "for every update (60 in all" in found.message
     for other in (made([17] * 60, momentum=0.0), made([500, 300, 220], count=2), made([10, 400, 30, 200, 100, 280], count=5)):
         assert "rebuilt" not in {f.variant for f in the(other)}
+
+
+def test_folds_that_begin_anew_with_their_optimizer_are_fine() -> None:
+    facts = {**SEEN, "optimizer.steps": [200] * 6, "optimizer.groups": [{"lr": 0.1, "momentum": 0.9, "params": 6}]}
+    events = [Event(200, "retrained", {"same_parameters": True, "alike": True, "count": 5})]
+    one = 0.1 + 2.0 * np.exp(-np.arange(200) / 40)
+    assert "rebuilt" not in {f.variant for f in the(a_run(loss__train=np.tile(one, 6), facts=facts, events=events))}
+    on = 0.1 + 2.0 * np.exp(-np.arange(1200) / 40)
+    assert "rebuilt" in {f.variant for f in the(a_run(loss__train=on, facts=facts, events=events))}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules import wire015_partial_checkpoint
@@ -74,3 +76,12 @@ def test_swapped_weights_own_optimizers_and_reset_states_are_no_loss_of_work() -
     reset = _loads(*same, more=tuple(Event(at, "load", {"what": "optimizer"}) for at, _ in same))
     for run in (swapped, twice, folds, reset):
         assert not list(rule.findings(run))
+
+
+def test_the_best_weights_after_a_plateau_are_no_loss_of_work() -> None:
+    events = [Event(at, "load", {"what": "model", "digest": "a", "site": "train.py:9"}) for at in (400, 500, 600)]
+    falls = 0.3 + 2.0 * np.exp(-np.arange(700) / 60)
+    assert not list(rule.findings(a_run(loss__train=falls, events=events)))
+    thrown = np.concatenate([0.3 + 2.0 * np.exp(-np.arange(n) / 60) for n in (400, 100, 100, 100)])
+    [found] = rule.findings(a_run(loss__train=thrown, events=events))
+    assert found.variant == "again" and found.severity is Severity.CRITICAL

@@ -88,6 +88,22 @@ def resumed_at(run: Run, step: int) -> bool:
     return saved and abs(now - then) <= 0.05 * abs(then)
 
 
+def thrown_back(run: Run, steps: list[int], reach: int = 10) -> bool | None:
+    """Whether the loss goes back, at these steps, at least half of the way to where the run began; None where it had hardly
+    come away from there."""
+    losses = curve(run, whole=True).finite()
+    if len(losses) < 2 * reach:
+        return None
+    began, noise = float(np.median(losses.values[:reach])), stats.mad(np.diff(losses.values))
+    turns = []
+    for step in steps:
+        before, after = losses.between(lo=step - reach, hi=step - 1).values, losses.between(lo=step, hi=step + reach).values[:1]
+        if len(before) and len(after):  # the first loss after it is that of the weights as they were put there
+            turns.append((began - float(np.median(before)), float(after[0] - np.median(before))))
+    gained, lost = (float(v) for v in np.median(turns, axis=0)) if turns else (0.0, 0.0)
+    return lost >= 0.5 * gained if gained > 3 * noise else None
+
+
 def log_form(run: Run, name: str = TRAIN) -> str:
     """What the fact `log_form` says about a signal; "raw" when nothing is known."""
     fact = run.fact("log_form")

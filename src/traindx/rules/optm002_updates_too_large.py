@@ -162,7 +162,7 @@ def _harm(run: Run) -> str:
     untrained = float(series.values[0])  # before the first update; what "first" averages over may hold the blow-up already
     if float(np.quantile(series.values[1:], 0.02)) > untrained + max(0.5 * abs(untrained), 2 * done.sigma):
         return f"it never got back to its start ({untrained:.4g} → {done.now:.4g})"
-    if reached < 2 * max(done.sigma, 1e-12) and done.now > untrained - 2 * done.sigma:
+    if reached < 2 * max(done.sigma, 1e-12) and done.now > untrained - 2 * done.sigma and done.relative < 0.2:
         return f"it never got below its start ({done.first:.4g} → {done.now:.4g})"
     if chance is not None and done.now > 0.97 * chance and done.now > done.best + 3 * done.sigma:
         return f"it fell back to chance ({done.now:.4g})"

@@ -12,7 +12,8 @@ Twice held is twice updated. A resume without moments starts Adam cold at full r
 
 ## What else looks like this
 
-- An optimizer that is reset on purpose, or built anew for a new phase.
+- An optimizer that is reset on purpose, or built anew for a new phase. Folds that each begin with fresh weights: the loss is
+  back where it began.
 - A group that is kept at a constant rate on purpose.
 
 ## What to do
@@ -45,7 +46,7 @@ from traindx.run import Run
         "reset": "the optimizer had no state at step {first}; the loss did not suffer",
         "anew": "a new optimizer is made for every update ({count} in all, for the same parameters): its {state} cannot "
         "build up",
-        "rebuilt": "a new optimizer is made every {every} steps ({count} in all, for the same parameters): its {state} is "
+        "rebuilt": "a new optimizer is made every {every} steps ({count} in all, for the same parameters) and its {state} "
         "thrown away each time",
         "zero": "the learning rate of group {where} is 0 throughout: it never learns",
         "idle": "the learning rate of group {where} stayed at {lr:.2e} while the others moved",
@@ -96,8 +97,8 @@ def _rebuilt(run: Run, least: int = 4) -> Evidence | None:
         return None
     first = groups[0] if isinstance(groups, list) and groups and isinstance(groups[0], dict) else {}
     state = "moments" if "betas" in first else "momentum" if first.get("momentum") else ""
-    if not state:
-        return None
+    if not state or regime.thrown_back(run, np.cumsum(steps[:-1]).tolist()):
+        return None  # folds and repetitions: with the optimizer the weights begin anew
     span = (every, run.steps[1] if run.steps else every)
     say = "rebuilt" if every > 1 else "anew"
     return Evidence({"every": every, "count": len(steps), "state": state}, (), span, say, Severity.WARNING)

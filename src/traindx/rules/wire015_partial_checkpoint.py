@@ -17,8 +17,9 @@ quietly starts from scratch.
 
 - A new head on a pretrained body: only the last layers are missing; info.
 - Starting weights for a part of the model on purpose (word vectors): then the list should not surprise you.
-- Averaged weights that are swapped in for an evaluation and out again, best weights after a plateau: other weights each
-  time, and not counted. Folds, sweeps and tasks that all begin with the same weights have an optimizer of their own each.
+- Averaged weights that are swapped in for an evaluation and out again: other weights each time, and not counted. The best
+  weights after a plateau: the loss is not thrown back to where the run began. Folds, sweeps and tasks that all begin with
+  the same weights have an optimizer of their own each.
 - The right keys with poor results: `TUNE007`, `TUNE008`.
 
 ## What to do
@@ -32,7 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from traindx import facts, outline
+from traindx import facts, outline, regime
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Event, Run
@@ -86,6 +87,8 @@ def _again(run: Run, least: int) -> Iterator[Evidence]:
         steps = sorted({e.step for e in events})
         if len(steps) < least or any(steps[0] <= e.step <= steps[-1] + 1 for e in run.events_of("retrained")):
             continue
+        if regime.thrown_back(run, steps) is False:
+            continue  # the best weights so far, after a plateau: what was learned until then stays
         site = str(events[0].data.get("site") or "")
         shown = {"times": len(steps), "at": ", ".join(str(s) for s in steps[:3]) + (" …" if len(steps) > 3 else "")}
         yield Evidence(shown, (site,) if site else (), (steps[0], steps[-1]), "again", Severity.CRITICAL)
