@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -98,10 +98,11 @@ def grouped(tensors: Sequence[Tensor]) -> list[list[int]]:
     return list(alike.values())
 
 
-def piles(tensors: Sequence[Tensor], groups: list[list[int]]) -> list[Tensor]:
-    """Each group as rows, in float32 at least. (K, N) each"""
-    stacks = [torch.stack([tensors[i] for i in places]) if len(places) > 1 else tensors[places[0]] for places in groups]
-    return [wide(stack).reshape(len(places), -1) for stack, places in zip(stacks, groups)]
+def piles(tensors: Sequence[Tensor], groups: list[list[int]]) -> Iterator[Tensor]:
+    """Each group as rows, in float32 at least; one at a time, so that no model is copied whole. (K, N) each"""
+    for places in groups:
+        stack = torch.stack([tensors[i] for i in places]) if len(places) > 1 else tensors[places[0]]
+        yield wide(stack).reshape(len(places), -1)
 
 
 def in_order(groups: list[list[int]], columns: Sequence[Tensor]) -> Tensor:
@@ -130,8 +131,10 @@ def moments(tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     [[5.0, 1.0], [-1.0, 1.0], [4.0, 1.0]]
     """
     groups = grouped(tensors)
-    rows = piles(tensors, groups)
-    found = [(torch.linalg.vector_norm(r, dim=1), r.sum(1), torch.maximum(r.amax(1), -r.amin(1))) for r in rows]
+    found = [
+        (torch.linalg.vector_norm(rows, dim=1), rows.sum(1), torch.maximum(rows.amax(1), -rows.amin(1)))
+        for rows in piles(tensors, groups)
+    ]
     norm, total, top = (in_order(groups, column) for column in zip(*found))
     return norm, total, top
 

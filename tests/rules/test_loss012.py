@@ -72,16 +72,23 @@ def test_an_order_that_was_seen_to_change_is_not_the_same() -> None:
     assert "order" not in [f.variant for f in the(a_run(loss__train=bench.epochs_sim("fixed", 0), facts=facts))]
 
 
-def _in_epochs(heads: float, keeps: bool = False) -> Run:
+def _in_epochs(heads: float, keeps: bool = False, facts: dict[str, object] | None = None) -> Run:
     """15 epochs of 44 steps, each falling from `heads` (or lower and lower) by about .7, evaluated at their ends."""
     inner = 0.7 * (1 - np.exp(-np.arange(44) / 12))
     y = np.concatenate([heads * (0.9**e if keeps else 1.0) - inner for e in range(15)]) + noise(660, 0.05)
-    return a_run({"loss/train": y, "loss/val": Series(np.arange(43, 660, 44), np.full(15, 1.6))})
+    return a_run({"loss/train": y, "loss/val": Series(np.arange(43, 660, 44), np.full(15, 1.6))}, facts=facts or {})
 
 
 def test_weights_that_are_made_anew_in_every_epoch() -> None:
-    [found] = [f for f in epoch_boundary_pattern.findings(_in_epochs(2.3)) if f.variant == "anew"]
-    assert found.severity is Severity.CRITICAL and "every 44 steps" in found.message and "14 times" in found.message
+    watched = {"watched": ["retrained"]}
+    epochs = {**watched, "data.steps_per_epoch": 44}
+    for facts, severity in (
+        (epochs, Severity.CRITICAL),
+        (watched, Severity.WARNING),
+        ({"watched": ["nonfinite"]}, Severity.INFO),
+    ):
+        [found] = [f for f in epoch_boundary_pattern.findings(_in_epochs(2.3, facts=facts)) if f.variant == "anew"]
+        assert found.severity is severity and "every 44 steps" in found.message and "14 times" in found.message
 
 
 def test_epochs_that_begin_lower_each_time_are_not() -> None:

@@ -110,9 +110,8 @@ def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome], *, loud:
         return f.severity > Severity.INFO if loud else f.code in COMPLAINTS and f.variant not in NO_COMPLAINT
 
     def vouches(f: Finding) -> bool:
-        rare = (
-            not loud or _remark_rate(f.code, f.variant) < FALSE_REMARK / 2
-        )  # what sound runs show as well vouches for nothing
+        # what sound runs show as well vouches for nothing
+        rare = not loud or _remark_rate(f.code, f.variant) < FALSE_REMARK / 2
         return f.severity > Severity.INFO or (f.confidence is not Confidence.SUGGESTIVE and rare)
 
     if cause.witness and not any(vouches(f) for key in cause.witness for f in _found(by_code, key)):

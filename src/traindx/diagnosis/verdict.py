@@ -22,10 +22,8 @@ VERDICTS: dict[str, str] = {
     "restart": "Fix it and start again.",
     "cannot-tell": "The record does not decide it.",
 }
-EVALUATION_ONLY = {
-    ("DATA003", "permuted"),
-    ("DATA003", "apart"),
-}  # only the validation labels are wrong, whatever the cause's usual verdict
+# only the validation labels are wrong, whatever the cause's usual verdict
+EVALUATION_ONLY = {("DATA003", "permuted"), ("DATA003", "apart")}
 LEAST_POINTS = 30  # a loss curve shorter than this decides nothing (CATALOGUE part 6 asks for 100 for a trend)
 
 

@@ -16,7 +16,8 @@ Stairs are memorisation made visible. After them the training loss no longer say
 ## What else looks like this
 
 - A learning rate that steps once per epoch: boundaries with a jump of the rate are not counted.
-- Several models trained one after the other (folds, seeds): another model is seen to begin, and only the last is judged.
+- Several models trained one after the other (folds, seeds): another model is seen to begin, and only the last is judged. In
+  a log of another tool this cannot be seen, and the pattern is a remark; a warning where only evaluations tell the epochs.
 - A tiny last batch, a sampler that reshuffles.
 
 ## What to do
@@ -31,7 +32,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts, regime, stats
-from traindx.finding import Blind, Evidence, Severity, Unsure
+from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
 
@@ -91,6 +92,10 @@ def epoch_boundary_pattern(
 def _anew(run: Run, series: Series, per: int | None, back: float = 0.25, least: int = 4) -> Evidence | None:
     """Each epoch (or each stretch between evaluations, where nothing tells epochs) begins at the first loss of the run."""
     gaps = np.diff(run.series(regime.VAL).steps)
+    # A log may hold folds one after the other, and stretches between evaluations may be tasks: only a loop that was watched
+    # through its epochs tells them from weights that are lost.
+    watched = "retrained" in (run.fact("watched") or ())
+    severity = Severity.INFO if not watched else Severity.WARNING if per is None else Severity.CRITICAL
     if per is None and len(gaps) >= least and np.all(gaps == gaps[0]):
         per = round(float(gaps[0]) / regime.interval(run))
     if per is None or per < 10 or len(series) < (least + 1) * per or facts.labels_in_clumps(run):
@@ -106,7 +111,9 @@ def _anew(run: Run, series: Series, per: int | None, back: float = 0.25, least: 
     ):
         return None
     told = {"per": round(per * regime.interval(run)), "start": start, "end": end, "times": len(heads) - 1}
-    return Evidence(told, (), (int(series.steps[per]), int(series.steps[-1])), "anew", Severity.CRITICAL)
+    return Evidence(
+        told, (), (int(series.steps[per]), int(series.steps[-1])), "anew", severity, None if watched else Confidence.SUGGESTIVE
+    )
 
 
 def _missing(run: Run, series: Series, per: int) -> int:
