@@ -16,7 +16,8 @@ from probes.watched import watched
 from traindx.probe import Forward
 from traindx.probes import scoring
 from traindx.probes.attach import PATCHES
-from traindx.probes.evaluation import Evaluations, metric_kind, traits_of
+from traindx.probes.evaluation import Evaluations, metric_kind
+from traindx.probes.scores import traits_of
 from traindx.run import Run
 
 G = torch.Generator().manual_seed(1)

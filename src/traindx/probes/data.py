@@ -9,23 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from traindx.probe import OTHER, TRAIN, VAL, Evaluation, Forward, LossCall, Probe, Reading, Row, Scene
-from traindx.probes import batches, contents, losses
+from traindx.probes import batches, contents, losses, readings
 from traindx.probes.allowance import Allowance, clock
 from traindx.probes.batches import Batch
 from traindx.probes.extremes import Extremes
-from traindx.probes.feeds import Feed, randomness
+from traindx.probes.feed_facts import of_training, of_validation
+from traindx.probes.feeds import Feed
 from traindx.probes.looks import look
 from traindx.probes.tally import with_withdrawals
-from traindx.probes.tokens import TokenBatch, pad_id
 
 _AGAIN = 4  # batches of a second evaluation that are looked at whatever it costs
-_PAD_LOOKS = 8  # batches in which padding is looked for
 _LOOKS = 3  # batches of each kind that are kept for a person to look at, when asked
 _NEW_SAMPLES = 5_000  # validation samples hashed at once, whatever it costs (about 3 ms)
 
@@ -78,7 +76,7 @@ class Data(Probe):
         self.idle = self._between = False
         begun = clock()
         if not (scene.full or _new(feed) or self._looks.granted()):
-            feed.passed(_size(batch))
+            feed.passed(readings.size(batch))
             return
         found = list(batches.fields(batch))
         parts = batches.parted(found, self._target_place.get(id(feed)))
@@ -103,11 +101,11 @@ class Data(Probe):
             held |= self.extremes.far(parts, scene.step)
         if scene.full or _new(feed):
             held |= self._numbers(feed, parts)
-            held |= _of_targets(parts.target)
+            held |= readings.of_targets(parts.target)
             feed.keep_rows(parts.main, parts.target)
             if phase != VAL:
                 self.extremes.constant(parts, scene.step)
-        held |= _lengths(feed, parts)
+        held |= readings.lengths(feed, parts)
         self._held = held
 
     def _show(self, scene: Scene, parts: Batch, phase: str) -> None:
@@ -178,7 +176,7 @@ class Data(Probe):
         free = scene.full or (forward.phase == VAL and self._curious())
         if not (free or self._looks.granted()):
             if not loaded and forward.phase == TRAIN and TRAIN in self.loose:
-                self.loose[TRAIN].passed(_size(forward.args))
+                self.loose[TRAIN].passed(readings.size(forward.args))
             return
         parts = batches.parted(list(batches.fields((*forward.args, *forward.kwargs.values()))), "")
         if parts is None:
@@ -239,7 +237,7 @@ class Data(Probe):
         if phase == TRAIN:
             held |= self.extremes.range(parts, scene.step) | self.extremes.far(parts, scene.step)
             if own:
-                held |= _lengths(feed, parts)
+                held |= readings.lengths(feed, parts)
             self._held = held | (self._numbers(feed, parts) if scene.full else {})
             self._now = feed
         elif free:
@@ -283,7 +281,7 @@ class Data(Probe):
             samples = self._open[2]
             self._close_loose(said.target)
             if said.target is not None and call.phase != VAL:
-                self._held |= _of_targets(said.target)
+                self._held |= readings.of_targets(said.target)
                 each, rest = divmod(said.target.numel(), max(samples, 1))
                 if said.indices and each > 1 and not rest:  # as many targets a sample as its sequence is long
                     self._held.setdefault("batch/length", float(each))
@@ -390,123 +388,12 @@ def _most(feeds: list[Feed], phase: str) -> Feed | None:
     return max(fit, key=lambda f: f.used[phase]) if fit else None
 
 
-def of_training(feed: Feed) -> dict[str, Any]:
-    """Facts about what is trained on."""
-    found: dict[str, Any] = {}
-    if feed.about:
-        found["data.loader"] = feed.about
-        found["data.fetched"] = {"batches": feed.fetched, "iterators": feed.passes}
-    done = next((t for t in feed.turns if t.complete and t.steps), None)
-    if done is not None:
-        found["data.steps_per_epoch"], found["data.samples_per_epoch"] = done.steps, done.samples
-    if feed.bounded and (first := contents.first_pass(feed)):
-        found["data.unique_share"], found["data.duplicate_share"] = first["unique"], first["duplicate"]
-    if feed.store.size:
-        found["data.seen"] = {"train": contents.distinct(feed), "val": 0}
-        if feed.single_labels and not feed.tokens:
-            found["data.conflicts"], found["data.met_again"] = contents.conflicts(feed)
-    if (same := contents.order_repeats(feed)) is not None:
-        found["data.order_repeats"] = same
-    if (spread := contents.dispersion(feed.batch_classes)) is not None:
-        found["data.label_dispersion"], found["data.label_dispersion_p"] = spread
-    if feed.about.get("num_workers", 0) and feed.worker_twins:
-        found["data.worker_duplicates"] = feed.worker_twins
-    drawn = randomness(feed.loader())
-    if drawn and feed.about.get("num_workers", 0) >= 2 and getattr(feed.loader(), "worker_init_fn", None) is None:
-        found["data.copied_generator"] = True
-    if drawn and (again := contents.repeats(feed)):
-        found["data.aug_repeats"] = again
-    if (drifting := contents.drifts(feed.turns)) is not None:
-        found["curriculum"] = drifting
-    return found | _common(feed, "data.", "data.class_counts")
-
-
-def of_validation(feed: Feed) -> dict[str, Any]:
-    """Facts about what is validated on."""
-    found: dict[str, Any] = {"data.val_loader": feed.about} if feed.about else {}
-    if (random := contents.random_contents(feed)) is not None:
-        found["data.val_random"] = random
-    return found | _common(feed, "data.val_", "data.val_class_counts")
-
-
-def _common(feed: Feed, prefix: str, classes: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if feed.classes:
-        found[classes] = {str(k): int(v) for k, v in sorted(feed.classes.items())[:1000]}
-    got = feed.stats.read()
-    if got.get("n"):
-        mean = got["mean"] / got["n"]
-        var = got["var"] / got["n"] + max(0.0, got["square"] / got["n"] - mean**2)
-        found[f"{prefix}input_stats"] = {
-            "mean": mean,
-            "std": var**0.5,
-            "min": got["low"],
-            "max": got["high"],
-            "n": int(got["n"]),
-        }
-    if len(feed.channels) == 1:
-        n, mean_, square, within = (t.cpu().numpy() for t in next(iter(feed.channels.values())))
-        n = np.maximum(n, 1.0)
-        means = mean_ / n
-        spread = np.sqrt(within / n + np.maximum(0.0, square / n - means**2))
-        found[f"{prefix}channel_stats"] = {"mean": [float(v) for v in means], "std": [float(v) for v in spread]}
-    return found
-
-
-def _size(batch: Any) -> int:
-    """Samples in a batch, looking no further than its first tensor."""
-    for _ in range(4):
-        if isinstance(batch, Tensor | np.ndarray):
-            return int(batch.shape[0]) if batch.ndim else 0
-        if isinstance(batch, Mapping) and batch:
-            batch = next(iter(batch.values()))
-        elif isinstance(batch, list | tuple) and batch:
-            batch = batch[0]
-        else:
-            return 0
-    return 0
-
-
 def _all_inputs(parts: Batch) -> Batch:
     """A model's arguments are inputs, all of them."""
     if parts.target is None:
         return parts
     every = (*parts.inputs, parts.target)
     return Batch(every, None, parts.mask, parts.samples, next((t for t in every if t.is_floating_point()), every[0]))
-
-
-def _of_targets(target: Tensor | None) -> dict[str, Any]:
-    if target is None or not losses.plain(target) or target.dtype == torch.bool:
-        return {}
-    real = losses.some(target, 16_384).float()
-    low, high = torch.aminmax(real)
-    out: dict[str, Any] = {"batch/label_min": low, "batch/label_max": high}
-    if target.is_floating_point() and real.numel() > 1:
-        var, mean = torch.var_mean(real)
-        out |= {"batch/label_mean": mean, "batch/label_std": var.sqrt()}
-    return out
-
-
-def _lengths(feed: Feed, parts: Batch) -> dict[str, Any]:
-    """Sequence length and padding of token batches in host memory; also what a curriculum would move."""
-    main, turn = parts.main, feed.turn
-    if main is None or main.ndim != 2 or main.is_floating_point():
-        return {}
-    turn.mean += float(main.shape[1])
-    turn.seen += 1
-    if parts.mask is not None and parts.mask.shape == main.shape:
-        share = parts.mask.float().mean()
-        return {"batch/length": share * main.shape[1], "batch/pad_share": 1.0 - share}
-    ids = batches.host(main)
-    if ids is None:
-        return {"batch/length": float(main.shape[1])}
-    if feed.pad is None and feed.pad_asked < _PAD_LOOKS:
-        feed.pad_asked += 1
-        feed.pad = pad_id([TokenBatch(ids.astype(np.int64), None, None, -100)])[0]
-    if feed.pad is None:
-        return {"batch/length": float(main.shape[1])}
-    share = float((ids == feed.pad).mean())
-    return {"batch/length": (1.0 - share) * main.shape[1], "batch/pad_share": share}
 
 
 def _new_pass(feed: Feed, samples: int, step: int) -> None:

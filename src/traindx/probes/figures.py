@@ -1,0 +1,76 @@
+"""What an evaluation comes to, in plain numbers: the worst samples, slices, calibration, figures beside those reported."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from traindx.probes import scoring
+from traindx.probes.scores import Score
+
+MOST_WORDS = 50  # different values of a column that are slices of their own
+_MEASURED = ("length", "brightness", "contrast")  # properties that we take ourselves
+
+
+def worst(rows: Tensor) -> list[dict[str, Any]]:
+    """The worst samples, worst first, as plain numbers."""
+    out = []
+    for loss, place, target, guess in rows.T.tolist():
+        known = {"target": target, "predicted": guess} if target == target else {}
+        whole = {k: int(v) if v == int(v) else float(f"{v:.6g}") for k, v in known.items() if math.isfinite(v)}
+        out.append({"sample": int(place), "loss": float(f"{loss:.6g}")} | whole)
+    return out
+
+
+def table(score: Score) -> tuple[Tensor, Tensor] | None:
+    if not score.logits or len({t.shape[1] for t in score.logits}) != 1:
+        return None
+    return torch.cat(score.logits), torch.cat(score.targets)
+
+
+def calibrated(flat: list[float], marks: list[float], loss: float | None) -> dict[str, float]:
+    targets = np.array(marks).astype(np.int64)
+    logits = np.array(flat).reshape(len(targets), -1)
+    logits, targets = logits[targets >= 0], targets[targets >= 0]
+    if len(targets) < 100 or not np.isfinite(logits).all():
+        return {}
+    degree, gain = scoring.temperature(logits, targets)
+    return {"eval/temperature": degree} | ({"eval/nll_tempered": loss - gain} if loss is not None else {})
+
+
+def probes(seen: list[tuple[int, Tensor]]) -> dict[str, Any]:
+    """The first samples of the evaluations that began with the same ones: their targets, and what was predicted each time."""
+    targets = seen[0][1][0]
+    same = [(step, told[1]) for step, told in seen if torch.equal(told[0].cpu(), targets.cpu())]
+    return {"targets": targets.tolist(), "steps": [s for s, _ in same], "predicted": [p.tolist() for _, p in same]}
+
+
+def sliced(score: Score, words: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+    names = set.intersection(*(set(t) for t in score.traits))
+    each = torch.cat(score.each).double().cpu().numpy()
+    groups = {n: torch.cat([t[n] for t in score.traits]).double().cpu().numpy() for n in sorted(names)}
+    groups = {n: g for n, g in groups.items() if np.isfinite(g).all()}
+    good = np.isfinite(each)
+    named = {n: list(words[n]) for n in groups if n in words}
+    for name in groups.keys() - named.keys() - set(_MEASURED):
+        few, place = np.unique(groups[name], return_inverse=True)
+        if len(few) <= MOST_WORDS and (few == np.round(few)).all():
+            named[name], groups[name] = [f"{v:g}" for v in few], place.astype(np.float64)
+    return scoring.slices(each[good], {n: g[good] for n, g in groups.items()}, named)[:12]
+
+
+def both(kind: str, reported: Any, score: Score, rows: int | None = None) -> list[float] | None:
+    """[reported, recomputed]; `rows`: what was reported is about so many answers, and only comparable with as many."""
+    sums = {k: float(v) for k, v in score.sums.items()}
+    top, bottom = ("hits", "rows") if kind == "accuracy" else ("loss", "weight")
+    if not sums.get(bottom) or (kind == "loss" and not score.own_loss) or rows not in (None, round(sums[bottom])):
+        return None
+    said = float(reported)
+    if kind == "accuracy" and said > 1.5:
+        said /= 100.0  # a percentage
+    return [said, sums[top] / sums[bottom]]
