@@ -12,6 +12,7 @@ import math
 import weakref
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,9 +22,10 @@ from traindx.measures import readable
 from traindx.probe import TRAIN, VAL, Forward, LossCall, Probe, Scene
 from traindx.probes import anatomy, losses
 from traindx.probes.contract import batch_size
-from traindx.probes.graph import reach, softmax_over_batch
-from traindx.probes.masks import Masks, padding
+from traindx.probes.graph import reach
+from traindx.probes.masks import padding
 from traindx.probes.names import unwrapped
+from traindx.probes.passage import Passage
 from traindx.probes.sketch import few
 from traindx.probes.tally import with_withdrawals
 from traindx.probes.texts import Vocabulary, ids_of
@@ -38,6 +40,17 @@ _CALLED = 20  # CATALOGUE WIRE014: 0 calls in 20 steps
 _PATIENCE = 200  # updates after which an optimizer that was built and never stepped owns nothing
 _MOST_MODULES = 5_000
 _LIVE = (3, 5, 10, 20, 40)  # updates after which the living model is looked at, then each time the run grew by half
+
+
+@dataclass(frozen=True)
+class _Load:
+    """A load of weights into a module."""
+
+    module: weakref.ref[nn.Module]
+    missing: list[str]
+    unexpected: list[str]
+    unloaded: float  # share of its weights
+    step: int  # updates before it
 
 
 class Outline(Probe):
@@ -57,7 +70,6 @@ class Outline(Probe):
         self._next_walk = _LATER
         self._graded: set[int] = set()
         self._pairs: set[tuple[int, int]] = set()
-        self._masks = Masks()
         self._pads: list[tuple[Tensor, Tensor | None]] = []
         self._first: dict[int, Tensor] = {}  # parameter → a few of its numbers before the first update
         self._tied: list[list[str]] = []
@@ -68,12 +80,9 @@ class Outline(Probe):
         self._adapters: list[tuple[str, str]] = []
         self._hidden: dict[str, tuple[str, list[nn.Module]]] = {}
         self._built: list[weakref.ref[Any]] = []
-        self._loads: list[tuple[weakref.ref[nn.Module], list[str], list[str], float, int]] = []  # …, updates before it
+        self._loads: list[_Load] = []
         self._first_names: set[str] = set()
         self._resumed = False
-        self._outputs: dict[int, tuple[str, int]] = {}  # where an output with a graph lies → (module, its node)
-        self._cuts: dict[str, int] = {}  # module whose output went on without its graph → its node
-        self._boundary: str | None = None
         self._steps: list[tuple[int, int]] = []  # (optimizer, backwards before its step), the first 64
         self._backwards = 0
         self._loss: Tensor | None = None  # the first mean over targets, whatever it is divided by before backward
@@ -94,14 +103,7 @@ class Outline(Probe):
         self._carried = False  # most of what is trained now was trained before, in the same process
         self._vocabulary = Vocabulary()
         self._frozen_since: dict[str, tuple[int, int]] = {}
-        self._mixed: set[str] = set()  # modules with a softmax over the batch
-        self._time_first: dict[
-            str, tuple[int, int]
-        ] = {}  # recurrent and attention modules → the first two sizes of their input
-        self._given: list[weakref.ref[Tensor]] = []  # what the model was called with
-        self._scrambled: dict[str, dict[str, list[int]]] = {}  # module → shape before and after a view that swaps axes
-        self._softmaxes: list[int] = []
-        self._samples = 0
+        self._passage = Passage()
         self._said: set[str] = set()
 
     # -- before the first update
@@ -145,10 +147,7 @@ class Outline(Probe):
         self._walks, self._whole, self.idle = 0, True, False
         for seen in (self._order, self._reached, self._walked, self._graded, self._pairs, self._frozen_since, self._live):
             seen.clear()
-        self._time_first.clear()
-        self._scrambled.clear()
-        self._steps, self._pads, self._mixed, self._masks = [], [], set(), Masks()
-        self._boundary = self._loss = None
+        self._steps, self._pads, self._passage, self._loss = [], [], Passage(), None
         self._known.clear()
         self.start(scene)
 
@@ -174,7 +173,7 @@ class Outline(Probe):
         if isinstance(module, nn.Module):
             if len(self._loads) < 64:
                 share = anatomy.loaded_share(module, missing)
-                self._loads.append((weakref.ref(module), list(missing), list(unexpected), share, scene.step))
+                self._loads.append(_Load(weakref.ref(module), list(missing), list(unexpected), share, scene.step))
         elif not self._started and module is not None:
             self._resumed = True  # an optimizer's state came along: the same training goes on
 
@@ -182,12 +181,12 @@ class Outline(Probe):
 
     def before_forward(self, scene: Scene, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if scene.step - self._base <= 2:
-            self._given = [weakref.ref(t) for t in (*args, *kwargs.values()) if isinstance(t, Tensor)]
+            self._passage.given((*args, *kwargs.values()))
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:
         if scene.step - self._base > 2 or forward.phase != TRAIN:
             return
-        self._samples = batch_size(forward) or 0
+        self._passage.samples = batch_size(forward) or 0
         if len(self._pads) < 4 and (ids := ids_of(forward)) is not None:
             tokens, mask = ids
             self._vocabulary.ask(forward.model)
@@ -196,28 +195,8 @@ class Outline(Probe):
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         if name not in self._order:
             self._order[name] = len(self._order)
-        if scene.step - self._base > 2:
-            return
-        if getattr(module, "batch_first", None) is False and args and isinstance(args[0], Tensor) and args[0].ndim == 3:
-            self._time_first[name] = (int(args[0].shape[0]), int(args[0].shape[1]))
-        for value in args:
-            if isinstance(value, Tensor) and (shape := self._viewed(value)) is not None and len(self._scrambled) < 8:
-                self._scrambled[name] = {"from": list(shape), "to": list(value.shape)}
-            if isinstance(value, Tensor) and not value.requires_grad and (source := self._outputs.get(value.data_ptr())):
-                self._cuts[source[0]] = source[1]
-        if isinstance(output, Tensor) and output.grad_fn is not None and output.is_floating_point():
-            self._outputs[output.data_ptr()] = (name, int(output.grad_fn._sequence_nr()))
-
-    def _viewed(self, value: Tensor) -> tuple[int, ...] | None:
-        """The shape of the tensor that this one is the same memory of, in the same order, with its axes called otherwise."""
-        if value.ndim < 2 or not value.is_contiguous():
-            return None
-        for source in (value._base, *(t for r in self._given if (t := r()) is not None)):
-            if source is None or source is value or source.numel() != value.numel() or source.data_ptr() != value.data_ptr():
-                continue
-            if source.is_contiguous() and axes_swapped(tuple(source.shape), tuple(value.shape)):
-                return tuple(source.shape)
-        return None
+        if scene.step - self._base <= 2:
+            self._passage.through(name, module, args, output)
 
     def on_loss(self, scene: Scene, call: LossCall) -> None:
         if self._loss is None and call.grad and call.phase != VAL:
@@ -229,13 +208,12 @@ class Outline(Probe):
         self._backwards += 1
         if scene.step - self._base in _WALKS or (scene.full and scene.step >= self._next_walk):
             self._walk(scene, loss)
-        self._outputs.clear()
+        self._passage.outputs.clear()
 
     def _walk(self, scene: Scene, loss: Tensor) -> None:
         if scene.step >= self._next_walk:
             self._next_walk = scene.step + _LATER
-        self._softmaxes = []
-        seen = reach(loss.grad_fn, visit=self._visit if scene.step - self._base < 3 else None)
+        seen = reach(loss.grad_fn, visit=self._passage.visit if scene.step - self._base < 3 else None)
         self._walks += 1
         self._whole = self._whole and seen.whole
         self._reached |= seen.variables
@@ -243,20 +221,7 @@ class Outline(Probe):
         for p in scene.params:
             if p.requires_grad:
                 self._walked[id(p)] = self._walked.get(id(p), 0) + 1
-        self._mix()
-        cut = [name for name, node in self._cuts.items() if node not in seen.nodes]
-        self._boundary = cut[-1] if cut else self._boundary
-
-    def _visit(self, fn: Any) -> None:
-        self._masks.visit(fn)
-        if softmax_over_batch(fn, self._samples):
-            self._softmaxes.append(int(fn._sequence_nr()))
-
-    def _mix(self) -> None:
-        """Name the innermost module that ran a softmax over the batch: the first to return after it."""
-        for node in self._softmaxes:
-            later = [(number, name) for name, number in self._outputs.values() if number >= node]
-            self._mixed.add(min(later)[1] if later else "")
+        self._passage.walked(seen.nodes)
 
     def before_step(self, scene: Scene, optimizer: Any) -> None:
         if len(self._steps) < 64:
@@ -341,7 +306,7 @@ class Outline(Probe):
         walked = {i for i, n in self._walked.items() if n >= _LEAST_WALKS}
         lost = [n for n, p in named.items() if id(p) in owned and id(p) in walked and id(p) not in alive]
         found: dict[str, Any] = {"model.unreachable": lost}
-        if lost and (boundary := self._boundary or self._front(scene, set(lost))):
+        if lost and (boundary := self._passage.boundary or self._front(scene, set(lost))):
             found["model.boundary"] = boundary
         return found
 
@@ -385,17 +350,14 @@ class Outline(Probe):
     def _loaded(self, scene: Scene) -> dict[str, Any] | None:
         """The last load into each module of the model, before the first update."""
         inside = {id(m) for model in scene.models for m in model.modules()} | {id(m) for m in scene.models}
-        last: dict[int, tuple[list[str], list[str], float]] = {}
-        for ref, missing, unexpected, share, step in self._loads:
-            module = ref()
-            if module is not None and id(module) in inside and step <= self._base:
-                last[id(module)] = (missing, unexpected, share)
+        last = {id(m): load for load in self._loads if (m := load.module()) is not None and load.step <= self._base}
+        last = {key: load for key, load in last.items() if key in inside}
         if not last:
             return None
         return {
-            "missing": [k for m, _, _ in last.values() for k in m][:200],
-            "unexpected": [k for _, u, _ in last.values() for k in u][:200],
-            "unloaded_share": max(share for _, _, share in last.values()),
+            "missing": [k for load in last.values() for k in load.missing][:200],
+            "unexpected": [k for load in last.values() for k in load.unexpected][:200],
+            "unloaded_share": max(load.unloaded for load in last.values()),
         }
 
     # -- facts
@@ -435,14 +397,14 @@ class Outline(Probe):
             found["model.unowned_share"] = sum(s for _, s in left) / self._trainable if self._trainable else 0.0
         if self._walks >= _LEAST_WALKS:
             found["model.linear_pairs"] = self._linear_pairs()
-            found["model.batch_softmax"] = sorted(self._mixed)
-        if self._scrambled:
-            found["model.scrambled"] = self._scrambled
-        if self._time_first:
-            found["model.time_first"] = {n: list(sizes) for n, sizes in self._time_first.items()}
+            found["model.batch_softmax"] = sorted(self._passage.mixed)
+        if self._passage.scrambled:
+            found["model.scrambled"] = self._passage.scrambled
+        if self._passage.time_first:
+            found["model.time_first"] = {n: list(sizes) for n, sizes in self._passage.time_first.items()}
         pad = self._vocabulary.stated(0).pad
         pads = [p for t, m in self._pads if (p := padding(t, m, pad)) is not None]
-        return found | self._masks.facts(pads, sure=pad is not None or all(m is not None for _, m in self._pads))
+        return found | self._passage.masks.facts(pads, sure=pad is not None or all(m is not None for _, m in self._pads))
 
     def _linear_pairs(self) -> list[list[str]]:
         """Names of the layers; a narrow middle (LoRA, bottleneck) or several readers (q, k, v) are there on purpose."""
@@ -470,16 +432,6 @@ class Outline(Probe):
         if kind == "ce" and classes > 2 and self._loss is not None and float(self._loss) < 0.5 * math.log(classes):
             return True
         return False if self._built else None  # built before our eyes: a load would have been seen
-
-
-def axes_swapped(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether two shapes have the same sizes in another order, axes of one left out.
-
-    >>> axes_swapped((8, 28, 28, 3), (8, 3, 28, 28)), axes_swapped((8, 1, 5), (8, 5, 1)), axes_swapped((8, 6), (8, 2, 3))
-    (True, False, False)
-    """
-    a, b = [n for n in one if n > 1], [n for n in other if n > 1]
-    return a != b and sorted(a) == sorted(b)
 
 
 def alternating(steps: list[tuple[int, int]], optimizers: list[Any]) -> bool:
