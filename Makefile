@@ -40,8 +40,8 @@ test-slow: $(STAMP) browser  ## soak, kill and framework suites
 	$(BIN)/python -m tools.framework_env all
 
 check: $(STAMP)  ## format, lint, types, layers, fresh docs
-	$(BIN)/ruff format --check -q src tests bench
-	$(BIN)/ruff check -q src tests bench clinic examples
+	$(BIN)/ruff format --check -q src tests bench tools
+	$(BIN)/ruff check -q src tests bench clinic examples tools
 	$(BIN)/mypy -p traindx
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.pages --check

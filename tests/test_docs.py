@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 import subprocess
 import sys
@@ -114,11 +115,21 @@ def test_verbs_and_options_named_in_the_text_exist() -> None:
             assert verb in verbs(), f"{page.name}: traindx {verb}"
 
 
-def test_the_explorers_of_the_docs_are_those_of_the_dashboard() -> None:
+def test_the_explorers_of_the_docs_find_every_module_they_import() -> None:
+    from tools import explorers, site
+
+    there = {name: (site.PAGE / name).read_text(encoding="utf-8") for name in site.MODULES}
+    there["start.js"] = (explorers.OUT / "start.js").read_text(encoding="utf-8")
+    asked = {m for text in there.values() for m in re.findall(r'from "\./([\w.]+)"', text)}
+    assert asked == set(site.MODULES)
+    linked = re.findall(r'(?:href|src)="([^"]+)"', (DOCS / "explorers.md").read_text(encoding="utf-8"))
+    built = {posixpath.normpath(posixpath.join("explorers/", link)) for link in linked}  # the page becomes a folder of its name
+    assert built == {"explorers/explorers.css", "explorers/start.js"}
+
+
+def test_the_answers_of_the_explorers_are_those_of_the_dashboard() -> None:
     from tools import explorers
 
-    for name in explorers.MODULES:
-        assert (explorers.OUT / name).read_bytes() == (explorers.PAGE / name).read_bytes(), f"{name}: python -m tools.explorers"
     kept = json.loads((explorers.OUT / "answers.json").read_text(encoding="utf-8"))
     assert kept["gallery"] == json.loads((explorers.PAGE / "gallery.json").read_text(encoding="utf-8"))
     assert len(kept["gradients"]) == 6 * 4 * 2 * 2 * 3 and len(kept["units"]) == 8 * 6 and len(kept["weights"]) == 4

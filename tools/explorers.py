@@ -1,4 +1,4 @@
-"""The dashboard's explorers for the docs site: `python -m tools.explorers` copies their modules and computes their answers."""
+"""The dashboard's explorers for the docs site: `python -m tools.explorers` computes their answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from traindx.dashboard.explorers import ACTIVATIONS, NORMS, gradient_health, uni
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "src" / "traindx" / "dashboard" / "page"
 OUT = ROOT / "docs" / "explorers"
-MODULES = ("parts.js", "sketch.js", "charts.js", "explorers.js")
 INITS = ("he", "xavier", "small", "large")  # as the page offers them
 DEPTHS, WIDTH = (8, 30, 60), 128
 POWERS, BIASES = (-3, -2, -1, -0.5, 0, 0.5, 1, 1.5), (-3, -2, -1, 0, 1, 2)
@@ -62,8 +61,6 @@ def answers() -> dict[str, Any]:
 
 
 def main() -> None:
-    for name in MODULES:
-        (OUT / name).write_bytes((PAGE / name).read_bytes())
     made = json.dumps(answers(), allow_nan=False, separators=(",", ":")) + "\n"
     (OUT / "answers.json").write_text(made, encoding="utf-8")
     print(f"{len(made)} bytes of answers")

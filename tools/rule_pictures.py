@@ -84,7 +84,12 @@ def candidates(code: str) -> Iterator[Any]:
     by_name, made, lines = _clinic()
     found = [x for x in lines if code in x.get("found", {}) and x["kind"] == "sick" and x["name"] in by_name]
     order = ("critical", "warning", "info")
-    found.sort(key=lambda x: (x["condition"] != code, x["group"] == "generated", order.index(x["found"][code]), len(x["found"]), x["name"]))
+
+    def likeness(x: dict[str, Any]) -> tuple[Any, ...]:
+        loud = order.index(x["found"][code])
+        return x["condition"] != code, x["group"] == "generated", loud, len(x["found"]), x["name"]
+
+    found.sort(key=likeness)
     own = [x for x in found if x["condition"] == code]
     yield from (by_name[x["name"]] for x in own)
     yield from (

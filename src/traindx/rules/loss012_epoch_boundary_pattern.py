@@ -50,7 +50,8 @@ from traindx.run import Floats, Run, Series
         "artefact": "the logged training loss is a mean that restarts every epoch; its saw-tooth is not in the run",
     },
     fix={
-        "stairs": "Train for fewer epochs or with a third of the learning rate; look at validation, not at this curve.",
+        "stairs": "Judge by validation, not by this curve; once validation stops improving, train for fewer epochs or with a "
+        "third of the learning rate.",
         "order": "Shuffle the training data, and reshuffle every epoch (`set_epoch` on a distributed sampler).",
         "anew": "Look for what makes or initialises the model inside the loop over epochs; it belongs before it.",
         "artefact": "Log the loss of the step, or reset nothing; judge the curve per epoch.",
