@@ -197,6 +197,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("loop/clips", "step", "count", "clip calls"),
     # -- evaluation as it was run, one record per evaluation
     ("eval/train_mode", "step", "share", "share of validation forwards with model.training True"),
+    ("eval/minds_mode", "step", "0/1", "in training mode: the evaluated model has a layer that behaves differently in it"),
     ("eval/grad_enabled", "step", "share", "share of validation forwards that built a graph"),
     ("eval/buffers_changed", "step", "0/1", "normalisation buffers changed during the evaluation"),
     ("eval/weights_differ", "step", "0/1", "the evaluated weights are not the trained ones"),
@@ -425,6 +426,7 @@ FACTS: dict[str, str] = {
     "budget.planned_steps": "steps the run was meant to take, where known",
     "budget.target": "loss or metric the user wants to reach: {signal, value}",
     "finetune": "weights were loaded or adapters used, or the first loss is far below chance",
+    "acts": "between updates the model under training is asked for a few samples, without a graph: what it says makes the data",
     "rl": "the user said so, or the data come from the model",
     "model.batchnorm_momentum": "share of the newest batch in the running statistics, per BatchNorm layer",
     "ssl": "two views of one batch go through one network and the loss compares them",

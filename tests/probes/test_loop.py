@@ -244,6 +244,23 @@ def test_backward_under_autocast():
     assert faults(scaled_loop(step).run) == {"backward_in_autocast"}
 
 
+def test_backwards_between_which_gradients_are_cleared_do_not_add_up():
+    model, optimizer, x, y = parts()
+    with observing() as seen:
+        for _ in range(3):
+            F.cross_entropy(model(x), y).backward()
+            with torch.no_grad():
+                push = [0.05 * p.grad for p in model.parameters()]
+                torch._foreach_add_(list(model.parameters()), push)
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()  # where the loss is highest nearby
+            with torch.no_grad():
+                torch._foreach_sub_(list(model.parameters()), push)
+            optimizer.step()
+            optimizer.zero_grad()
+    assert all(e.data["anew"] for e in seen.run.events_of("accumulation_undivided"))
+
+
 @pytest.mark.parametrize(("divide", "wanted"), [(True, set()), (False, {"accumulation_undivided"})])
 def test_accumulation_and_the_loss_behind_it(divide, wanted):
     model, optimizer, x, y = parts()

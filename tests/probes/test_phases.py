@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from probes.conftest import observing
 from probes.watched import watched
 from traindx.probes.attach import PATCHES
+from traindx.probes.contract import Contract
 from traindx.probes.data import Data
 from traindx.probes.gradients import GradNorms
 from traindx.probes.outline import Outline
@@ -88,6 +89,58 @@ def test_a_target_network_is_not_evaluated():
     run = watched(loop, Data())
     assert evaluations(run) == 0 and "loss/val" not in run.signals
     assert run.fact("data.shared") is None
+
+
+def test_a_loss_belongs_to_the_pass_it_has_its_graph_from_and_an_agent_that_acts_is_known():
+    x, _ = samples()
+
+    def loop():
+        policy, target = net(), net()
+        optimizer = torch.optim.SGD(policy.parameters(), 0.01)
+        for i in range(80):
+            with torch.no_grad():
+                policy(x[i : i + 1]).argmax(1).item()  # what to do next
+            at = torch.randperm(64)[:16]
+            q = policy(x[at]).max(1).values
+            with torch.no_grad():
+                goal = 0.9 * target(x[at + 1]).max(1).values  # asked after the policy
+            update(optimizer, F.smooth_l1_loss(q, goal))
+            if i % 20 == 0:
+                target.load_state_dict(policy.state_dict())
+
+    run = watched(loop, Contract())
+    assert run.fact("loss.kind") == "huber" and run.fact("acts") is True and evaluations(run) == 0
+    assert [e.step for e in run.events_of("load") if "digest" in e.data] == []
+
+
+def test_steps_are_counted_for_optimizers_that_are_gone():
+    x, y = samples()
+
+    def loop():
+        for _ in range(4):
+            model = net()
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for _ in range(301):
+                update(optimizer, F.cross_entropy(model(x), y))
+
+    run = watched(loop, budget=1e-4)  # most steps are but glimpsed
+    assert run.fact("optimizer.steps") == [301] * 4
+
+
+def test_of_two_models_only_the_one_with_dropout_minds_training_mode():
+    x, y = samples()
+
+    def loop():
+        for model in (net(), nn.Sequential(net(8), nn.Dropout(0.5), nn.Linear(8, 3))):
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for _ in range(2):
+                for at in torch.randperm(64).split(16):
+                    update(optimizer, F.cross_entropy(model(x[at]), y[at]))
+                with torch.no_grad():
+                    F.cross_entropy(model(x[64:]), y[64:])
+
+    run = watched(loop)
+    assert run["eval/train_mode"].values.tolist() == [1, 1, 1, 1] and run["eval/minds_mode"].values.tolist() == [0, 0, 1, 1]
 
 
 def test_of_several_numbers_on_one_line_the_loss_is_the_one_like_the_training_loss():

@@ -96,6 +96,13 @@ def test_the_same_state_met_twice_by_a_rollout_is_no_repeated_batch() -> None:
     assert rule.outcome(a_run({**same, "loop/forwards": np.ones(8)}, facts={"rl": True})).status is Status.MUTED
 
 
+def test_a_full_batch_training_beside_another_in_one_program() -> None:
+    same = Series([*range(2, 25), *range(62, 71)], np.r_[np.ones(23), np.zeros(9)])
+    run = a_run({"loss/train": np.ones(480)}, facts={"optimizer.steps": [60, 420]}).with_(signals={"batch/repeat": same})
+    assert rule.outcome(run).status is Status.CLEAR
+    assert list(rule.findings(run.with_(facts={"optimizer.steps": [480]})))  # one training: the batches do differ later
+
+
 def test_the_same_batch_an_epoch_later_is_no_repeat() -> None:
     prints = Series(np.arange(0, 880, 88), np.full(10, 7.0))
     run = a_run(facts={"data.loader": LOADER}).with_(signals={"batch/fingerprint": prints})

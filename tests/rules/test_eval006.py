@@ -87,3 +87,4 @@ def test_losses_that_the_script_reduces_by_itself_are_not_compared() -> None:
     run = a_run({"loss/train": np.linspace(30, 24, 200), "loss/val": Series(np.arange(9, 200, 10), np.linspace(0.5, 0.3, 20))})
     assert list(rule.findings(run))
     assert rule.outcome(run.with_(facts={"loss.reduction": "none"})).status is Status.MUTED
+    assert rule.outcome(run.with_(facts={"loss.reduction": "sum"})).status is Status.MUTED  # our own average divides it

@@ -9,7 +9,7 @@ import numpy as np
 from runs import a_run
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.eval009_eval_mode_or_grad import eval_mode_or_grad as rule
-from traindx.run import Event, Run
+from traindx.run import Event, Run, Series
 
 
 def _run(*layers: str, **signals: Any) -> Run:
@@ -27,6 +27,15 @@ def test_training_mode_with_dropout_names_the_layers() -> None:
 def test_without_such_layers_it_is_a_remark() -> None:
     [found] = rule.findings(_run("Linear", "ReLU", train_mode=1.0))
     assert found.variant == "harmless" and found.severity is Severity.INFO
+
+
+def test_of_several_models_only_one_with_such_a_layer_minds() -> None:
+    run = _run("Linear", "Dropout", train_mode=1.0)
+    baseline = run.with_(signals={"eval/minds_mode": Series([10, 20], np.zeros(2))})
+    [found] = rule.findings(baseline)
+    assert found.steps == (30, 40) and "2 of 4" in found.message
+    all_four = run.with_(signals={"eval/minds_mode": Series([10, 20, 30, 40], np.zeros(4))})
+    assert rule.outcome(all_four).status is Status.CLEAR
 
 
 def test_an_unseen_model_is_given_the_warning() -> None:

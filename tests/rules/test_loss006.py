@@ -38,6 +38,16 @@ def test_jumps_of_values_that_are_bootstrapped_are_a_remark() -> None:
     assert found.severity is Severity.INFO
     [few] = the(a_run(loss__train=jumping([800, 1300, 2200]), facts=told | {"data.conflicts": 1}))
     assert few.severity is Severity.WARNING
+    [acting] = the(a_run(loss__train=jumping([800, 1300, 2200]), facts={"loss.kind": "mse", "acts": True}))
+    assert acting.severity is Severity.INFO
+
+
+def test_jumps_when_a_target_network_was_renewed_are_expected() -> None:
+    at = [800, 1300, 2200]
+    renewed = [Event(step - 1, "load", {"what": "model"}) for step in at]
+    assert the(a_run(loss__train=jumping(at)).with_(events=renewed)) == []
+    loaded = [Event(step - 1, "load", {"what": "model", "digest": "ab"}) for step in at]
+    assert [f.severity for f in the(a_run(loss__train=jumping(at)).with_(events=loaded))] == [Severity.WARNING]
 
 
 def test_a_jump_that_stays_is_a_warning() -> None:

@@ -31,6 +31,10 @@ def test_a_run_that_learns_all_the_same_gets_a_remark() -> None:
     assert the(damped(0.9, zoo.falling(200) + noise(200, 0.01)))[0].severity is Severity.INFO
 
 
+def test_where_the_loss_tells_no_progress_it_is_a_remark() -> None:
+    assert the(damped(0.9, rl=True))[0].severity is Severity.INFO  # eps=1e-5 is usual for policies
+
+
 def test_a_step_size_too_small_for_the_others_too_is_another_story() -> None:
     still, moving = (a_run({"update_ratio/param": {"a": np.full(200, 1e-9), "b": np.full(200, v)}}) for v in (2e-7, 1e-3))
     assert the(damped(0.9).with_(still.signals))[0].severity is Severity.INFO

@@ -7,7 +7,7 @@ import numpy as np
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.perf008_overhead_share import overhead_share as rule
-from traindx.run import Series
+from traindx.run import Event, Series
 
 LONG = np.full(200, 1.0)
 
@@ -16,6 +16,16 @@ def test_an_evaluation_that_eats_the_run_is_a_warning() -> None:
     run = a_run({"time/step": LONG}, facts={"perf.shares": {"train": 0.3, "eval": 0.6, "checkpoint": 0.0}})
     [found] = rule.findings(run)
     assert found.severity is Severity.WARNING and found.where == ("eval",) and "less often" in found.fix
+
+
+def test_an_agent_that_acts_evaluates_nothing() -> None:
+    acting = tuple(Event(i, "evaluation", {"samples": 128}) for i in range(200))
+    shares = {"perf.shares": {"train": 0.3, "eval": 0.6}}
+    assert rule.outcome(a_run({"time/step": LONG}, facts={**shares, "rl": True}, events=acting)).status is Status.CLEAR
+    [found] = rule.findings(a_run({"time/step": LONG}, facts=shares, events=acting))  # mined negatives, guessed labels
+    assert found.severity is Severity.INFO and "no loss was taken" in found.message
+    [found] = rule.findings(a_run({"time/step": LONG, "loss/val": LONG}, facts={**shares, "rl": True}, events=acting))
+    assert found.severity is Severity.WARNING
 
 
 def test_shares_of_a_short_run_say_nothing() -> None:

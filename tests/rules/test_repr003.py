@@ -49,7 +49,7 @@ def test_the_limit_is_the_users() -> None:
     assert not list(rule.findings(_run(1.0), relative=5.0))
 
 
-LOADED = Event(300, "load", {"what": "model", "missing": [], "unexpected": []})
+LOADED = Event(300, "load", {"what": "model", "missing": [], "unexpected": [], "digest": "ab12"})
 
 
 def test_weights_that_are_loaded_over_in_mid_training() -> None:
@@ -57,6 +57,11 @@ def test_weights_that_are_loaded_over_in_mid_training() -> None:
     assert found.variant == "loaded" and found.severity is Severity.WARNING and found.steps == (300, 320)
     assert rule.outcome(_run(0.0, LOADED)).status is Status.CLEAR  # averaged weights, taken back after an evaluation
     assert rule.outcome(_run(1.0, Event(300, "load", {"what": "optimizer"}))).status is Status.CLEAR
+
+
+def test_a_target_network_is_loaded_on_purpose() -> None:
+    renewed = Event(300, "load", {"what": "model", "missing": [], "unexpected": []})  # not what is trained: no digest
+    assert rule.outcome(_run(1.0, renewed)).status is Status.CLEAR
 
 
 def test_another_training_may_begin_from_the_first_weights() -> None:

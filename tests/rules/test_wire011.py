@@ -71,3 +71,8 @@ def test_gradients_that_are_cleared_before_each_backward_are_thrown_away() -> No
 )
 def test_what_is_not_thrown_away(run: Run, variant: str) -> None:
     assert [f.variant for f in rule.findings(run)] == [variant]
+
+
+def test_backwards_between_which_gradients_are_cleared_do_not_add_up() -> None:
+    assert not list(rule.findings(loop("accumulation_undivided", optimizer="SGD", k=2, anew=True)))
+    assert [f.variant for f in rule.findings(loop("accumulation_undivided", optimizer="SGD", k=2, anew=False))] == ["undivided"]

@@ -24,6 +24,7 @@ OFTEN = 2  # updates: passes without a loss that come this often are part of the
 DROPPED = 3  # times in a row that passes were no evaluation: then their comparisons are no longer listened to
 _DIGITS = 0.02  # half the last printed digit, of the number: coarser ones agree with anything
 _THRICE = 3  # evaluations in which the same arithmetic gives what was printed
+AGENT = 50  # times that the model under training was asked like that between updates: it acts, and learns from what comes
 ACTING = 8  # samples: numbers read off smaller passes that come that often are a policy's or critic's at work
 
 
@@ -63,6 +64,7 @@ class Evaluations:
         self._seen_loss = False
         self._unseen = self._recorded = 0  # evaluations without and with a loss
         self._dropped = 0  # times in a row that it was none
+        self._acts = 0  # times that the model was asked for a few samples between two updates
         self._bare = -1  # the update after which passes without a loss were seen last
         self.fetched_at = 0.0
 
@@ -236,7 +238,12 @@ class Evaluations:
         step = self._scene.step
         often, self._bare = step - self._bare <= OFTEN, step
         if often:
-            return bool(values) and open_.evaluation.samples >= ACTING * open_.evaluation.forwards
+            few = open_.evaluation.samples < ACTING * open_.evaluation.forwards
+            if few and any(self._stage.trains(m) for m in open_.passes):
+                self._acts += 1
+                if self._acts == AGENT:
+                    self._scene.fact("acts", True)
+            return bool(values) and not few
         return bool(values) or (open_.own and self._recorder.started)
 
     def anew(self) -> None:
@@ -295,6 +302,8 @@ class Evaluations:
         share = 1.0 / max(evaluation.forwards, 1)
         reading["eval/samples"] = float(evaluation.samples)
         reading["eval/train_mode"] = evaluation.train_mode * share
+        if evaluation.train_mode:
+            reading["eval/minds_mode"] = float(self._stage.minds_mode(evaluation.models))
         reading["eval/grad_enabled"] = evaluation.grad_enabled * share
         self._recorder.take(reading)
 

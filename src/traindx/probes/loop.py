@@ -42,6 +42,7 @@ class _Owner:
     cleared: bool = False
     backwards: int = -1  # serial of the last backward at its latest step
     unreached: bool = False  # no backward ever brought one of its parameters a gradient
+    anew: bool = False  # cleared between two backwards of one update (sharpness-aware minimisation): they do not add up
     touched: bool = False  # somebody changed the gradient after the backward (not a known clip or unscale)
 
 
@@ -90,8 +91,10 @@ class Loop:
             self._sites["backward"] = sites.line()
         if _autocasting():
             self._recorder.event("backward_in_autocast", {})
+        begun = self._stage.step.backwards > 0
         for owner in self._owners.values():
             now = _grad_state(owner.sentinel)
+            owner.anew = begun and (owner.anew or now is None or now != owner.grad)
             if now is None or now != owner.grad:  # cleared: set to None, or written over
                 owner.cleared = owner.waits = True
                 owner.stale = False
@@ -168,9 +171,10 @@ class Loop:
         owner.waits, owner.stale, owner.cleared = True, False, False
 
     def stepped_again(self, optimizer: Any, times: int) -> None:
-        """It has made so many more steps."""
+        """It has made so many more steps; None: it is gone by now, and was the latest to step."""
         if times:
-            self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + times
+            key = next(reversed(self._steps), 0) if optimizer is None else id(optimizer)
+            self._steps[key] = self._steps.get(key, 0) + times
 
     def _closes(self, step: Step, row: dict[str, Any]) -> None:
         """The update is complete: look for accumulation; add the scaler's state; sum up the time."""
@@ -187,7 +191,7 @@ class Loop:
             and self._steps.get(id(self._stage.primary), 0) > 1
             and _undivided(step.losses)
         ):
-            self._recorder.event("accumulation_undivided", {"k": len(step.losses)})
+            self._recorder.event("accumulation_undivided", {"k": len(step.losses), "anew": owner.anew})
         for scaler in self._scalers.values():
             if scaler.get("scale") is not None:
                 self._recorder.take({"amp/scale": scaler["scale"], "amp/skipped": 0.0})

@@ -291,6 +291,8 @@ class Phases:
         of = self._latest
         if of is None:
             return (TRAIN if grad else VAL), None
+        if grad and not of.grad:  # its graph is another pass's: a teacher or a target network was asked since
+            of = next((p for p in reversed(self._passes) if p.grad), of)
         return (of.phase if of.phase != TRAIN or grad else OTHER), of
 
     def _settle(self, waiting: Pending, phase: str) -> None:

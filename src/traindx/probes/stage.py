@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -181,6 +182,11 @@ class Stage:
     def asleep(self) -> list[str]:
         """Names of dropout and batch-normalisation modules that are in eval mode."""
         return [name for name, r in self._mode_modules if (m := r()) is not None and not m.training]
+
+    def minds_mode(self, models: Collection[int]) -> bool:
+        """Whether a layer of the models with these ids behaves differently in training mode; of an unknown one it may."""
+        known = [unwrapped(m) for m in self.models if id(m) in models]
+        return len(known) < len(models) or any(type(m).__name__.startswith(_DROPPING) for k in known for m in k.modules())
 
     def set_view(self) -> None:
         """How closely modules are looked at during the next forward."""

@@ -376,14 +376,24 @@ def target_variance(run: Run) -> tuple[float, float] | None:
 
 
 def moving_targets(run: Run) -> bool:
-    """Whether the same inputs come with ever new numbers to be predicted: values that are bootstrapped from the model itself.
+    """Whether the same inputs come with ever new numbers to be predicted: values that are bootstrapped from the model itself,
+    which is also asked what to do next.
 
     Each time a target network is renewed the loss jumps, and should.
     """
     seen, clashes = run.fact("data.seen"), run.fact("data.conflicts")
     known = seen.get("train", 0) if isinstance(seen, dict) else 0
     regression = run.fact("loss.kind") in ("mse", "l1", "huber")
-    return regression and isinstance(clashes, int) and known >= 5 and clashes >= 0.5 * known
+    clash = isinstance(clashes, int) and known >= 5 and clashes >= 0.5 * known
+    return regression and (clash or bool(run.fact("acts")))
+
+
+def renewed_at(run: Run, step: int, reach: int = 10) -> bool:
+    """Whether a network that is not trained itself was given new weights just before this step: the targets are others now."""
+    return any(
+        0 < e.step <= step <= e.step + reach and e.data.get("what") == "model" and "digest" not in e.data
+        for e in run.events_of("load")
+    )
 
 
 BATCH_FEATURES = ("batch/input_mean", "batch/input_std", "batch/length", "batch/size", "batch/label_mean", "batch/pad_share")

@@ -123,7 +123,8 @@ def _repeats(run: Run, least: int, grave: int) -> Iterator[Evidence]:
     begin, end = int(same.steps[max(first - 1, 0)]), int(same.steps[first + count - 1])
     fetched = facts.number(facts.table(run, "data.fetched").get("batches"))
     values = {"count": count + 1, "length": "several" if math.isnan(length) else f"{length:.0f}"}
-    whole = count >= len(same) - 1
+    phase = _phase_of(run, same, first)
+    whole = count >= len(phase) - 1
     if fetched <= 2 or (whole and math.isnan(length)):
         # One batch for the whole run, held by the script: a test on one batch, or a full-batch loop over plain tensors.
         if not math.isnan(length):
@@ -132,6 +133,13 @@ def _repeats(run: Run, least: int, grave: int) -> Iterator[Evidence]:
     to_the_end = end == int(same.steps[-1]) and count >= grave
     where = (str(facts.table(run, "data.loader").get("dataset") or "training loader"),)
     yield Evidence(values, where, (begin, end), "repeat", Severity.CRITICAL if to_the_end else Severity.WARNING)
+
+
+def _phase_of(run: Run, same: Series, at: int) -> Series:
+    """What is known of the training that a record belongs to: of several in one program each has its own way."""
+    marks = [-math.inf, *regime.phase_starts(run), math.inf]
+    began = max(m for m in marks if m <= same.steps[at])
+    return same.between(began, min(m for m in marks if m > same.steps[at]) - 1)
 
 
 def _in_pieces(run: Run, many: float = 4.0) -> bool:

@@ -66,6 +66,8 @@ def val_better_than_train(
     val = regime.curve(run, "loss/val")
     if len(val) < 3 or regime.adversarial(run) or regime.reinforcement(run):
         return
+    if run.fact("loss.reduction") == "sum":
+        raise Muted("the training loss is a sum over its batch, the validation loss was recorded per target")
     if run.fact("loss.reduction") == "none" or len(run.matrix("loss/terms").names) > 1:
         raise Muted("the training loss is what the script makes of its loss calls, the validation loss those calls alone")
     error = _error(run, val)

@@ -18,7 +18,7 @@ A spike costs the steps until it is over, sometimes leaves a lasting deficit, an
 - LOSS007: one extreme batch; the next record is ordinary again.
 - A learning-rate restart, a resume without optimizer state (OPTM010), a switch of the data source.
 - Values that are bootstrapped from the model itself (Q-learning): the same inputs come with new targets each time the target
-  network is renewed, and the loss jumps as it should; a remark.
+  network is renewed, and the loss jumps as it should; a remark, and not counted where that network was loaded just then.
 - Evaluation values logged into the training column.
 - Heavy-tailed batch losses: the threshold is in robust deviations, and needs several records to stay high.
 
@@ -136,7 +136,7 @@ def _crowded(steps: list[int], many: int, within: int = 5000) -> bool:
 
 def _expected(run: Run, step: int) -> bool:
     near = regime.is_muted(step, regime.muted_after_jumps(run, only_up=True))
-    return near or regime.data_changed(run, step - 1, step)
+    return near or regime.renewed_at(run, step) or regime.data_changed(run, step - 1, step)
 
 
 def _coarse(run: Run, series: Series, what: str, many: int) -> Iterator[Evidence]:

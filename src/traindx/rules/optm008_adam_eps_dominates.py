@@ -5,8 +5,8 @@
 The share of entries with √v̂ below ten times ε, per tensor: more than half, in tensors that make up more than a tenth of the
 parameters and whose gradients are not zero. A warning when the loss does not come down, or crawls because nearly all tensors
 are damped to steps below 1e-4 of their size, else a remark; a remark, too, where the
-tensors that ε leaves alone move less than 1e-5 of their size per step. A loss near zero has gradients near zero: then nothing
-is said.
+tensors that ε leaves alone move less than 1e-5 of their size per step, and in reinforcement learning, where the loss does not
+tell progress. A loss near zero has gradients near zero: then nothing is said.
 
 ## Why it matters
 
@@ -67,7 +67,8 @@ def adam_eps_dominates(
         return
     ordered = tuple(sorted(found, key=lambda n: -sizes[n]))
     span = (int(early.steps[0]), int(early.steps[-1]))
-    harm = (_slow(run) or _crawls(run, found, share)) and not _idle(run, [n for n in names if n not in found], idle)
+    told = not (regime.reinforcement(run) or regime.adversarial(run))  # there the loss says nothing about progress
+    harm = told and (_slow(run) or _crawls(run, found, share)) and not _idle(run, [n for n in names if n not in found], idle)
     yield Evidence({"share": share}, ordered, span, severity=Severity.WARNING if harm else Severity.INFO)
 
 

@@ -15,6 +15,8 @@ The hours you pay for are not spent on learning.
 
 - PERF001: the loader's time is its own share.
 - Evaluation of a small experiment after every epoch: right as it is.
+- Passes without gradients that nobody measures are no evaluation: an agent acts, negatives are mined, labels are guessed,
+  samples are drawn. They are told as what they are, as a remark, and not at all where the data come from the model.
 
 ## What to do
 
@@ -42,6 +44,8 @@ FIXES = {
     "logging": "Log every 50 steps.",
     "traindx": "Lower the budget of traindx (budget=0.005).",
 }
+UNMEASURED = "passes without gradients of which no loss was taken"
+PASSES = "If these passes are an evaluation, make it less often; if they make the data (sampling, mining), nothing."
 
 
 @rule(
@@ -64,7 +68,10 @@ def overhead_share(
         "checkpoint": max(facts.number(run.fact("checkpoint.saves"), 0.0), len(run.events_of("checkpoint"))),
     }
     ours = min(facts.number(shares.get("traindx"), 0.0), 0.9)
+    unmeasured = bool(run.events_of("evaluation")) and not any(len(run.series(n)) for n in ("loss/val", "accuracy/val"))
     for phase, (limit, grave) in LIMITS.items():
+        if phase == "eval" and unmeasured and regime.reinforcement(run):
+            continue  # the agent acts: that is how its data are made
         part = facts.number(shares.get(phase), 0.0)
         if phase != "traindx":
             # Of the user's own time, which is less than all of it; what we did meanwhile may be counted in a phase as well.
@@ -73,10 +80,10 @@ def overhead_share(
         if too_often and span[1] - span[0] > 0.9 * epoch * times[phase]:
             too_often = False  # after every pass over a data set of a few batches
         if (seconds >= least_s or too_often) and limit < part <= 1:
-            severity = Severity.WARNING if part > grave else Severity.INFO
-            yield Evidence(
-                {"share": part, "what": WORDS[phase], "limit": limit}, (phase,), None, phase, severity, None, None, FIXES[phase]
-            )
+            idle = phase == "eval" and unmeasured
+            severity = Severity.WARNING if part > grave and not idle else Severity.INFO
+            what, fix = (UNMEASURED, PASSES) if idle else (WORDS[phase], FIXES[phase])
+            yield Evidence({"share": part, "what": what, "limit": limit}, (phase,), None, phase, severity, None, None, fix)
 
 
 def _shares(run: Run) -> tuple[Mapping[str, float], float]:

@@ -108,7 +108,8 @@ def _seams(run: Run) -> Iterator[tuple[int, str]]:
     yield from ((e.step, "jump") for e in run.events_of("resume"))
     anew = [e.step for e in run.events_of("retrained")]
     for event in run.events_of("load"):
-        if event.data.get("what") == "model" and not any(abs(event.step - step) <= 1 for step in anew):
+        trained = event.data.get("what") == "model" and "digest" in event.data  # else a target network, a teacher, a copy
+        if trained and not any(abs(event.step - step) <= 1 for step in anew):
             yield event.step, "loaded"
 
 

@@ -84,6 +84,8 @@ def accumulation_or_double_step(
             lost = (event.step, max(end, event.step))
             yield Evidence({"k": k, "lost": (k - 1) / k}, (), lost, "discarded", Severity.CRITICAL)
             continue
+        if event.data.get("anew"):
+            continue  # gradients were cleared between these backwards: they do not add up (sharpness-aware minimisation)
         harmless = regime.adam_like(run) is not False or run.fact("loss.reduction") == "sum"
         steps = (event.step, max(end, event.step))
         yield Evidence(steps=steps, say="undivided", severity=Severity.INFO if harmless else None, facts={"k": k})
