@@ -260,6 +260,14 @@ class Run:
             notes=(*self.notes, *notes),
         )
 
+    def moved(self, by: int) -> Run:
+        """The same with every step of its signals and events larger by `by`."""
+        return replace(
+            self,
+            signals={name: replace(s, steps=s.steps + by) for name, s in self.signals.items()},
+            events=tuple(replace(e, step=e.step + by) for e in self.events),
+        )
+
     def then(self, later: Run) -> Run:
         """This run continued by a later incarnation; where its steps go back, the later one is believed."""
         span = later.steps

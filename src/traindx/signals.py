@@ -305,6 +305,7 @@ FACTS: dict[str, str] = {
     "schedule.objects": "distinct outermost scheduler objects that stepped",
     "code.sites": "lines of the user's code (file:line): {optimizer, scheduler: where they are made; backward, clip, step, "
     "schedule (scheduler.step), save, load: where they are called first}",
+    "loss.by_hand": "mse: the loss is a plain mean of squared differences, written by hand",
     "loss.kind": "ce, bce, bce_logits, nll, mse, l1, huber, kl, ctc, contrastive, margin or unknown",
     "loss.classes": "number of classes C of a classification loss",
     "loss.smoothing": "label smoothing",
@@ -349,6 +350,8 @@ FACTS: dict[str, str] = {
     "data.seen": "distinct samples hashed: {train, val}",
     "data.shared": "validation samples (by content) that were also trained on",
     "data.conflicts": "inputs (by content) seen with more than one label",
+    "data.commonest": "the input that came most often, at least 20 times: {share (of samples), samples, labels}",
+    "data.usual_spread": "robust deviation of an ordinary input feature over the first 2,000 samples",
     "data.met_again": "inputs (by content) seen more than once with a label",
     "data.duplicate_share": "training samples whose content was seen before within the first epoch",
     "data.order_repeats": "the second epoch served the batches in the same order",
@@ -374,7 +377,8 @@ FACTS: dict[str, str] = {
     "data.pad_label_share": "share of targets equal to the padding id and not ignored",
     "data.pad_position_share": "of targets that are no tokens, one per position: the share that is not ignored and stands at "
     "the padding of the input",
-    "data.shared_apart": "without a loader, evaluated samples in batches that were wholly trained on, beside others",
+    "data.shared_apart": "evaluated samples that were trained on, in batches or a loader of their own beside others",
+    "data.continuous": "training inputs are measured so finely that equal ones are copies, as far as the kept samples tell",
     "data.copied_generator": "the data set draws from a generator of its own that every loader worker has a copy of",
     "data.joined_at": "updates at which training began to draw from a data set of another size",
     "data.brought_by": "how batches were seen: loader, batches(), loss call",

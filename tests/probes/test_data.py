@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, WeightedRandomSampler
 
+import traindx
 from probes.watched import fit, watched
 from traindx.probes import batches, contents
 from traindx.probes.data import Data
 from traindx.probes.feeds import Feed, describe
 from traindx.probes.governor import Governor
+from traindx.record import read
 from traindx.run import Run
 
 G = torch.Generator().manual_seed(1)
@@ -593,3 +596,148 @@ def test_a_look_at_the_training_set_is_no_validation_however_much_of_it_was_hash
     overlapping.store.add(samples[900:1000], None, 1)
     overlapping.store.add(samples[1000:], None, 1)
     assert shared(train, overlapping)[1] == (500 if hashed == 1.0 else 600)
+
+
+def test_a_part_of_the_training_set_that_is_scored_beside_a_validation_set_is_no_overlap() -> None:
+    def scored(*parts: slice) -> Run:
+        loaders = [loader(X[p], Y[p], size=56) for p in parts]
+
+        def loop() -> None:
+            model, train_loader = net(), loader(X[:400], Y[:400], size=16, shuffle=True)
+            optimizer = torch.optim.SGD(model.parameters(), 0.01)
+            for _ in range(3):
+                for x, y in train_loader:
+                    optimizer.zero_grad()
+                    F.cross_entropy(model(x), y).backward()
+                    optimizer.step()
+                with torch.no_grad():
+                    for part in loaders:
+                        for x, y in part:
+                            F.cross_entropy(model(x), y)
+
+        return watched(loop, Data())
+
+    looked = scored(slice(0, 112), slice(400, 512))
+    assert (looked.fact("data.shared"), looked.fact("data.shared_apart")) == (0, 112)
+    alone = scored(slice(0, 112))
+    assert alone.fact("data.shared") == 112
+    partly = scored(slice(350, 462), slice(400, 512))  # half of it is new: a split that overlaps
+    assert partly.fact("data.shared") == 50
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("squared", [False, True])
+def test_the_target_of_a_difference_by_hand_is_seen(turned: bool, squared: bool) -> None:
+    x = torch.randn(640, 6, generator=torch.Generator().manual_seed(4))
+    y = x[:, 0] - 2 * x[:, 1]
+
+    def loop() -> None:
+        model = nn.Linear(6, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+        for i in range(20):
+            at = slice(32 * i, 32 * i + 32)
+            out = model(x[at])[:, 0]
+            apart = y[at] - out if turned else out - y[at]
+            loss = (apart**2).mean() if squared else apart.abs().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    run = watched(loop, Data())
+    assert run.series("batch/label_max").values[0] == pytest.approx(float(y[:32].max()), rel=1e-4)
+    assert run.fact("data.label_probe")["score"] > 0.9 and run.fact("data.label_probe")["kind"] == "regression"
+    assert run.fact("loss.by_hand") == ("mse" if squared else None)
+
+
+def test_a_difference_of_something_else_is_no_target() -> None:
+    def loop() -> None:
+        model = nn.Linear(6, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+        for i in range(20):
+            loss = ((model(X[16 * i : 16 * i + 16, :6]).sigmoid() - 0.3) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    run = watched(loop, Data())
+    assert not len(run.series("batch/label_max")) and run.fact("loss.by_hand") is None
+
+
+def test_how_far_a_text_is_padded_does_not_change_its_hash() -> None:
+    short, long = torch.tensor([[0, 5, 7, 0], [3, 4, 5, 6]]), torch.tensor([[5, 7, 0, 0, 0, 0], [3, 4, 5, 6, 0, 0]])
+    assert (batches.sample_hashes((short,), 0) == batches.sample_hashes((long,), 0)).all()
+    assert (batches.sample_hashes((short,)) != batches.sample_hashes((long,))).all()
+    assert (batches.sample_hashes((short, (short > 0).long()), 0) == batches.sample_hashes((long, (long > 0).long()), 0)).all()
+    empty = torch.zeros(2, 4).long()
+    assert len(set(batches.sample_hashes((empty,), 0).tolist())) == 1
+
+
+def test_texts_with_two_labels_conflict_and_contexts_with_two_next_words_do_not() -> None:
+    rng = np.random.default_rng(0)
+    ids = torch.tensor(rng.integers(1, 60, (200, 10)))
+    twice, first = torch.cat([ids, ids]), torch.tensor(rng.integers(0, 3, 200))
+    second = torch.where(torch.arange(200) < 50, (first + 1) % 3, first)
+
+    class Bag(nn.Module):
+        def __init__(self, classes: int) -> None:
+            super().__init__()
+            self.embed, self.head = nn.EmbeddingBag(60, 8), nn.Linear(8, classes)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.embed(x))
+
+    told = fed(loader(twice, torch.cat([first, second]), shuffle=True), model=Bag(3))
+    assert told.fact("data.conflicts") == 50
+    words = fed(loader(twice, torch.tensor(rng.integers(0, 60, 400)), shuffle=True), model=Bag(60))
+    assert words.fact("data.conflicts") is None
+
+
+def test_counts_of_words_tell_labels_that_belong_to_a_text() -> None:
+    rng = np.random.default_rng(0)
+    y = torch.tensor(rng.integers(0, 3, 600))
+    ids = torch.tensor(rng.integers(1, 30, (600, 12))) + 30 * y[:, None] * torch.tensor(rng.random((600, 12)) < 0.5)
+    model = nn.Sequential(nn.EmbeddingBag(100, 8), nn.Linear(8, 3))
+    probe = fed(loader(ids, y, shuffle=True), model=model).fact("data.label_probe")
+    assert probe["score"] - probe["null_mean"] > 10 * probe["null_sd"]
+    probe = fed(loader(ids, y[torch.randperm(600)], shuffle=True), model=model).fact("data.label_probe")
+    assert probe["score"] - probe["null_mean"] < 3 * probe["null_sd"]
+
+
+def test_finely_measured_inputs_are_told_from_answers_of_a_few_kinds() -> None:
+    rng = np.random.default_rng(0)
+
+    def kept(x: np.ndarray) -> Feed:
+        feed = Feed()
+        feed.keep_rows(torch.tensor(x, dtype=torch.float32), torch.zeros(len(x)))
+        return feed
+
+    assert contents.continuous(kept(rng.normal(size=(400, 3)))) is True
+    assert contents.continuous(kept(np.repeat(rng.normal(size=(100, 3)), 4, axis=0))) is True  # copies of fine inputs
+    assert contents.continuous(kept(rng.integers(0, 256, (400, 64)) / 255)) is True  # pictures
+    assert contents.continuous(kept((rng.integers(1, 6, (400, 4)) - 3) / 1.4)) is False  # a questionnaire
+    assert contents.continuous(kept(np.eye(20)[rng.integers(0, 20, 400)])) is False
+    assert contents.continuous(kept(rng.normal(size=(20, 3)))) is None
+
+
+def test_one_input_in_place_of_many_is_counted_with_its_labels() -> None:
+    blank = X.clone()
+    blank[::5] = 0
+    told = fed(loader(blank, Y, shuffle=True)).fact("data.commonest")
+    assert told["labels"] == 3 and told["share"] == pytest.approx(0.2, abs=0.05)
+    assert fed(loader(shuffle=True)).fact("data.commonest") is None
+
+
+def test_samples_are_kept_when_asked_without_a_loader_too(tmp_path: Path) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with traindx.watch(model, optimizer, dir=tmp_path / "run", capture_batch=True):
+        for _ in range(2):
+            for i in range(20):
+                optimizer.zero_grad()
+                F.cross_entropy(model(X[16 * i : 16 * i + 16]), Y[16 * i : 16 * i + 16]).backward()
+                optimizer.step()
+            with torch.no_grad():
+                F.cross_entropy(model(X[400:]), Y[400:])
+    kept = read(tmp_path / "run").fact("data.samples")
+    assert len(kept["train"]) == 3 and len(kept["val"]) == 1
+    assert kept["val"][0]["targets"] == Y[400:408].tolist() and kept["train"][0]["targets"] == Y[:8].tolist()

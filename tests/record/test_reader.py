@@ -14,7 +14,7 @@ from record.records import SMALL, a_record, a_writer, cells, files, loss_at, wri
 from traindx.errors import NewerRecord, NothingReadable
 from traindx.record import follow, read, read_ranks
 from traindx.record.format import VERSION, prologue
-from traindx.run import Run
+from traindx.run import Event, Run
 
 GOLDEN = Path(__file__).parents[1] / "data" / "records"
 
@@ -258,3 +258,33 @@ def test_records_of_every_version_are_read(version: Path) -> None:
         "notes": list(run.notes),
     }
     assert json.loads(json.dumps(told)) == expected
+
+
+def _start(path: Path, *events: Event, steps: range = range(10)) -> None:
+    writer = a_writer(path)
+    for event in events:
+        writer.event(event)
+    for step in steps:
+        writer.write(step, {"loss/train": float(step)})
+    writer.close()
+
+
+LOAD, SAVE = Event(0, "load", {"what": "model"}), Event(9, "checkpoint", {"holds": ["model"]})
+
+
+def test_a_process_that_went_on_from_a_checkpoint_follows_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    for events in ((SAVE,), (LOAD, SAVE), (LOAD,)):
+        _start(path, *events)
+    run = read(path)
+    assert run["loss/train"].steps.tolist() == list(range(30))
+    assert [(e.step, e.data["steps_repeated"]) for e in run.events_of("resume")] == [(10, 0), (20, 0)]
+    assert [e.step for e in run.events_of("load")] == [10, 20]
+
+
+def test_two_trainings_from_the_same_weights_do_not_follow_each_other(tmp_path: Path) -> None:
+    for name, (first, second) in {"tuned": ((LOAD, SAVE), (LOAD,)), "unsaved": ((), (LOAD,)), "anew": ((SAVE,), ())}.items():
+        path = tmp_path / name
+        _start(path, *first)
+        _start(path, *second)
+        assert read(path)["loss/train"].steps.tolist() == list(range(10)), name

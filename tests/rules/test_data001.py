@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from runs import a_run, learning, steady
+from runs import a_run, learning, noise, steady
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.data001_invalid_values import invalid_values as rule
-from traindx.run import Event
+from traindx.run import Event, Run
 
 BAD = [{"step": 7, "field": "x", "kind": "nonfinite", "samples": [17, 40]}]
 
@@ -67,3 +69,32 @@ def test_empty_sequences_are_mentioned() -> None:
     bad = [{"step": 1, "field": "ids", "kind": "empty", "samples": [3]}]
     [found] = rule.findings(a_run(facts={"data.bad_samples": bad}))
     assert found.variant == "odd" and found.severity is Severity.INFO and "ids sample 3" in found.message
+
+
+def _coded(loss: np.ndarray, **facts: Any) -> Run:
+    far = np.zeros(100)
+    far[10::2] = 1.0
+    told = {
+        "data.usual_spread": 1.0,
+        "data.input_stats": {"mean": -490.0, "std": 7000.0, "min": -99999.0, "max": 4.0, "n": 2000},
+        **{k.replace("__", "."): v for k, v in facts.items()},
+    }
+    return a_run({"batch/input_nonfinite": np.zeros(100), "batch/input_extreme": far, "loss/train": loss}, facts=told)
+
+
+def test_a_code_for_missing_values_is_a_warning_where_nothing_is_learned() -> None:
+    [found] = rule.findings(_coded(1e6 + noise(100, 1e3)))
+    assert found.variant == "owning" and found.severity is Severity.WARNING and "-99999" in found.message
+    [found] = rule.findings(_coded(learning(100, floor=0.1)))
+    assert found.variant == "extreme" and found.severity is Severity.INFO
+    [found] = rule.findings(_coded(1e6 + noise(100, 1e3), data__usual_spread=6000.0))
+    assert found.variant == "extreme"
+
+
+def test_a_blank_picture_for_many_samples_is_a_warning() -> None:
+    facts = {"data.commonest": {"share": 0.25, "samples": 400, "labels": 3}, "data.continuous": True}
+    signals = {"batch/input_nonfinite": np.zeros(100), "loss/train": learning(100)}
+    [found] = rule.findings(a_run(signals, facts=facts))
+    assert found.variant == "blank" and found.severity is Severity.WARNING and "25%" in found.message
+    for other in ({"data.continuous": False}, {"data.commonest": {"share": 0.25, "samples": 400, "labels": 1}}):
+        assert rule.outcome(a_run(signals, facts={**facts, **other})).status is Status.CLEAR

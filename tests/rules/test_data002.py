@@ -103,3 +103,12 @@ def test_a_fall_to_worse_than_the_mean_is_no_learning(end: float, severity: Seve
     signals = {"loss/train": loss, "batch/label_std": np.ones(n), "batch/label_mean": np.zeros(n)}
     [found] = rule.findings(a_run(signals, facts=facts))
     assert found.severity is severity
+
+
+def test_a_few_extreme_values_are_not_the_scale_of_the_inputs() -> None:
+    few = {"batch/input_extreme": np.full(60, 1.0), "batch/size": np.full(60, 48.0)}
+    coded = {"mean": -490.0, "std": 7000.0, "min": -99999.0, "max": 4.0, "n": 2000}
+    run = a_run(few, facts={"data.input_stats": coded})
+    assert rule.outcome(run).status is Status.FOUND
+    assert rule.outcome(run.with_(facts={"data.usual_spread": 1.0})).status is Status.MUTED
+    assert rule.outcome(run.with_(facts={"data.usual_spread": 300.0})).status is Status.FOUND  # ordinary ones are large too

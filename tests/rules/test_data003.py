@@ -150,3 +150,10 @@ def test_labels_that_training_does_not_answer_either_are_no_permutation() -> Non
     for level, told in ((0.1, False), (0.9, True)):
         trained = run.with_({"accuracy/train": Series(np.arange(40), np.full(40, level))})
         assert bool(list(rule.findings(trained))) is told
+
+
+def test_classes_of_texts_are_counted_and_words_are_not() -> None:
+    counts = {str(c): 300 for c in range(1, 6)}
+    told = {"loss__kind": "ce", "loss__classes": 6, "data__class_counts": counts, "loss__target_range": [1, 5]}
+    assert [f.variant for f in rule.findings(_run(**told, data__token={"vocab": 200}))] == ["one-based"]
+    assert not list(rule.findings(_run(**told, data__token={"vocab": 8})))

@@ -122,3 +122,10 @@ def test_lucky_evaluations_of_a_restless_guess_are_no_skill() -> None:
     restless = np.array([0.25, 0.22, 0.09, 0.11, 0.06, 0.1, 0.12, 0.08] * 3)
     run = _run(0.10, data__label_probe=EMPTY).with_({"accuracy/val": Series(np.arange(24) * 16, restless)})
     assert [f.severity for f in rule.findings(run)] == [Severity.WARNING]
+
+
+def test_texts_must_be_learned_by_heart_before_their_labels_are_blamed() -> None:
+    words = {"data__token": {"vocab": 500}}
+    assert rule.outcome(_run(0.1, **words, data__label_probe=EMPTY)).status is Status.UNSURE
+    [found] = rule.findings(_run(0.1, loss=0.6, **words, data__label_probe=EMPTY))
+    assert found.severity is Severity.WARNING

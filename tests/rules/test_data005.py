@@ -56,6 +56,50 @@ def test_a_sampler_of_ones_own_is_a_remark() -> None:
     assert found.severity is Severity.INFO
 
 
+def test_one_class_after_the_other_is_a_warning_whoever_chose_the_order() -> None:
+    labels = {"batch/labels/class": _batches(np.repeat(np.arange(4), 400)), "batch/size": np.full(50, 32.0)}
+    mixed = {"batch/labels/class": _batches(np.random.default_rng(0).integers(0, 4, 1600)), "batch/size": np.full(50, 32.0)}
+    for sampler in ("ByClass", "_InfiniteConstantSampler"):
+        told = {"data.label_dispersion": 28.0, "data.label_dispersion_p": 1e-300, "data.loader": {"sampler": sampler}}
+        assert [f.severity for f in rule.findings(a_run(labels, facts=told))] == [Severity.WARNING]
+        assert [f.severity for f in rule.findings(a_run(mixed, facts=told)) if f.variant == "sorted"] == []
+
+
+def _targets(values: np.ndarray, size: int = 20) -> dict[str, Any]:
+    rows = values.reshape(-1, size)
+    return {
+        "loss/train": np.ones(len(rows)),
+        "batch/label_min": rows.min(1),
+        "batch/label_max": rows.max(1),
+        "batch/label_mean": rows.mean(1),
+        "batch/label_std": rows.std(1),
+    }
+
+
+def test_a_table_that_is_sorted_by_the_target_is_seen_within_twenty_updates() -> None:
+    prices = np.sort(np.random.default_rng(0).normal(size=400))
+    [up] = rule.findings(a_run(_targets(prices)))
+    assert up.variant == "target" and up.severity is Severity.WARNING and up.confidence is Confidence.EXACT
+    assert "above all of the batch before" in up.message
+    [down] = rule.findings(a_run(_targets(prices[::-1])))
+    assert "below" in down.message
+
+
+def test_a_series_in_time_and_a_shuffled_table_are_not_sorted() -> None:
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(rng.normal(size=4000))
+    trend = 0.001 * np.arange(4000) + rng.normal(size=4000)
+    for values in (walk, trend, rng.normal(size=4000)):
+        assert rule.outcome(a_run(_targets(values))).status is Status.UNSURE
+
+
+def test_a_sorted_table_that_is_learned_all_the_same_is_a_remark() -> None:
+    signals = _targets(np.sort(np.random.default_rng(0).normal(size=4000)))
+    signals["loss/train"] = np.full(200, 0.001)
+    assert [f.severity for f in rule.findings(a_run(signals, facts={"loss.kind": "mse"}))] == [Severity.INFO]
+    assert [f.severity for f in rule.findings(a_run(signals))] == [Severity.WARNING]
+
+
 def test_batches_of_one_source_each_are_grouped_not_sorted() -> None:
     rng = np.random.default_rng(0)
     labels = _batches(np.repeat(rng.permutation(np.repeat(np.arange(4), 12)), 32))

@@ -106,3 +106,17 @@ def test_known_batches_beside_new_ones_are_only_asked_about() -> None:
     facts = {"data.shared": 0, "data.seen": {"train": 2000, "val": 400}, "data.shared_apart": 400}
     [found] = rule.findings(a_run({"loss/train": np.ones(200), "loss/val": np.ones(4)}, facts=facts))
     assert found.variant == "apart" and found.severity is Severity.INFO
+
+
+def test_answers_that_were_scaled_are_still_answers() -> None:
+    facts = {"data__input_stats": {"min": -1.4286, "max": 1.4286, "std": 1.0}, "data__channel_stats": {"mean": [0.1] * 4}}
+    survey = a_run(
+        {"loss/train": np.ones(500), "loss/val": np.ones(20), "eval/samples": np.full(20, 150.0)},
+        facts={
+            "data.shared": 82,
+            "data.seen": {"train": 380, "val": 132},
+            **{k.replace("__", "."): v for k, v in facts.items()},
+        },
+    )
+    assert [f.severity for f in rule.findings(survey)] == [Severity.CRITICAL]
+    assert [f.variant for f in rule.findings(survey.with_(facts={"data.continuous": False}))] == ["chance"]

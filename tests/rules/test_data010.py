@@ -51,3 +51,9 @@ def test_labels_that_are_places_in_the_batch_do_not_conflict() -> None:
     assert not list(rule.findings(a_run(places, facts=facts)))
     places["batch/labels/class"]["3"] = [2.0, 1.0, 1.0]
     assert [f.variant for f in rule.findings(a_run(places, facts=facts))] == ["conflicts"]
+
+
+def test_answers_of_a_few_kinds_have_several_labels_by_nature() -> None:
+    facts = {"data.conflicts": 38, "data.seen": {"train": 380, "val": 132}}
+    assert [f.severity for f in rule.findings(a_run(facts=facts))] == [Severity.WARNING]
+    assert [f.severity for f in rule.findings(a_run(facts={**facts, "data.continuous": False}))] == [Severity.INFO]

@@ -124,3 +124,24 @@ def test_one_input_for_every_target() -> None:
     assert found.variant == "alike" and found.severity is Severity.CRITICAL
     assert not list(rule.findings(a_run(facts={**facts, "data.seen": {"train": 2}})))
     assert not list(rule.findings(a_run(facts={**facts, "data.class_counts": {"0": 1400}})))
+
+
+def test_inputs_that_stay_while_their_labels_change_are_a_buffer_filled_again() -> None:
+    positives = np.random.default_rng(0).integers(8, 24, 40).astype(float)
+    signals = {"batch/repeat": np.ones(40), "batch/labels/class": {"0": 32 - positives, "1": positives}}
+    [found] = rule.findings(a_run(signals, facts={"data.steps_per_epoch": 1}))
+    assert found.variant == "refilled" and found.severity is Severity.CRITICAL and "41 times" in found.message
+    kept = {"batch/repeat": np.ones(40), "batch/labels/class": {"0": np.full(40, 12.0), "1": np.full(40, 20.0)}}
+    assert not list(rule.findings(a_run(kept, facts={"data.steps_per_epoch": 1})))
+
+
+def test_a_sampler_that_knows_two_samples_is_told_from_ordinary_draws_with_replacement() -> None:
+    loader = {"sampler": "WeightedRandomSampler", "replacement": True, "samples": 2000, "length": 40}
+    facts = {"data.loader": loader, "data.unique_share": 0.001, "data.seen": {"train": 2, "val": 500}}
+    signals = {"batch/repeat": np.zeros(40)}
+    [found] = rule.findings(a_run(signals, facts=facts))
+    assert found.variant == "few" and found.severity is Severity.CRITICAL and "2 of 2000" in found.message
+    usual = {**facts, "data.unique_share": 0.4, "data.seen": {"train": 1200, "val": 500}}
+    assert not list(rule.findings(a_run(signals, facts=usual)))
+    answers = {**facts, "data.continuous": False}  # equal answers, not the same sample
+    assert not list(rule.findings(a_run(signals, facts=answers)))

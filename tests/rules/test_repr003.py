@@ -81,3 +81,32 @@ def test_a_state_that_the_checkpoint_holds_and_nobody_restored() -> None:
     assert told(["scheduler"], ["optimizer"], same=False)[0][1] is Severity.INFO  # a second stage with a schedule of its own
     assert told(["optimizer", "scheduler"], [])[0][:2] == ("weights", Severity.INFO)  # fine-tuning
     assert not told([], ["optimizer"])
+
+
+def _resumed(rate: np.ndarray, *, optimizer: bool = True, prints: np.ndarray | None = None) -> Run:
+    """300 steps, a resume that loads the model (and the optimizer), 300 steps."""
+    loads = [Event(300, "load", {"what": what}) for what in ("model", "optimizer")[: 1 + optimizer]]
+    signals = {"loss/train": np.ones(600), "lr": rate} | ({} if prints is None else {"batch/fingerprint": prints})
+    return a_run(signals, events=[SEAM, *loads])
+
+
+def test_a_schedule_that_begins_anew_has_lost_its_epoch() -> None:
+    cosine = 0.01 * (1 + np.cos(np.pi * np.arange(600) / 600)) / 2
+    again = np.r_[cosine[:300], cosine[:300]]
+    [found] = rule.findings(_resumed(again))
+    assert found.variant == "anew" and found.severity is Severity.WARNING and "0.00503 to 0.01" in found.message
+    [found] = rule.findings(_resumed(again, optimizer=False))  # a second training from these weights, perhaps
+    assert found.severity is Severity.INFO
+    assert rule.outcome(_resumed(cosine)).status is Status.CLEAR
+    assert rule.outcome(_resumed(np.full(600, 0.01))).status is Status.CLEAR
+    restart = np.r_[cosine[:300], 0.5 * cosine[:300]]  # another course than the first
+    assert rule.outcome(_resumed(restart)).status is Status.CLEAR
+
+
+def test_the_same_batches_again_are_a_remark() -> None:
+    draws = np.random.default_rng(0).integers(0, 2**50, 600).astype(float)
+    [found] = rule.findings(_resumed(np.full(600, 0.01), prints=np.r_[draws[:300], draws[:300]]))
+    assert found.variant == "order" and found.severity is Severity.INFO
+    assert rule.outcome(_resumed(np.full(600, 0.01), prints=draws)).status is Status.CLEAR
+    fixed = _resumed(np.full(600, 0.01), prints=np.r_[draws[:300], draws[:300]]).with_(facts={"data.order_repeats": True})
+    assert rule.outcome(fixed).status is Status.CLEAR  # a loader that never shuffles

@@ -100,17 +100,35 @@ def host(tensor: Tensor) -> NDArray[Any] | None:
     return np.asarray(tensor.contiguous())
 
 
-def sample_hashes(tensors: tuple[Tensor, ...]) -> Hashes | None:
-    """A content hash per sample over all of these tensors; None when they are not in host memory."""
+def sample_hashes(tensors: tuple[Tensor, ...], pad: int | None = None) -> Hashes | None:
+    """A content hash per sample over all of these tensors; None when they are not in host memory.
+
+    With `pad`, rows of token ids and all that is as wide (masks, types) are hashed without the padding around them: how far
+    a sample is padded is up to its batch.
+    """
     total: Hashes | None = None
-    for tensor in tensors:
+    ends: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    for i, tensor in enumerate(tensors):
         array = host(tensor)
         if array is None:
             return None
+        if i == 0 and pad is not None and array.ndim == 2 and not tensor.is_floating_point():
+            ends = _bounds(array, pad)
         rows = _words(array)
-        own = np.fromiter((xxhash.xxh3_64_intdigest(row) for row in rows), np.uint64, len(rows))
+        cut = ends is not None and rows.shape == tensors[0].shape
+        parts = [row[a:b] for row, a, b in zip(rows, *ends)] if cut and ends is not None else rows
+        own = np.fromiter((xxhash.xxh3_64_intdigest(part) for part in parts), np.uint64, len(rows))
         total = own if total is None else (total * np.uint64(0x9E3779B97F4A7C15)) ^ own
     return total
+
+
+def _bounds(ids: NDArray[Any], pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where every row begins and ends without the padding around it."""
+    real = ids != pad
+    width = real.shape[1]
+    some = real.any(1)
+    first = np.where(some, real.argmax(1), 0)
+    return first, np.where(some, width - real[:, ::-1].argmax(1), 0)
 
 
 def _words(array: NDArray[Any]) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traindx.probe import VAL
 from traindx.probes.batches import Hashes
 from traindx.probes.feeds import Feed, Rows, Turn
 
@@ -75,6 +76,44 @@ def shared(train: Feed, val: Feed) -> tuple[int, int]:
     return len(np.intersect1d(train.store.table()[0], seen)), len(seen)
 
 
+def held_out(train: Feed | None, feeds: Sequence[Feed]) -> tuple[Feed | None, int]:
+    """(the feed that is validated on, distinct samples of one that only looks at the training set).
+
+    Scripts score a part of the training set beside the validation set. Where the feed that was used most holds nothing but
+    what is trained on, and another one, passed through about as often, nothing of it, the other one is the validation set.
+    A feed that shares a part only is no such look: then it is judged itself.
+    """
+    ranked = sorted(feeds, key=lambda f: -f.used[VAL])
+    if len(ranked) < 2 or train is None or not train.store.size:
+        return (ranked[0] if ranked else None), 0
+    known = np.unique(train.store.table()[0])
+    covered = min(1.0, len(known) / (train.about.get("samples") or len(known)))
+    first = ranked[0]
+    seen = np.unique(first.store.table()[0])
+    if not len(seen) or not np.isin(seen, known).mean() >= 0.8 * covered:
+        return first, 0
+    for other in ranked[1:]:
+        own = np.unique(other.store.table()[0])
+        if len(own) and 2 * other.passes >= first.passes and np.isin(own, known).mean() < 0.1:
+            return other, len(seen)
+    return first, 0
+
+
+def continuous(feed: Feed, least: int = 50) -> bool | None:
+    """Whether inputs are measured so finely that two samples do not agree by chance; None when too few were kept.
+
+    One feature that hardly ever repeats is enough, or several of many levels (grey values).
+    """
+    if feed.kept_rows < least or not feed.rows:
+        return None
+    rows = np.concatenate(feed.rows)
+    rows = rows[np.sort(np.unique(rows, axis=0, return_index=True)[1])]  # copies are what is asked about
+    ordered = np.sort(rows, axis=0)
+    levels = 1 + (np.diff(ordered, axis=0) > 0).sum(0)
+    fine = levels[levels >= 16]
+    return bool(len(rows) >= least and ((levels > 0.9 * len(rows)).any() or np.log2(fine).sum() >= 24))
+
+
 def conflicts(feed: Feed) -> tuple[int, int]:
     """(inputs that came with more than one label over all passes, inputs that came more than once)."""
     contents, labels, _ = feed.store.table()
@@ -84,6 +123,17 @@ def conflicts(feed: Feed) -> tuple[int, int]:
     pairs, times = np.unique(np.stack([contents[known], labels[known]], 1), axis=0, return_counts=True)
     _, first, counts = np.unique(pairs[:, 0], return_index=True, return_counts=True)
     return int((counts > 1).sum()), int((np.add.reduceat(times, first) > 1).sum())
+
+
+def commonest(feed: Feed, least: int = 20) -> dict[str, Any]:
+    """The input that came most often: its share of the samples, how many there were, and with how many labels it came."""
+    contents, labels, _ = feed.store.table()
+    names, counts = np.unique(contents, return_counts=True)
+    if len(names) < 2 or counts.max() < least:
+        return {}
+    top = names[counts.argmax()]
+    marks = np.unique(labels[(contents == top) & (labels != 0)])
+    return {"share": float(counts.max() / len(contents)), "samples": int(counts.max()), "labels": len(marks)}
 
 
 def first_pass(feed: Feed) -> dict[str, float]:

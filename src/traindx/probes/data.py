@@ -14,13 +14,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from traindx.probe import OTHER, TRAIN, VAL, Evaluation, Forward, LossCall, Probe, Reading, Row, Scene
-from traindx.probes import batches, contents, losses, readings
+from traindx.probes import batches, contents, graph, losses, readings
 from traindx.probes.allowance import Allowance, clock
 from traindx.probes.batches import Batch
 from traindx.probes.extremes import Extremes
 from traindx.probes.feed_facts import of_training, of_validation
 from traindx.probes.feeds import Feed
-from traindx.probes.looks import look
+from traindx.probes.looks import look, targets
 from traindx.probes.tally import with_withdrawals
 
 _AGAIN = 4  # batches of a second evaluation that are looked at whatever it costs
@@ -49,6 +49,9 @@ class Data(Probe):
         self._places: list[tuple[str, int, tuple[int, ...], torch.dtype]] = []
         self._target_place: dict[int, str] = {}
         self._open: tuple[Feed, batches.Hashes | None, int, Tensor | None] | None = None  # loose batch waiting for its labels
+        self._untold: dict[str, Any] | None = None  # what is shown of it, still without labels
+        self._answer: Tensor | None = None  # the model's output for it, until the backward
+        self._squares = False  # the loss is a mean of squares, written by hand
         self._by_call: dict[int, Feed] = {}
         self._last: dict[int, tuple[int, int | None, int]] = {}  # feed → its latest batch: fingerprints, lean and whole; step
         self._size = 0
@@ -87,7 +90,7 @@ class Data(Probe):
         if scene.full:
             self._places = [(f.place, f.tensor.data_ptr(), tuple(f.tensor.shape), f.tensor.dtype) for f in found]
         self._look(scene, feed, parts, phase)
-        self._show(scene, parts, phase)
+        self._show(scene, feed, parts, phase)
         if not scene.full:
             self._looks.spend(clock() - begun)
         self._remember(scene, feed, parts)
@@ -108,13 +111,16 @@ class Data(Probe):
         held |= readings.lengths(feed, parts)
         self._held = held
 
-    def _show(self, scene: Scene, parts: Batch, phase: str) -> None:
-        """Keep a few samples as they are, when the user asked for it (`capture_batch`)."""
+    def _show(self, scene: Scene, feed: Feed, parts: Batch, phase: str) -> dict[str, Any] | None:
+        """Keep a few samples as they are, when the user asked for it (`capture_batch`); gives what was kept."""
         if not scene.facts.get("data.captured"):
-            return
+            return None
         kept = self._shown.setdefault(VAL if phase == VAL else TRAIN, [])
-        if len(kept) < _LOOKS:
-            kept.append(look([t.cpu() for t in parts.inputs], None if parts.target is None else parts.target.cpu()))
+        again = phase == VAL and (len(feed.turns) > 1 or VAL in self.loose)  # a second evaluation shows the same
+        if len(kept) >= _LOOKS or again:
+            return None
+        kept.append(look([t.cpu() for t in parts.inputs], None if parts.target is None else parts.target.cpu()))
+        return kept[-1]
 
     def _remember(self, scene: Scene, feed: Feed, parts: Batch) -> None:
         free = scene.full or _new(feed)
@@ -186,6 +192,8 @@ class Data(Probe):
         feed = self._feed(scene.loader) if loaded else self._loose_feed(forward)
         self._vote(feed, forward.phase)
         self._loose_batch(scene, feed, parts, forward.phase, own=not loaded, free=free)
+        said = forward.output
+        self._answer = said if scene.full and forward.phase == TRAIN and isinstance(said, Tensor) else None
         if not free:
             self._looks.spend(clock() - begun)
 
@@ -244,24 +252,28 @@ class Data(Probe):
             self._numbers(feed, parts)
         if own and (free or self._hashes.granted()):
             begun = clock()
-            hashes = batches.sample_hashes(parts.inputs)
+            hashes = batches.sample_hashes(parts.inputs, feed.padding)
             sketch = (
                 parts.main[:256].clone() if scene.full and parts.main is not None and parts.main.device.type == "cpu" else None
             )
             self._open = (feed, hashes, parts.samples, sketch)
+            self._untold = self._show(scene, feed, parts, phase)
             if not free:
                 self._hashes.spend(clock() - begun)
 
-    def _close_loose(self, target: Tensor | None = None) -> None:
+    def _close_loose(self, target: Tensor | None = None, *, exact: bool = True) -> None:
         if self._open is None:
             return
         feed, hashes, samples, sketch = self._open
-        self._open = None
+        untold, self._open, self._untold = self._untold, None, None
         fits = target is not None and target.ndim > 0 and target.shape[0] == samples
         if hashes is not None:
-            feed.remember(hashes, batches.sample_hashes((target,)) if fits and target is not None else None)
+            feed.remember(hashes, batches.sample_hashes((target,)) if fits and exact and target is not None else None)
         if fits and target is not None:
-            feed.mark(target)
+            if untold is not None:
+                untold["targets"] = targets(target.cpu())
+            if exact:
+                feed.mark(target)
             feed.label(target)
             if sketch is not None:
                 feed.keep_rows(sketch, target[: len(sketch)])
@@ -305,13 +317,27 @@ class Data(Probe):
             self._vote(feed, phase)
 
     def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
+        if self._answer is not None:
+            self._by_hand(loss)
         held, self._held = self._held, {}
         if self._now is not None and held:
             self._vote(self._now, TRAIN)
             self._size += int(held.pop("size", 0))
         return held
 
+    def _by_hand(self, loss: Tensor) -> None:
+        """A difference that was squared by hand shows its target too."""
+        answer, self._answer = self._answer, None
+        if self._open is None or answer is None or (said := graph.hand_written_target(loss, answer)) is None:
+            return
+        target, self._squares = said
+        each, rest = divmod(target.numel(), max(self._open[2], 1))
+        if not rest and each:
+            self._close_loose(target.reshape(self._open[2], -1) if each > 1 else target, exact=False)
+            self._held |= readings.of_targets(target)
+
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        self._answer = None
         self.idle = not (self._open or self._by_call)
         if not self._size or optimizer is not scene.optimizer:
             return None
@@ -337,7 +363,8 @@ class Data(Probe):
     def facts(self, scene: Scene) -> Mapping[str, Any]:
         every = [*self.feeds.values(), *self.loose.values()]
         train = _most(every, TRAIN)
-        val = _most([f for f in every if train is None or f.dataset != train.dataset or not f.dataset], VAL)
+        others = [f for f in every if f.phase == VAL and (train is None or f.dataset != train.dataset or not f.dataset)]
+        val, looked = contents.held_out(train, others)
         again = _most([f for f in every if f is not train and f.used[VAL]], VAL)
         found: dict[str, Any] = {}
         if train is not None:
@@ -350,14 +377,18 @@ class Data(Probe):
         if train is not None and val is not None and (train.store.size and val.store.size):
             found["data.shared"], count = contents.shared(train, val)
             found["data.seen"] = {"train": contents.distinct(train), "val": count}
-            if other := contents.apart(train, val):
+            if other := looked or contents.apart(train, val):
                 found["data.shared_apart"] = other
         if len(joined := contents.joined([f for f in self.feeds.values() if f.phase == TRAIN])):
             found["data.joined_at"] = joined
+        if self._squares:
+            found["loss.by_hand"] = "mse"
         if self._shown:
             found["data.samples"] = self._shown
         if self.extremes.listed:
             found["data.bad_samples"] = self.extremes.listed
+        if (usual := self.extremes.usual) is not None:
+            found["data.usual_spread"] = usual
         return with_withdrawals(found, self._said)
 
     def _of_training(self, train: Feed, scene: Scene) -> dict[str, Any]:

@@ -28,6 +28,14 @@ class Extremes:
         self._middle: NDArray[np.float32] | None = None
         self._reach: NDArray[np.float32] | None = None  # FAR deviations; infinite where a feature does not vary
 
+    @property
+    def usual(self) -> float | None:
+        """The robust deviation of an ordinary feature: of those that vary, the one in the middle."""
+        if self._reach is None:
+            return None
+        varies = self._reach[np.isfinite(self._reach)]
+        return float(np.median(varies)) / FAR if len(varies) else None
+
     def range(self, batch: Batch, step: int) -> dict[str, Any]:
         """Smallest and largest input of the whole batch, and how many entries of inputs and target are not finite."""
         main = batch.main

@@ -23,8 +23,10 @@ def of_training(feed: Feed) -> dict[str, Any]:
         found["data.unique_share"], found["data.duplicate_share"] = first["unique"], first["duplicate"]
     if feed.store.size:
         found["data.seen"] = {"train": contents.distinct(feed), "val": 0}
-        if feed.single_labels and not feed.tokens:
+        if feed.asks_class:
             found["data.conflicts"], found["data.met_again"] = contents.conflicts(feed)
+            if common := contents.commonest(feed):
+                found["data.commonest"] = common
     if (same := contents.order_repeats(feed)) is not None:
         found["data.order_repeats"] = same
     if (spread := contents.dispersion(feed.batch_classes)) is not None:
@@ -36,6 +38,8 @@ def of_training(feed: Feed) -> dict[str, Any]:
         found["data.copied_generator"] = True
     if drawn and (again := contents.repeats(feed)):
         found["data.aug_repeats"] = again
+    if not feed.tokens and (fine := contents.continuous(feed)) is not None:
+        found["data.continuous"] = fine
     if (drifting := contents.drifts(feed.turns)) is not None:
         found["curriculum"] = drifting
     return found | _common(feed, "data.", "data.class_counts")

@@ -111,6 +111,7 @@ class Feed:
         self.pad: int | None = None  # the padding id of token sequences, where it is certain
         self.pad_asked = 0
         self.tokens = False  # inputs are sequences of ids: the same context may well be followed by another word
+        self.top_id = 0  # the largest of these ids
         self.table = False  # inputs are rows of at most 64 numbers
         self.float_labels = False
         self.projected = False  # the row labels are one number made of many
@@ -162,6 +163,7 @@ class Feed:
         if self.kept_rows < MOST_ROWS and self.passes == 1:
             self.rows, self.row_labels, self.kept_rows = other.rows, other.row_labels, other.kept_rows
         self.tokens, self.table, self.single_labels = other.tokens, other.table, other.single_labels
+        self.top_id = max(self.top_id, other.top_id)
         self.float_labels = self.float_labels or other.float_labels
         self.projected = self.projected or other.projected
 
@@ -178,6 +180,12 @@ class Feed:
         self.fetched += 1
 
     @property
+    def asks_class(self) -> bool:
+        """One label for each input that names it: for sequences of ids a few classes, not the word that comes next."""
+        few = 2 <= len(self.classes) <= 20 and 3 * (max(self.classes) + 1) <= self.top_id
+        return self.single_labels and (not self.tokens or few)
+
+    @property
     def bounded(self) -> bool:
         """Its first pass is known as such: a loader over a data set with a length, or a pass that was seen to end."""
         return self.about.get("samples") is not None or bool(self.turns and self.turns[0].complete)
@@ -186,6 +194,11 @@ class Feed:
     def known(self) -> bool:
         """Two passes' worth of samples were hashed: more would only repeat them."""
         return len(self.turns) > 2 and self.store.size >= 2 * (self.about.get("samples") or MOST_HASHES)
+
+    @property
+    def padding(self) -> int | None:
+        """The id that token sequences are padded with; 0 where nothing is known."""
+        return (self.pad or 0) if self.tokens else None
 
     def remember(self, contents: Hashes, labels: Hashes | None) -> None:
         """Samples that were hashed before their labels were known."""
@@ -217,7 +230,7 @@ class Feed:
         if self.store.size >= MOST_HASHES or not batch.inputs:
             return
         turn = min(len(self.turns), 255)
-        contents = sample_hashes(batch.inputs)
+        contents = sample_hashes(batch.inputs, self.padding)
         if contents is None:
             own = device_hashes(batch.inputs[0])
             target = batch.target
@@ -269,8 +282,12 @@ class Feed:
 
     def keep_rows(self, main: Tensor | None, target: Tensor | None) -> None:
         """A few samples as short rows with their label: what the one-feature and label probes work on."""
-        if self.kept_rows >= MOST_ROWS or main is None or target is None or not main.is_floating_point():
+        if self.kept_rows >= MOST_ROWS or main is None or target is None:
             return
+        if not main.is_floating_point():
+            if main.ndim != 2 or main.dtype == torch.bool or main.device.type != "cpu":
+                return
+            main = _bags(main)
         x, y = host(main.float() if main.dtype != torch.float32 else main), host(target)
         if x is None or y is None or len(self.turns) > 1:
             return
@@ -285,6 +302,12 @@ class Feed:
         self.rows.append(flat.astype(np.float32))
         self.row_labels.append(y.reshape(-1)[: len(flat)].copy())
         self.kept_rows += len(flat)
+
+
+def _bags(ids: Tensor) -> Tensor:
+    """Token ids as counts in a few columns, each id in one of them by a fixed draw."""
+    column = (ids.detach().long() * 2_654_435_761 >> 8) % MOST_FEATURES
+    return torch.zeros(len(ids), MOST_FEATURES).scatter_add_(1, column, (ids != 0).float())
 
 
 def _projected(target: NDArray[Any]) -> NDArray[Any]:

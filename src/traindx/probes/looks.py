@@ -18,7 +18,7 @@ SAMPLES, CELLS, SIDE = 8, 8, 64  # samples of a batch, numbers of a sample, pixe
 def look(inputs: Sequence[Tensor], target: Tensor | None) -> dict[str, Any]:
     """A few samples of a batch in host memory: {inputs: shapes and ranges, targets, kind, png | rows}."""
     first = next((t for t in inputs if t.ndim), None)
-    shown: dict[str, Any] = {"inputs": [_about(t) for t in inputs][:4], "targets": _targets(target)}
+    shown: dict[str, Any] = {"inputs": [_about(t) for t in inputs][:4], "targets": targets(target)}
     if first is None:
         return shown
     images = _images(first[:SAMPLES])
@@ -36,7 +36,8 @@ def _about(t: Tensor) -> dict[str, Any]:
     return about
 
 
-def _targets(target: Tensor | None) -> list[Any]:
+def targets(target: Tensor | None) -> list[Any]:
+    """The targets of these few samples."""
     if target is None or not target.ndim:
         return []
     rows = target[:SAMPLES].detach().reshape(min(len(target), SAMPLES), -1)[:, :CELLS]

@@ -56,6 +56,7 @@ def lengths(feed: Feed, parts: Batch) -> dict[str, Any]:
     ids = batches.host(main)
     if ids is None:
         return {"batch/length": float(main.shape[1])}
+    feed.top_id = max(feed.top_id, int(ids.max(initial=0)))
     if feed.pad is None and feed.pad_asked < _PAD_LOOKS:
         feed.pad_asked += 1
         feed.pad = pad_id([TokenBatch(ids.astype(np.int64), None, None, -100)])[0]

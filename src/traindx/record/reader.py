@@ -103,8 +103,9 @@ def _joined_starts(path: Path, rank: int) -> Run:
 def _joined(path: Path, pairs: list[tuple[ProcessReader, Run]]) -> Run:
     out = pairs[0][1] if pairs else Run()
     notes: list[str] = []
+    fresh = not _loads_first(out)
     for (before, _), (reader, run) in itertools.pairwise(pairs):
-        out = out.then(run)
+        out = out.then(_continued(out, run) if fresh else run)
         if _overlap(before, reader):
             notes.append(
                 f"{before.start.path.name} was still being written when {reader.start.path.name} began: "
@@ -114,6 +115,23 @@ def _joined(path: Path, pairs: list[tuple[ProcessReader, Run]]) -> Run:
     if trouble:
         notes.append(f"{trouble}; the segments were read without it")
     return Run(out.signals, out.facts, out.events, (*out.notes, *notes), str(path), "record")
+
+
+def _continued(before: Run, after: Run) -> Run:
+    """A process that counts from its own first update, though it went on from a checkpoint: its steps follow those before.
+
+    Only where the first process began from nothing and saved checkpoints: else the same weights may have been loaded twice,
+    for two trainings.
+    """
+    ends, begins = before.steps, after.steps
+    resumes = ends and begins and begins[0] == ends[0] and before.events_of("checkpoint") and _loads_first(after)
+    return after.moved(ends[1] + 1 - begins[0]) if resumes and ends and begins else after
+
+
+def _loads_first(run: Run) -> bool:
+    """Whether a model was loaded before the first update."""
+    first = run.steps[0] if run.steps else 0
+    return any(e.step <= first and e.data.get("what") == "model" for e in run.events_of("load"))
 
 
 def _overlap(before: ProcessReader, after: ProcessReader) -> bool:

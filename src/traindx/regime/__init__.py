@@ -330,7 +330,7 @@ def chance_level(run: Run) -> float | None:
 
 def floors(run: Run) -> dict[str, float]:
     """The levels with a meaning for this run's loss, from its facts (CATALOGUE 2.9); empty when the loss is unknown."""
-    kind = run.fact("loss.kind")
+    kind = run.fact("loss.kind") or run.fact("loss.by_hand")
     if not plain_loss(run):
         return {}
     if kind in ("ce", "nll"):
@@ -373,6 +373,21 @@ def target_variance(run: Run) -> tuple[float, float] | None:
     if len(spread) < 5 or len(centre) < 5:
         return None
     return float(np.mean(spread**2) + np.var(centre)), float(np.std(spread**2, ddof=1) / math.sqrt(len(spread)))
+
+
+def learns_well(run: Run, excess: float = 1.0, share: float = 0.3) -> bool:
+    """A first loss near chance and a clear fall since: the scale did no visible harm."""
+    loss = curve(run).values
+    if len(loss) < 50 or not np.all(np.isfinite(run.series("loss/train").values)):
+        return False
+    first, now = float(np.median(loss[:5])), float(np.median(loss[-max(10, len(loss) // 10) :]))
+    chance = chance_level(run)
+    if chance is not None:
+        return first < chance + excess and now < (1 - share) * min(first, chance)
+    spread = target_variance(run) if run.fact("loss.kind") == "mse" and plain_loss(run) else None
+    if spread is not None and now > (1 - share) * spread[0] > 0:
+        return False  # however far it fell, answering the mean would cost as little
+    return first > 0 and 0 <= now < (1 - share) * first and float(np.max(loss)) < 10 * first
 
 
 def moving_targets(run: Run) -> bool:

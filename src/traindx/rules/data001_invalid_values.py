@@ -5,7 +5,9 @@
 Counts of NaN and infinite entries in the inputs and targets of each training batch, and of samples with a value beyond 50
 robust deviations of the first 2,000 samples. Whole-number fields (ids, classes) have no deviation and are left out. One
 non-finite entry is enough; extremes need three samples, and become a warning only where the loss or the gradient norm of
-those very steps stands out.
+those very steps stands out, or where they are so far out and so many that they alone make the deviation of the inputs, and
+the run does not learn. Also one and the same input that makes up more than 2 % of finely measured samples and comes with
+several labels, as when files that cannot be read are replaced by a blank picture.
 
 ## Why it matters
 
@@ -17,6 +19,7 @@ does the same more slowly: it owns the gradient of its batch.
 - NUMR001: the batch was clean and an operation made the NaN. Here the batch itself holds it.
 - Missing values that the code masks out on purpose: the loss stays finite on those steps, and the finding is only a remark.
 - Heavy-tailed features (counts, prices): extremes without any effect on the loss are a remark too.
+- Inputs of few possible values (answers, counts): the commonest one comes with several labels by nature. Quiet.
 
 ## What to do
 
@@ -26,6 +29,7 @@ decode). If a step with them was taken and the weights are not finite now, go ba
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,17 +42,23 @@ from traindx.run import Ints, Run, Series
 
 @rule(
     "DATA001",
-    needs={"batch/input_nonfinite | batch/input_extreme | fact:data.bad_samples": 1},
+    needs={"batch/input_nonfinite | batch/input_extreme | fact:data.bad_samples | fact:data.commonest": 1},
     says={
         "nonfinite": "{batches} batches hold NaN or infinite values ({entries:.0f} entries), first at step {first}{named}",
         "masked": "{batches} batches hold NaN or infinite values, yet the loss stayed finite on them{named}",
         "extreme": "{samples:.0f} samples hold a value beyond 50 deviations of what came before{named}",
         "harmful": "{samples:.0f} samples hold a value beyond 50 deviations, and the {signal} of those steps stands "
         "out by {z:.0f} deviations{named}",
+        "owning": "{samples:.0f} samples hold a value beyond 50 deviations: a code for 'missing' ({low:.6g} … {high:.6g} where "
+        "inputs usually vary by {usual:.2g})?{named}",
+        "blank": "{share:.0%} of the samples are one and the same input, and it comes with {labels} different labels: a "
+        "stand-in for what could not be read?{named}",
         "odd": "{samples} samples are {kind}{named}",
     },
     fix={
         "": "Look at the named samples and drop or repair them; validate the reader with a finite and a range check.",
+        "owning": "Replace the code by NaN when reading, then fill or drop these values before scaling.",
+        "blank": "Find where the reader puts this input in place of a sample, and drop those samples instead.",
         "nonfinite": "Drop or repair these samples; if a step was taken with them, resume from before step {first}.",
     },
     severity=Severity.CRITICAL,
@@ -63,6 +73,9 @@ def invalid_values(
 ) -> Iterator[Evidence]:
     yield from _nonfinite(run)
     yield from _extreme(run, least_extreme, stands_out)
+    if blank := _blank(run):
+        yield blank
+        return
     for kind in ("constant", "empty"):
         samples = _samples(run, kind)
         if samples:
@@ -105,8 +118,29 @@ def _extreme(run: Run, least: int, stands_out: float) -> Iterator[Evidence]:
     if z > stands_out:
         say = "harmful"
         yield Evidence({**values, "signal": signal, "z": z}, tuple(samples), steps, say, Severity.WARNING, Confidence.STRONG)
+    elif owned := _owning(run):
+        yield Evidence({**values, **owned}, tuple(samples), steps, "owning", Severity.WARNING, Confidence.STRONG)
     else:
         yield Evidence(values, tuple(samples), steps, "extreme", Severity.INFO, Confidence.STRONG)
+
+
+def _owning(run: Run, times: float = 20.0) -> dict[str, float]:
+    """Extremes that make the deviation of the inputs by themselves, in a run that does not learn."""
+    told, usual = facts.table(run, "data.input_stats"), facts.number(run.fact("data.usual_spread"), 0.0)
+    std, low, high = (facts.number(told.get(k)) for k in ("std", "min", "max"))
+    if not (usual > 0 and std > times * usual and math.isfinite(low) and math.isfinite(high)) or regime.learns_well(run):
+        return {}
+    return {"usual": usual, "low": low, "high": high}
+
+
+def _blank(run: Run, share: float = 0.02) -> Evidence | None:
+    told = facts.table(run, "data.commonest")
+    part, labels = facts.number(told.get("share"), 0.0), facts.number(told.get("labels"), 0.0)
+    if part < share or labels < 2 or run.fact("data.continuous") is not True or run.fact("rl") or run.fact("adversarial"):
+        return None
+    samples = _samples(run, "constant")
+    values = {"share": part, "labels": int(labels), "named": _named(samples)}
+    return Evidence(values, tuple(samples), None, "blank", Severity.WARNING)
 
 
 def _height(run: Run, name: str, steps: Ints) -> float:

@@ -106,10 +106,19 @@ def unscaled_inputs(
     layers = [k for k in facts.layers(run) if k not in facts.PASSIVE]
     if layers and "Norm" in layers[0]:
         raise Muted("the model normalises its own input")
+    if (spread := facts.number(run.fact("data.usual_spread"), 0.0)) and _few_far(run) and least <= spread <= most < scale.std:
+        raise Muted("a few extreme values make the deviation of the inputs; ordinary ones are of unit size (DATA001)")
     absorbed = len(layers) > 1 and "Norm" in layers[1]
     for say, values, where in _faults(run, scale, least, most, off_centre, uneven):
-        costs = not _learns_well(run) and not (absorbed and say != "uneven")
+        costs = not regime.learns_well(run) and not (absorbed and say != "uneven")
         yield Evidence(values, where, None, say, Severity.WARNING if costs else Severity.INFO)
+
+
+def _few_far(run: Run, least: int = 3, most: float = 0.1) -> bool:
+    """Whether a few samples, not all of them, lie far outside the others."""
+    far, size = run.series("batch/input_extreme").finite(), run.series("batch/size").finite()
+    seen = float(size.where(np.isin(size.steps, far.steps)).values.sum())
+    return least <= float(far.values.sum()) <= most * seen
 
 
 def _faults(
@@ -140,21 +149,6 @@ def _faults(
                 {**values, "ratio": ratio},
                 (f"feature {small}: {spreads[small]:.2g}", f"feature {large}: {spreads[large]:.2g}"),
             )
-
-
-def _learns_well(run: Run, excess: float = 1.0, share: float = 0.3) -> bool:
-    """A first loss near chance and a clear fall since: the scale did no visible harm."""
-    loss = regime.curve(run).values
-    if len(loss) < 50 or not np.all(np.isfinite(run.series("loss/train").values)):
-        return False
-    first, now = float(np.median(loss[:5])), float(np.median(loss[-max(10, len(loss) // 10) :]))
-    chance = regime.chance_level(run)
-    if chance is not None:
-        return first < chance + excess and now < (1 - share) * min(first, chance)
-    spread = regime.target_variance(run) if run.fact("loss.kind") == "mse" and regime.plain_loss(run) else None
-    if spread is not None and now > (1 - share) * spread[0] > 0:
-        return False  # however far it fell, answering the mean would cost as little
-    return first > 0 and 0 <= now < (1 - share) * first and float(np.max(loss)) < 10 * first
 
 
 def _more_steps(run: Run, have: float, need: int) -> int:

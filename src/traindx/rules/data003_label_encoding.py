@@ -128,13 +128,20 @@ def _numbered(counts: dict[str, float]) -> dict[int, float]:
     return {int(k): v for k, v in counts.items() if v > 0 and k.isdecimal()}
 
 
+def _words(run: Run) -> bool:
+    """Whether the classes are the words of a text: as many as, or nearly as many as, there are ids to read."""
+    vocab = facts.number(facts.table(run, "data.token").get("vocab"))
+    classes = facts.number(run.fact("loss.classes"))
+    return facts.takes_tokens(run) and not 4 * classes <= vocab
+
+
 def _apart(run: Run, least: int, sure: float = 1e-6) -> Iterator[Evidence]:
     """Labels of one set start at 1, those of the other at 0, and neither has the class that the other has in addition."""
     support = run.matrix("eval/support/class")
     asked = _numbered(_asked(run))
     shown = _numbered(dict(zip(support.names, support.values[-1].tolist(), strict=True))) if len(support) else {}
     n, m = sum(asked.values()), sum(shown.values())
-    if facts.takes_tokens(run) or len(asked) < 2 or n < least or len(shown) != len(asked):
+    if _words(run) or len(asked) < 2 or n < least or len(shown) != len(asked):
         return
     by = min(asked) - min(shown)
     if abs(by) != 1 or {k - by for k in asked} != set(shown):
@@ -152,7 +159,7 @@ def _unused(run: Run, least: int, per_class: int) -> Iterator[Evidence]:
     classes = facts.number(run.fact("loss.classes"))
     counts = _asked(run) or facts.counts(run.fact("data.class_counts"))
     n = sum(counts.values())
-    if facts.takes_tokens(run) or not 3 <= classes <= 100 or run.fact("loss.kind") not in ("ce", "nll") or n < least:
+    if _words(run) or not 3 <= classes <= 100 or run.fact("loss.kind") not in ("ce", "nll") or n < least:
         return
     seen = sorted(int(k) for k, v in counts.items() if v > 0 and k.lstrip("-").isdigit())
     if not seen or seen[0] < 0:

@@ -3,11 +3,12 @@
 ## What it sees
 
 Two tests that need no training: whether neighbours in input space share labels (nearest-neighbour and linear probe on a
-sketch of the first samples, against the same with permuted labels, at least 300 of them), and the trial `label-info`, which
-asks whether true labels give a more consistent gradient than permuted ones. Either must come out empty, *and* the model
-must fail on data it was not trained on: validation accuracy at the majority share, or validation loss at the entropy of the
-labels. A third needs no probe: of the inputs that came again in a later pass, as many came with another label as if labels
-were drawn anew each time.
+sketch of the first samples, token ids as counts, against the same with permuted labels, at least 300 of them), and the
+trial `label-info`, which asks whether true labels give a more consistent gradient than permuted ones. Either must come out
+empty, *and* the model must fail on data it was not trained on: validation accuracy at the majority share, or validation loss
+at the entropy of the labels. Of texts, whose order may matter, the model must have learned its own labels by heart besides.
+A third needs no probe: of the inputs that came again in a later pass, as many came with another label as if labels were
+drawn anew each time.
 
 ## Why it matters
 
@@ -108,6 +109,8 @@ def labels_uninformative(
         steps = run.steps or (0, 0)
         if not skill.fails or steps[1] - steps[0] < least_steps:
             raise Unsure("the probe finds no label information; the run is too short to show it", needs_steps=least_steps)
+        if facts.takes_tokens(run) and not _by_heart(run):
+            raise Unsure("counts of words say nothing of the labels, their order may; `traindx trial label-info` can tell")
         numbers = {k: facts.number(probe.get(k)) for k in ("score", "n")}
         yield Evidence({**numbers, "null": facts.number(probe.get("null_mean")), "skill": skill.words}, steps=steps)
     elif lopsided and probe and skill.fails:
@@ -135,6 +138,14 @@ def _probe_z(probe: Mapping[str, Any], least: int) -> float:
         return math.inf
     score, mean, spread = (facts.number(probe.get(k)) for k in ("score", "null_mean", "null_sd"))
     return (score - mean) / spread if math.isfinite(score - mean) and spread > 1e-6 else math.inf
+
+
+def _by_heart(run: Run, share: float = 0.9) -> bool:
+    """Whether training is well below knowing only how frequent the answers are: the network learns, if nothing that holds."""
+    reference, train = regime.floors(run).get("prior"), regime.curve(run).finite().values
+    return (
+        reference is not None and len(train) >= 10 and float(np.median(train[-max(5, len(train) // 10) :])) < share * reference
+    )
 
 
 def _memorised(run: Run, skill: _Skill, gap: float) -> Iterator[Evidence]:

@@ -3,10 +3,11 @@
 ## What it sees
 
 From the batches: how much more the class counts of batches differ than a shuffle would make them (χ²/dof, 1 when shuffled,
-about the batch size when each batch holds one class), and whether the second epoch repeated the first. From a loss curve
-alone: whether consecutive epochs have the same inner shape (rank correlation above .3 at z > 5, over at least three epochs
-of 20 records). A smooth shared shape means blocks of alike samples; a jagged one means a fixed order of well-mixed batches,
-which is only a remark.
+about the batch size when each batch holds one class); of targets that are numbers, whether those of every batch begin where
+those of the batch before end (ten times in a row: sorted by the target); and whether the second epoch repeated the first.
+From a loss curve alone: whether consecutive epochs have the same inner shape (rank correlation above .3 at z > 5, over at
+least three epochs of 20 records). A smooth shared shape means blocks of alike samples; a jagged one means a fixed order of
+well-mixed batches, which is only a remark.
 
 ## Why it matters
 
@@ -18,7 +19,7 @@ block, jumps at every change, and BatchNorm statistics describe the last block o
 - LOSS005: oscillation without a period of one epoch.
 - A learning rate that restarts every epoch: the same shape every epoch too. The rule is silent then.
 - Stratified batches (χ²/dof below 1), batches grouped by length, samplers written on purpose (a custom sampler lowers the
-  finding to a remark), time series and reinforcement learning.
+  finding to a remark, unless it serves one class after the other), time series and reinforcement learning.
 
 ## What to do
 
@@ -32,6 +33,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traindx import facts, regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
@@ -41,11 +43,13 @@ from traindx.run import Floats, Run
 
 @rule(
     "DATA005",
-    needs={"fact:data.label_dispersion | fact:data.order_repeats | loss/train": 60},
+    needs={"fact:data.label_dispersion | fact:data.order_repeats | batch/label_min | loss/train": 11},
     says={
         "sorted": "batches are sorted by class: their class counts vary {dispersion:.1f} times as much as shuffled "
         "ones (p {p:.0e}), and neighbouring batches are alike",
         "grouped": "the class counts of batches vary {dispersion:.1f} times as much as shuffled ones (p {p:.0e})",
+        "target": "batches are sorted by the target: {pairs} times in a row all targets of a batch are {way} all of the batch "
+        "before",
         "profile": "the loss has the same shape in every epoch (rank correlation {m:.2f}, z {z:.0f}): blocks of alike "
         "samples in a fixed order",
         "fixed": "every epoch serves the same batches in the same order",
@@ -86,6 +90,9 @@ def not_shuffled(
     if by_class and run.fact("loss.kind") not in ("contrastive", "margin"):
         yield _by_class(run, seen)
         return
+    if sorted_ := _by_target(run):
+        yield sorted_
+        return
     try:
         # batches that were seen to come in another order in the next epoch share no course: the loss only moves alike
         found = [] if run.fact("data.order_repeats") is False else list(_profile(run, correlation, z))
@@ -101,17 +108,40 @@ def not_shuffled(
 
 def _by_class(run: Run, dispersion: float) -> Evidence:
     sampler = str(facts.table(run, "data.loader").get("sampler") or "")
-    own_sampler = sampler not in ("", "None", "SequentialSampler", "RandomSampler", "DistributedSampler", "BatchSampler")
+    usual = ("", "None", "SequentialSampler", "DistributedSampler", "BatchSampler")
     alike = _neighbours_alike(run)
-    severity = (
-        Severity.INFO
-        if own_sampler or sampler == "RandomSampler"
-        else Severity.CRITICAL
-        if alike and _pure(run, dispersion)
-        else Severity.WARNING
-    )
+    blocks = alike and _pure(run, dispersion)
+    if sampler == "RandomSampler":
+        severity = Severity.INFO
+    elif sampler in usual:
+        severity = Severity.CRITICAL if blocks else Severity.WARNING
+    else:  # a stream, or written on purpose: few classes to a batch may be meant, one class after the other is not
+        severity = Severity.WARNING if blocks else Severity.INFO
     values = {"dispersion": dispersion, "p": facts.number(run.fact("data.label_dispersion_p"), 0.0)}
     return Evidence(values, _loader(run), None, "sorted" if alike else "grouped", severity)
+
+
+def _by_target(run: Run, least: int = 10, learned: float = 0.1) -> Evidence | None:
+    """Targets that are numbers and never step back from one batch to the next: a sorted table. No series in time does that."""
+    low, high = (run.series(f"batch/label_{end}").finite() for end in ("min", "max"))
+    if len(low) <= least or not np.array_equal(low.steps, high.steps) or "batch/label_mean" not in run.signals:
+        return None
+    next_to, wide = np.diff(low.steps) == 1, high.values > low.values
+    wide = wide[1:] & wide[:-1]
+    for way, follows in (("above", high.values[:-1] <= low.values[1:]), ("below", low.values[:-1] >= high.values[1:])):
+        pairs = _longest(next_to & wide & follows)
+        if pairs >= least:
+            spread, now = regime.target_variance(run), regime.curve(run).finite().values
+            fits = spread is not None and len(now) > 0 and float(np.max(now[-len(now) // 4 :])) < learned * spread[0]
+            severity = Severity.INFO if fits and run.fact("loss.kind") == "mse" else Severity.WARNING
+            return Evidence({"pairs": pairs, "way": way}, _loader(run), None, "target", severity, Confidence.EXACT)
+    return None
+
+
+def _longest(flags: NDArray[np.bool_]) -> int:
+    """The longest row of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
+    return int((edges[1::2] - edges[::2]).max(initial=0))
 
 
 def _in_every_part(run: Run, dispersion: float, parts: int = 3, least: int = 8) -> bool:

@@ -153,6 +153,8 @@ def _words(run: Run, most: float = 16.0) -> bool:
 
 def _continuous(run: Run, least: int = 4) -> bool:
     """Whether inputs are several measured numbers: those do not repeat to the bit unless they are copied."""
+    if isinstance(known := run.fact("data.continuous"), bool):
+        return known and not facts.table(run, "data.token")
     told = facts.table(run, "data.input_stats")
     ends = [facts.number(told.get(k)) for k in ("min", "max")]
     features = len(facts.table(run, "data.channel_stats").get("mean") or ())

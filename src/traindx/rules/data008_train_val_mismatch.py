@@ -106,12 +106,17 @@ def train_val_mismatch(
 
 
 def _late(run: Run, name: str, part: float = 0.25) -> Floats:
-    """Mean of a batch statistic over the last quarter of the run, per column: a second stage may train on other data."""
+    """Mean of a batch statistic over the last quarter of the run, per column: a second stage may train on other data.
+
+    Fast steps are looked at ever more seldom: where nobody looked so late, the last two looks after the first quarter.
+    """
     first, last = run.steps or (0, 0)
     signal = run.signals.get(name)
     if signal is None:
         return np.empty(0)
     values = signal.between(last - part * (last - first)).values
+    if len(values) < 2:
+        values = signal.between(first + part * (last - first)).values[-2:]
     if len(values) < 2 or not np.isfinite(values).all():
         return np.empty(0)
     return np.asarray(values.reshape(len(values), -1).mean(axis=0))

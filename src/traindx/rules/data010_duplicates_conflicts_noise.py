@@ -70,7 +70,8 @@ def duplicates_conflicts_noise(
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
     clash = facts.number(run.fact("data.conflicts"), 0.0)
     if seen > 0 and clash >= least and clash / seen > conflicts and not _places(run):
-        severity = Severity.INFO if repeats > discrete or clash / seen > another else Severity.WARNING
+        by_nature = repeats > discrete or clash / seen > another or run.fact("data.continuous") is False
+        severity = Severity.INFO if by_nature else Severity.WARNING
         yield Evidence({"conflicts": clash, "share": min(clash / seen, 1.0)}, say="conflicts", severity=severity)
     sampler = str(facts.table(run, "data.loader").get("sampler") or "")
     if repeats > duplicates and "Weighted" not in sampler and not facts.table(run, "data.loader").get("replacement"):

@@ -3,8 +3,9 @@
 ## What it sees
 
 Batches that equal the one before (content hashes), at least three in a row, although the loader has more than one to give
-and was asked again; inputs without any variation; fewer than 90 % distinct samples in an epoch drawn without replacement; a
-batch of one sample in front of a BatchNorm layer; an iterator that had run dry and was asked again, twice or more.
+and was asked again; the same inputs with ever other labels, twenty times in a row; inputs without any variation; fewer than
+90 % distinct samples in an epoch drawn without replacement, or fewer than 5 % in one drawn with it; a batch of one sample in
+front of a BatchNorm layer; an iterator that had run dry and was asked again, twice or more.
 
 ## Why it matters
 
@@ -29,7 +30,8 @@ last batch of one meets BatchNorm.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +47,9 @@ from traindx.run import Run, Series
     says={
         "repeat": "the same batch was served {count} times in a row (steps {first} to {last}) although the loader has "
         "{length} batches",
+        "refilled": "the same inputs were served {count} times in a row (steps {first} to {last}), each time with other labels",
+        "few": "only {share:.1%} of the samples drawn in an epoch are distinct: {distinct:.0f} of {samples:.0f} in the data "
+        "set were ever drawn",
         "kept": "every step used the same batch, which was fetched once: a test on one batch?",
         "constant": "inputs do not vary at all over {count} batches",
         "alike": "every one of {count} samples is the same input, and they have {classes} different targets",
@@ -58,13 +63,18 @@ from traindx.run import Run, Series
         "starts anew each time.",
         "alike": "Look at one batch: the reader returns the same values for every sample.",
         "constant": "Look at one batch: the reader returns the same values for every sample.",
+        "refilled": "Copy what is put into the batch: every batch is a view of one buffer that is filled again and again.",
+        "few": "Check the sampler: weights and indices must be one per sample, not one per class.",
         "dry": "Write `for batch in loader`, not `for batch in iterator`: an iterator serves one epoch.",
         "single": "Set drop_last=True, or choose a batch size that leaves no remainder of one.",
         "kept": "Nothing, if it is a test on one batch; otherwise fetch a new batch in every step.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
-    explains=("LOSS008", "EVAL007", "LOSS011", "LOSS002", "ACTV005", "GRAD003"),
+    explains=(
+        *("LOSS008", "EVAL007", "LOSS011", "LOSS002", "ACTV005", "GRAD003"),
+        *("DATA004", "DATA008", "DATA010", "DATA011", "EVAL004"),
+    ),
     unless=("rl",),  # a policy meets the same state as often as it goes there
 )
 def pipeline_stuck(
@@ -90,11 +100,20 @@ def pipeline_stuck(
     explained = facts.number(run.fact("data.duplicate_share"), 0.0) >= 1 - share  # equal content, not the same sample: DATA010
     if share < unique and ordered and not explained:
         yield Evidence({"share": share}, (), None, "subset", Severity.INFO)
+    yield from _few(run, loader, share)
     yield from _dry(run)
     for event in run.events_of("batch_size_one"):
         count = int(facts.number(event.data.get("count"), 1.0))
         yield Evidence({"count": count}, (), (event.step, event.step), "single")
         break
+
+
+def _few(run: Run, loader: Mapping[str, Any], share: float, least: float = 0.05, grave: float = 0.01) -> Iterator[Evidence]:
+    """Draws with replacement leave some samples out; hardly any sample drawn at all is a sampler that has the wrong weights."""
+    samples, seen = facts.number(loader.get("samples"), 0.0), facts.number(facts.table(run, "data.seen").get("train"))
+    if loader.get("replacement") and share < least and seen < least * samples and run.fact("data.continuous") is not False:
+        severity = Severity.CRITICAL if share < grave else Severity.WARNING
+        yield Evidence({"share": share, "distinct": seen, "samples": samples}, (), None, "few", severity)
 
 
 def _dry(run: Run, least: int = 2) -> Iterator[Evidence]:
@@ -118,6 +137,10 @@ def _repeats(run: Run, least: int, grave: int) -> Iterator[Evidence]:
     # Full-batch training repeats by nature; an iterator made anew at every step looks like an epoch of one step and is not.
     told = run.fact("data.steps_per_epoch") == 1
     full = length <= 1 or told or (math.isnan(length) and regime.steps_per_epoch(run) == 1)
+    if count + 1 >= grave and _other_labels(run, same, first, count):
+        span = (int(same.steps[max(first - 1, 0)]), int(same.steps[first + count - 1]))
+        yield Evidence({"count": count + 1}, (), span, "refilled", Severity.CRITICAL)
+        return
     if full or count + 1 < least or (math.isnan(length) and _in_pieces(run)):
         return
     begin, end = int(same.steps[max(first - 1, 0)]), int(same.steps[first + count - 1])
@@ -140,6 +163,14 @@ def _phase_of(run: Run, same: Series, at: int) -> Series:
     marks = [-math.inf, *regime.phase_starts(run), math.inf]
     began = max(m for m in marks if m <= same.steps[at])
     return same.between(began, min(m for m in marks if m > same.steps[at]) - 1)
+
+
+def _other_labels(run: Run, same: Series, first: int, count: int) -> bool:
+    """Whether the classes asked for change while the inputs do not."""
+    table = run.matrix("batch/labels/class")
+    held = table.values[np.isin(table.steps, same.steps[first : first + count])] if len(table) else table.values
+    changes = (np.diff(np.nan_to_num(held), axis=0) != 0).any(1) if len(held) >= 5 else np.zeros(1)
+    return float(changes.mean()) > 0.5
 
 
 def _in_pieces(run: Run, many: float = 4.0) -> bool:

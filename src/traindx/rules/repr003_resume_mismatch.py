@@ -5,9 +5,11 @@
 The trial `resume` saves, continues and reloads, and names the first field that differs: a fact. A checkpoint that was read
 and holds the state of an optimizer or a scheduler, a model that was loaded, and an optimizer or a scheduler that begins from
 nothing all the same: a remark where only the weights were taken, as fine-tuning does; a warning where the other state was
-restored. In a record or a log: a
-loss level that jumps up at the resume by more than six deviations and 10 %, against how much the same statistic varies
-elsewhere in the run, while the learning rate did not jump; and the same where `load_state_dict` was called in mid-training.
+restored. A learning rate that takes, after the resume, the very course it took at the first start: a warning where the
+optimizer was restored, since then the epoch was lost. The same batches in the same order as after the first start: a remark.
+In a record or a log: a loss level that jumps up at the resume by more than six deviations and 10 %, against how much the
+same statistic varies elsewhere in the run, while the learning rate did not jump; and the same where `load_state_dict` was
+called in mid-training.
 
 ## Why it matters
 
@@ -39,7 +41,7 @@ import numpy as np
 from traindx import facts, regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
-from traindx.run import Floats, Run
+from traindx.run import Floats, Run, Series
 
 
 @rule(
@@ -49,6 +51,10 @@ from traindx.run import Floats, Run
         "": "a resumed run differs from an uninterrupted one, first in {where}",
         "left": "the checkpoint that was read holds the state of the {where}, which was not restored; the {taken} was",
         "weights": "only the weights of the checkpoint that was read were restored, not the {where} it holds",
+        "anew": "the learning rate went back from {before:.3g} to {after:.3g} at the resume (step {step}) and takes the course "
+        "of the first start again: the epoch was not restored",
+        "order": "the first {count} batches after the resume (step {step}) are those of the first start, in the same order: "
+        "the random state was not restored",
         "jump": "the loss level jumped from {before:.4g} to {after:.4g} at the resume (step {step}, {z:.0f} deviations)",
         "loaded": "the loss level jumped from {before:.4g} to {after:.4g} at step {step}, where weights were loaded while "
         "training went on ({z:.0f} deviations)",
@@ -57,6 +63,8 @@ from traindx.run import Floats, Run
         "": "Save and restore {where} as well.",
         "left": "Call load_state_dict of the {where} too, after it is made and before the first step.",
         "weights": "Nothing, if this is a new training from these weights; to resume, load the {where} too.",
+        "anew": "Save the epoch (or step) and start the loop there; restore the scheduler, or set the rate from that epoch.",
+        "order": "Save and restore the random states, or seed with the epoch, so that a resume draws new batches.",
         "jump": "Restore optimizer, scheduler, scaler, random states and data position; else warm up again for "
         "200–1,000 steps.",
         "loaded": "Look at which weights `load_state_dict` was given there, and resume from the checkpoint before it.",
@@ -77,6 +85,8 @@ def resume_mismatch(
         yield Evidence({}, (str(trial.get("field") or "an unnamed field"),))
     if left := facts.table(run, "resume.left"):
         yield from _left(left)
+    for event in run.events_of("resume"):
+        yield from _anew(run, event.step)
     curve = regime.curve(run)
     doubt = False
     for step, say in _seams(run):
@@ -101,6 +111,31 @@ def _left(left: Mapping[str, Any]) -> Iterator[Evidence]:
         yield Evidence({"taken": " and ".join(taken)}, parts, None, "left", severity)
     elif parts:
         yield Evidence({}, parts, None, "weights", Severity.INFO)
+
+
+def _anew(run: Run, step: int, least: int = 5, went: float = 1.2) -> Iterator[Evidence]:
+    """What begins again at a resume as it began at the first start."""
+    rate = regime.lr(run)
+    first = int(rate.steps[0]) if len(rate) else 0
+    then, now = _same_places(rate, first, step)
+    before = float(rate.between(hi=step - 1).values[-1]) if len(now) and step > first else math.nan
+    moved = len(np.unique(then)) >= 3 and before > 0 and now[0] > 0 and max(before / now[0], now[0] / before) > went
+    if len(now) >= least and moved and np.allclose(then, now, rtol=1e-5):
+        kept = any(e.data.get("what") == "optimizer" and e.step == step for e in run.events_of("load"))
+        values = {"before": before, "after": float(now[0]), "step": step}
+        yield Evidence(values, ("lr",), (step, step), "anew", Severity.WARNING if kept else Severity.INFO, Confidence.STRONG)
+    prints = run.series("batch/fingerprint").finite()
+    then, now = _same_places(prints, int(prints.steps[0]) if len(prints) else 0, step)
+    alike = int(np.argmin(np.append(then == now, False)))
+    if alike >= least and len(np.unique(now[:alike])) >= 3 and not run.fact("data.order_repeats"):
+        yield Evidence({"count": alike, "step": step}, (), (step, step), "order", Severity.INFO)
+
+
+def _same_places(series: Series, first: int, step: int) -> tuple[Floats, Floats]:
+    """Values after the first start and after the resume, where both were recorded at the same distance from it."""
+    then, now = series.between(hi=step - 1), series.between(lo=step)
+    _, a, b = np.intersect1d(then.steps - first, now.steps - step, return_indices=True)
+    return then.values[a], now.values[b]
 
 
 def _seams(run: Run) -> Iterator[tuple[int, str]]:
