@@ -280,6 +280,8 @@ FACTS: dict[str, str] = {
     "model.activations": "module name → activation kind (relu, gelu, tanh, sigmoid …)",
     "model.head_activation": "activation applied last before the loss: {kind, module, range: [lo, hi] (null: unbounded), dim}",
     "model.read_unused": "weights that torch.load read, that fit the model and never reached it before step 0: {share, names}",
+    "model.overwritten": "weights that were loaded before step 0 and of which nothing was left at step 0: {share (of all that "
+    "was loaded), names}",
     "model.loaded": "weights were loaded before step 0: {missing, unexpected, unloaded_share}",
     "model.init_gain": "parameter name → RMS·sqrt(fan_in) before step 0",
     "model.twin_rows": "parameter name → share of identical rows before step 0",
@@ -369,7 +371,13 @@ FACTS: dict[str, str] = {
     "data.worker_duplicates": "augmented samples that two workers both produced",
     "data.aug_repeats": "randomly augmented samples that came with the very same content in the second epoch: "
     "{repeats, checked}; absent when nothing shows that samples are augmented at random",
-    "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, unk_share, double_bos, top_share} of token inputs",
+    "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, eos_named, eos_given, unk_share, double_bos, top_share} of "
+    "token inputs (eos_named: the program states the end token beside the model's config; eos_given: share of whole "
+    "sequences that are given it at their end)",
+    "data.id_beyond": "{name, rows, id, positions}: the look-up that ended the program, in an embedding with so many rows; "
+    "whether its ids count up, as the places of a sequence do",
+    "data.empty_rows": "of sequences that are predicted from themselves: {rows, empty, padded}, how many were looked at, how "
+    "many of them have no target that counts, whether any is padded",
     "data.token_shift": "{distance, sorted}: total variation between the token frequencies of training and validation, by id "
     "and by rank",
     "data.eos_share": "sequences whose last valid label is the end token; where none is known, the largest share with one last "

@@ -29,6 +29,16 @@ def tuned(path: Path, how: str) -> Run:
         model = net()
         if how == "load":
             model.load_state_dict(state["weights"])
+        elif how == "again":
+            model.load_state_dict(state["weights"])
+            model.apply(lambda m: m.reset_parameters() if isinstance(m, nn.Linear) else None)
+        elif how == "noise":
+            model.load_state_dict(state["weights"])
+            for param in model.parameters():
+                param.data = (param.data + 0.01 * torch.randn_like(param)).half().float()
+        elif how == "head":
+            model.load_state_dict(state["weights"])
+            model[2].reset_parameters()  # type: ignore[operator]
         elif how == "copy":
             for name, param in model.named_parameters():
                 param.data.copy_(state["weights"][name])
@@ -44,6 +54,7 @@ def tuned(path: Path, how: str) -> Run:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     path = tmp_path / "net.pt"
+    torch.manual_seed(7)  # the loop has seed 0: its own weights are others
     torch.save({"weights": net().state_dict(), "epoch": 3}, path)
     return path
 
@@ -51,6 +62,17 @@ def checkpoint(tmp_path: Path) -> Path:
 def test_weights_that_fit_and_are_left_lying_are_told(checkpoint: Path) -> None:
     told = tuned(checkpoint, "").fact("model.read_unused")
     assert told["share"] == 1.0 and "0.weight" in told["names"]
+
+
+def test_weights_that_are_initialised_after_they_were_loaded_are_told(checkpoint: Path) -> None:
+    told = tuned(checkpoint, "again").fact("model.overwritten")
+    assert told["share"] > 0.9 and "0.weight" in told["names"]
+    assert tuned(checkpoint, "head").fact("model.overwritten")["share"] < 0.3
+
+
+@pytest.mark.parametrize("how", ["load", "noise", "teacher", ""])
+def test_weights_that_stay_what_they_were_are_not_overwritten(checkpoint: Path, how: str) -> None:
+    assert tuned(checkpoint, how).fact("model.overwritten") is None
 
 
 @pytest.mark.parametrize("how", ["load", "copy", "teacher", "other"])

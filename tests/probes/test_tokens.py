@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,19 @@ from traindx.probes.contract import Contract
 from traindx.probes.tokens import (
     Stated,
     TokenBatch,
+    double_bos,
+    empty_rows,
     end_id,
     eos_share,
     frequencies_apart,
     pad_id,
     pad_label_share,
     pad_position_share,
+    stated_pad,
     target_share,
     token_facts,
 )
+from traindx.probes.vocabulary import Vocabulary, agreed, said_beside, said_by
 from traindx.run import Run
 
 PAD, EOS, VOCAB = 0, 1, 20
@@ -130,6 +136,85 @@ def test_what_the_model_states_is_believed():
     assert found["data.token"]["eos_id"] == EOS
     assert 0 < found["data.token"]["unk_share"] < 0.2
     assert found["data.token"]["double_bos"] is False
+
+
+def test_a_doubled_beginning_is_seen_with_or_without_its_id():
+    ids, mask = sentences()
+    twice = np.concatenate([np.full((len(ids), 2), 19), np.where(ids == 19, 18, ids)], 1)
+    once = twice[:, 1:]
+    wide = np.concatenate([np.ones((len(ids), 2), int), mask], 1)
+    for bos in (19, None):
+        assert double_bos([TokenBatch(twice, None, wide, -100)], bos, PAD)
+        assert not double_bos([TokenBatch(once, None, wide[:, 1:], -100)], bos, PAD)
+    left = np.where(wide[:, ::-1] == 1, twice, 19)  # padding on the left that has the same id
+    assert not double_bos([TokenBatch(left, None, wide[:, ::-1], -100)], 19, 19)
+    assert not double_bos([TokenBatch(twice, None, None, -100)], None, 19)
+
+
+def test_padding_that_is_named_beside_the_model_must_stand_at_the_edges():
+    ids, _ = sentences()
+    assert stated_pad(Stated(VOCAB, PAD, pad_named=True), [ids]) == PAD
+    assert stated_pad(Stated(VOCAB, 7, pad_named=True), [ids]) is None  # some other thing is called PAD
+    assert stated_pad(Stated(VOCAB, 7), [ids]) == 7
+
+
+def test_sequences_without_a_target_are_counted():
+    ids, mask = sentences()
+    targets = shifted(ids, mask)
+    targets[:8] = -100
+    assert empty_rows([TokenBatch(ids, targets, mask, -100)], PAD) == {"rows": 32, "empty": 8, "padded": True}
+    filled = np.where(np.arange(32)[:, None] < 8, 0, mask)  # rows that only fill the batch up
+    assert empty_rows([TokenBatch(ids, targets, filled, -100)], PAD) == {"rows": 24, "empty": 0, "padded": True}
+    other = np.where(np.random.default_rng(0).random(ids.shape) < 0.15, ids, -100)  # of words that the model was not shown
+    assert empty_rows([TokenBatch(np.where(other >= 0, 3, ids), other, mask, -100)], PAD) is None
+
+
+class Words:
+    """A tokenizer as people write them."""
+
+    def __init__(self) -> None:
+        self.stoi = {"<pad>": 0, "<unk>": 3, **{f"w{i}": i + 4 for i in range(12)}}
+        self.eos_token_id = 2
+
+    @property
+    def bos_token_id(self) -> int:
+        raise ValueError("none was set")
+
+
+def test_special_ids_are_asked_of_tokenizers_tables_and_collate_functions():
+    class Tokenizer(Words):
+        pass
+
+    words = Tokenizer()
+
+    def collate(rows: Any) -> Any:
+        return words, rows
+
+    class Set:
+        pass
+
+    assert said_by(words) == {"pad": 0, "unk": 3, "eos": 2}
+    assert said_by(Words()) == {"eos": 2}  # only a class that is called so is looked into
+    loader = Set()
+    loader.dataset, loader.collate_fn = Set(), partial(collate)  # type: ignore[attr-defined]
+    assert agreed(said_beside(nn.Linear(2, 2), loader)) == {"pad": 0, "unk": 3, "eos": 2}
+    loader.dataset.eos_id = 5  # type: ignore[attr-defined]
+    assert agreed(said_beside(nn.Linear(2, 2), loader)) == {"pad": 0, "unk": 3}  # they contradict one another
+
+
+def test_constants_at_the_top_of_the_models_module_say_what_they_are_called():
+    asked = Vocabulary()
+    asked.ask(Speaker())
+    said = asked.stated(VOCAB - 1)
+    assert (said.pad, said.eos, said.eos_named) == (PAD, EOS, True)
+
+
+def test_an_id_of_a_config_that_is_beyond_the_table_is_of_another_vocabulary():
+    model = nn.Sequential(nn.Embedding(VOCAB, 4))
+    model.config = SimpleNamespace(eos_token_id=50256, pad_token_id=None)  # type: ignore[assignment]
+    asked = Vocabulary()
+    asked.ask(model)
+    assert asked.stated(VOCAB - 1).eos is None
 
 
 class Speaker(nn.Module):

@@ -47,3 +47,15 @@ def test_masked_language_models_are_clear() -> None:
     run = a_run({"batch/valid_targets": np.full(50, 0.15)})
     assert rule.outcome(run).status is Status.CLEAR
     assert list(rule.findings(run, valid=0.2))
+
+
+def test_sequences_without_a_label_are_counted_too() -> None:
+    def seen(empty: int, rows: int = 60, padded: bool = True) -> list[object]:
+        told = {"rows": rows, "empty": empty, "padded": padded}
+        return [f.severity for f in rule.findings(a_run(facts={"data.empty_rows": told}))]
+
+    assert seen(20) == [Severity.WARNING]
+    assert seen(20, padded=False) == [Severity.INFO]  # blocks may lie within one prompt
+    assert not seen(2) and not seen(3) and not seen(4, rows=12)
+    [found] = rule.findings(a_run(facts={"data.empty_rows": {"rows": 60, "empty": 20, "padded": True}}))
+    assert "33%" in found.message and found.variant == "rows"

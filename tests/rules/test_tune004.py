@@ -29,3 +29,14 @@ def test_padded_sequences_without_a_common_end_are_a_remark_outside_fine_tuning(
     assert found.severity is Severity.INFO and found.variant == "none" and "id 1" in found.message
     [tuned] = rule.findings(a_run(facts=facts | {"finetune": True}))
     assert tuned.severity is Severity.WARNING
+
+
+def test_an_end_that_is_given_or_stated_and_not_asked_for_is_a_mistake_anywhere() -> None:
+    def severity(**token: object) -> Severity:
+        facts = {"data.eos_share": 0.0, "finetune": False, "data.token": {"pad_id": 0, "eos_id": 2, **token}}
+        [found] = rule.findings(a_run(facts=facts))
+        return found.severity
+
+    assert severity() is Severity.INFO
+    assert severity(eos_given=1.0) is Severity.WARNING
+    assert severity(eos_named=True) is Severity.WARNING

@@ -82,3 +82,21 @@ def test_one_update_that_ruins_what_was_learned_is_an_early_rise() -> None:
     run = a_run({"loss/train": loss, "update_ratio/param": moves}, facts={"finetune": True})
     [found] = rule.findings(run)
     assert found.variant == "" and "rose from 1.39" in found.message
+
+
+def _after(first: float, rest: np.ndarray) -> Run:
+    moves = {n: np.full(len(rest) + 1, 0.02) for n in ("a", "b", "c")}
+    return a_run({"loss/train": np.r_[first, rest], "update_ratio/param": moves}, facts={"finetune": True})
+
+
+def test_a_start_that_one_update_made_twice_as_bad_is_seen_in_thirty_steps() -> None:
+    falling = 0.6 + np.exp(-np.arange(29) / 12) + noise(29, 0.04)
+    [found] = rule.findings(_after(0.53, falling))
+    assert "rose from 0.53" in found.message
+
+
+def test_an_easy_first_batch_is_no_start_that_was_ruined() -> None:
+    assert rule.outcome(_after(0.45, 0.6 + noise(60, 0.06))).status is Status.CLEAR  # noise explains it
+    assert rule.outcome(_after(0.5, 0.55 - 0.001 * np.arange(60) + noise(60, 0.01))).status is Status.CLEAR  # it is hardly more
+    floor = np.abs(noise(60, 0.02)) + 0.005  # at the floor from the first step on
+    assert rule.outcome(_after(0.004, floor)).status is Status.CLEAR

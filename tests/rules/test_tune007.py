@@ -24,9 +24,27 @@ def test_an_id_beyond_the_table_names_the_embedding() -> None:
 
 
 def test_unknown_tokens_and_a_doubled_beginning() -> None:
-    found = list(rule.findings(_run(unk_share=0.08, double_bos=True)))
-    assert [f.variant for f in found] == ["unknown", "double"]
-    assert all(f.severity is Severity.WARNING for f in found)
+    run = _run(unk_share=0.08, double_bos=True)
+    for tuned, severity in ((True, Severity.WARNING), (False, Severity.INFO)):
+        found = list(rule.findings(run.with_(facts={"finetune": tuned})))
+        assert [f.variant for f in found] == ["unknown", "double"]
+        assert all(f.severity is severity for f in found)
+
+
+def test_a_third_of_unknown_words_is_too_much_for_anybody() -> None:
+    [found] = rule.findings(_run(unk_share=0.33))
+    assert found.severity is Severity.WARNING
+
+
+def test_a_look_up_that_ended_the_program_is_named() -> None:
+    def died(**more: Any) -> Any:
+        beyond = {"name": "tok", "rows": 64, "id": 66, "positions": False, **more}
+        [found] = rule.findings(a_run(facts={"data.id_beyond": beyond}))
+        return found
+
+    assert died().variant == "range" and died().where == ("tok",) and "67 rows" in died().fix
+    assert died(id=-100).variant == "negative" and "-100" in died(id=-100).message
+    assert died(positions=True).variant == "long" and "67 positions" in died(positions=True).message
 
 
 def test_a_fitting_tokenizer_is_clear() -> None:

@@ -28,6 +28,13 @@ def test_keys_that_did_not_fit_are_exact() -> None:
     assert found.variant == "keys" and found.confidence is Confidence.EXACT and "h.0.attn.weight" in found.message
 
 
+def test_loaded_weights_that_were_overwritten_are_named_unless_it_is_a_head() -> None:
+    lost = {"share": 0.97, "names": ["encoder.0.weight"]}
+    [found] = rule.findings(_run(3.0, model__overwritten=lost, finetune=True))
+    assert found.variant == "overwritten" and found.severity is Severity.WARNING and found.where == ("encoder.0.weight",)
+    assert rule.outcome(_run(3.0, model__overwritten={**lost, "share": 0.2}, finetune=True)).status is Status.CLEAR
+
+
 def test_loaded_weights_begin_low() -> None:
     assert rule.outcome(_run(3.1, finetune=True)).status is Status.CLEAR
     assert list(rule.findings(_run(3.1, finetune=True), share=0.2))

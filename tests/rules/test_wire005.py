@@ -38,6 +38,14 @@ def test_from_the_first_step_it_depends_on_where_the_weights_came_from(finetune:
     assert found.severity is severity
 
 
+def test_a_head_on_a_frozen_body_may_train_in_eval_mode() -> None:
+    body = {"finetune": True, "model.frozen_modules": ["m0", "m1"]}
+    [found] = rule.findings(seen([1] * 10, "BatchNorm2d", "Dropout", "Linear", **body))
+    assert found.severity is Severity.INFO and "in what is trained" in found.message
+    [found] = rule.findings(seen([1] * 10, "BatchNorm2d", "Dropout", "Dropout", **body))
+    assert found.severity is Severity.WARNING
+
+
 def test_four_steps_are_a_look_between_epochs_and_the_limit_decides() -> None:
     run = seen([0] * 20 + [1] * 4 + [0] * 20, "BatchNorm1d")
     assert rule.outcome(run).status is Status.CLEAR

@@ -234,10 +234,12 @@ class Watcher:
             return
         self._disarm()
         self._unfollow()
+        from traindx.forensics.lookup import beyond
         from traindx.probes.attach import detach
 
         detach(self._observer)
         if ended.error is not None:
+            self.recorder.attempted |= beyond(ended.error) is not None  # it died on the way to its first loss
             self.recorder.fails(ended.error, session.told(ended.error))
         self.recorder.close(ended.how)
         if self._spool is not None and not self._spool.close():

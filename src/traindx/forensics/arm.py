@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from traindx.forensics import command, oom
+from traindx.forensics import command, lookup, oom
 from traindx.forensics.again import SECONDS, investigate
 from traindx.forensics.capsule import Capsule, NotSaved, save
 from traindx.forensics.guard import SkipGuard
@@ -63,6 +63,8 @@ def arm(recorder: Any, *, seconds: float = SECONDS, capture_batch: bool = False)
             told = oom.report(error, scene)
             scene.fact("memory.oom", told)
             scene.event("oom", message=told["message"], where=told["where"])
+        elif (wrong := lookup.beyond(error)) is not None:
+            scene.fact("data.id_beyond", wrong)
 
     recorder.on_nonfinite.append(broken)
     recorder.on_error.append(ended)

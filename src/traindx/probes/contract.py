@@ -194,7 +194,7 @@ class Contract(Probe):
             return
         self._samples = batch_size(forward)
         if forward.phase != VAL and forward.grad:
-            self._tokens.forward(forward)
+            self._tokens.forward(forward, scene.loader)
 
     def on_loss(self, scene: Scene, call: LossCall) -> None:
         if not (scene.full or self._ignoring) or call.phase == VAL or not call.grad:

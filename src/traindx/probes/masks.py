@@ -23,6 +23,8 @@ _PRODUCTS = frozenset({"Bmm", "Baddbmm", "Matmul"})
 _BLOCKED = -1e4  # an additive mask at or below this shuts a position out, also in fp16
 _ROWS = 32
 _OWN_TOKENS = 4  # that a model may put in front of a sequence
+_CALLS = 12  # whose masks are held against the padding
+_CELLS = 2**20  # of masks that are read for who sees which key
 _FEW = 4  # sequences of which a square mask is read
 _MOST_QUERIES = 0.9  # that see what comes later; where a prefix is read as a whole, those of the rest do not
 
@@ -38,7 +40,7 @@ class Masks:
     open: int = 0  # masked, but alike for all queries: every position sees the later ones
     # of square masks: share of the queries that see a later position, and how far ahead the furthest of them sees
     ahead: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    keys: list[Tensor] = field(default_factory=list)  # (B, L) keys shut for the last query
+    keys: list[Tensor] = field(default_factory=list)  # (B, 2, L) first and last query that sees each key; -1: none does
 
     def visit(self, fn: Fn) -> None:
         """Take note of a graph node if it is self-attention over more than one position."""
@@ -83,11 +85,21 @@ class Masks:
                 return
             if name in ("MaskedFill", "Where", "Add"):
                 if name == "Add" or (shut := _raw(below[0], "_raw_saved_mask")) is None:
-                    self.masked += _is_product(below[0])  # what it shuts cannot be read
+                    if _is_product(below[0]):
+                        self._by_weights(fn)
                     return
             elif name not in _PASSED:
                 return
             below = inputs(below[0])
+
+    def _by_weights(self, fn: Fn) -> None:
+        """A mask that was added is not kept, but what it shut out has a weight of exactly zero."""
+        weights = _raw(fn, "_raw_saved_result")
+        if weights is None or weights.ndim < 3:
+            self.masked += 1  # what it shuts cannot be read
+        else:
+            some = weights[:_ROWS, :1] if weights.ndim == 4 else weights[:_FEW]
+            self._tensor(some == 0)
 
     def _without(self, positions: int) -> None:
         self.none += 1
@@ -108,8 +120,9 @@ class Masks:
             self.open += 1
         else:
             self.masked += 1
-        if shut.ndim == 4 and shut.shape[0] > 1 and len(self.keys) < 4:
-            self.keys.append(shut[:_ROWS, 0, -1, :].clone())
+        if shut.ndim == 4 and shut.shape[0] > 1 and len(self.keys) < _CALLS:
+            rows = max(2, min(_ROWS, _CELLS // (shut.shape[-1] * shut.shape[-2])))
+            self.keys.append(_seen_by(~shut[:rows, 0]))
 
     def facts(self, pads: list[np.ndarray[Any, Any]], sure: bool = False) -> dict[str, Any]:
         """`model.attention_masks`, and `model.pad_mask` where the padding (N, L) of the same batches is known.
@@ -132,15 +145,10 @@ class Masks:
             count["ahead"] = min(seeing)
         found: dict[str, Any] = {"model.attention_masks": count}
         if self.keys and pads:
-            shut = self.keys[0].cpu().numpy()
-            fits = (_aligned(shut, p) for p in pads if p.any())
-            both = next((pair for pair in fits if pair is not None), None)
-            if both is not None:
-                shut, pad = both
-                found["model.pad_mask"] = {
-                    "valid_masked": float(shut[~pad].mean()) if (~pad).any() else 0.0,
-                    "pad_attended": float((~shut)[pad].mean()),
-                }
+            seers = [k.cpu().numpy() for k in self.keys]
+            fits = [m for k in seers for p in pads if p.any() and (m := _held_against(k, p)) is not None]
+            if fits:  # of several, the batch that a mask was made for fits best
+                found["model.pad_mask"] = min(fits, key=lambda m: sum(m.values()))
         elif sure and count["none"] == sum(count.values()) and self._over(pads):
             found["model.pad_mask"] = {"valid_masked": 0.0, "pad_attended": 1.0}
         return found
@@ -151,12 +159,33 @@ class Masks:
         return bool(pads) and all(p.any() for p in pads) and any(fits)
 
 
-def _aligned(shut: np.ndarray[Any, Any], pad: np.ndarray[Any, Any]) -> tuple[Any, Any] | None:
-    """Keys and padding of the same positions; a model may put tokens of its own (a class token) in front."""
-    extra = shut.shape[1] - pad.shape[1]
-    if len(shut) != len(pad) or not 0 <= extra <= _OWN_TOKENS:
+def _seen_by(open_: Tensor) -> Tensor:
+    """(B, 2, L) of a mask (B, Q, L): the first and the last query that sees each key, -1 where none does."""
+    place = torch.arange(open_.shape[1], device=open_.device, dtype=torch.int32)[None, :, None]
+    last = torch.where(open_, place, -1).amax(1)
+    first = torch.where(open_, place, open_.shape[1]).amin(1)
+    return torch.stack([torch.where(last < 0, -1, first), last], 1).long()
+
+
+def _held_against(seers: np.ndarray[Any, Any], pad: np.ndarray[Any, Any]) -> dict[str, float] | None:
+    """How much content no position with content sees, and how much padding one does; None where they are of other batches.
+
+    What padding itself sees does not count: where positions see only earlier ones, padding at the end is shut out already. A
+    model may put tokens of its own (a class token) in front.
+    """
+    extra = seers.shape[2] - pad.shape[1]
+    if len(seers) > len(pad) or not 0 <= extra <= _OWN_TOKENS:
         return None
-    return shut[:, extra:], pad
+    pad = pad[: len(seers)]
+    content = np.pad(~pad, ((0, 0), (extra, 0)), constant_values=True)
+    content = np.pad(content, ((0, 0), (0, 1)), constant_values=False)  # what -1 asks for: nobody
+    alike = bool((seers[:, 1] <= 0).all())  # one row for all queries
+    sees: Any = seers[:, 1] >= 0 if alike else np.take_along_axis(content[:, None, :], seers, 2).any(axis=1)
+    seen = sees[:, extra:]
+    return {
+        "valid_masked": float((~seen)[~pad].mean()) if (~pad).any() else 0.0,
+        "pad_attended": float(seen[pad].mean()) if pad.any() else 0.0,
+    }
 
 
 def _is_product(fn: Fn) -> bool:

@@ -28,7 +28,9 @@ from traindx.probes.names import unwrapped
 from traindx.probes.passage import Passage
 from traindx.probes.sketch import few
 from traindx.probes.tally import with_withdrawals
-from traindx.probes.texts import Vocabulary, ids_of
+from traindx.probes.texts import ids_of
+from traindx.probes.tokens import stated_pad
+from traindx.probes.vocabulary import Vocabulary
 
 _WALKS = frozenset({0, 1, 2, 10, 19})  # updates whose losses are walked, then one in a thousand
 _LATER = 1000
@@ -189,7 +191,7 @@ class Outline(Probe):
         self._passage.samples = batch_size(forward) or 0
         if len(self._pads) < 4 and (ids := ids_of(forward)) is not None:
             tokens, mask = ids
-            self._vocabulary.ask(forward.model)
+            self._vocabulary.ask(forward.model, scene.loader)
             self._pads.append((tokens[:32].clone(), mask[:32].clone() if mask is not None else None))
 
     def on_module(self, scene: Scene, name: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -402,7 +404,7 @@ class Outline(Probe):
             found["model.scrambled"] = self._passage.scrambled
         if self._passage.time_first:
             found["model.time_first"] = {n: list(sizes) for n, sizes in self._passage.time_first.items()}
-        pad = self._vocabulary.stated(0).pad
+        pad = stated_pad(self._vocabulary.stated(0), [t.cpu().long().numpy() for t, _ in self._pads])
         pads = [p for t, m in self._pads if (p := padding(t, m, pad)) is not None]
         return found | self._passage.masks.facts(pads, sure=pad is not None or all(m is not None for _, m in self._pads))
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from traindx.probe import Forward, Scene
 from traindx.probes.losses import Spoken, plain
-from traindx.probes.tokens import Stated, TokenBatch, frequencies_apart, token_facts
+from traindx.probes.tokens import TokenBatch, frequencies_apart, token_facts
+from traindx.probes.vocabulary import Vocabulary
 
 _ROWS = 32  # sequences copied of a batch
 _IDS = 16_384  # ids copied of a batch
@@ -55,13 +56,13 @@ class TokenCatch:
             ids = found[0]
             self._held_out.append(ids[: max(1, min(_ROWS, _IDS // ids.shape[1]))].clone())
 
-    def forward(self, forward: Forward) -> None:
+    def forward(self, forward: Forward, loader: Any = None) -> None:
         if len(self._kept) >= _BATCHES:
             return
         found = list(itertools.islice(all_ids_of(forward), _SEQUENCES))
         if not found:
             return
-        self.vocabulary.ask(forward.model)
+        self.vocabulary.ask(forward.model, loader)
         # a loss inside the model was seen before the model returned, so its targets may already wait here
         self._tokens = []
         for ids, mask in found:
@@ -122,33 +123,3 @@ def _agree(ids: Tensor, flat: Tensor, samples: int) -> float:
     targets = flat.reshape(samples, -1)[: len(ids)]
     ahead = ids[:, 1 : 1 + targets.shape[1]]
     return float((ahead == targets[:, : ahead.shape[1]]).float().mean()) if ahead.device == targets.device else 0.0
-
-
-class Vocabulary:
-    """What a model says about its ids, asked once while it lives."""
-
-    def __init__(self) -> None:
-        self._tables: list[tuple[int, int | None]] | None = None  # rows and padding row of each embedding
-        self._ids: dict[str, int | None] = {}
-
-    def ask(self, model: nn.Module) -> None:
-        if self._tables is not None:
-            return
-        self._tables = [(m.num_embeddings, m.padding_idx) for m in model.modules() if isinstance(m, nn.Embedding)]
-        config = getattr(model, "config", None)
-        self._ids = {name: _id(getattr(config, f"{name}_token_id", None)) for name in ("pad", "eos", "bos", "unk")}
-
-    def stated(self, highest: int) -> Stated:
-        """vocab None: the model has no embedding, so its integers are no tokens."""
-        if not self._tables:
-            return Stated()
-        fits = [t for t in self._tables if t[0] > highest]
-        rows, pad = fits[0] if fits else max(self._tables)
-        ids = self._ids
-        return Stated(rows, pad if pad is not None else ids["pad"], ids["eos"], ids["bos"], ids["unk"])
-
-
-def _id(value: Any) -> int | None:
-    if isinstance(value, list | tuple) and value:
-        value = value[0]
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,8 +1,8 @@
 """What the token ids say: padding that is trained on, a missing end token, a model that predicts its own input.
 
 Plain numpy over a few sequences that were copied while the run went on; nothing here knows a tokenizer. Ids that the
-model itself states (`padding_idx` of its embedding, `config.eos_token_id`) are believed, others are inferred only where
-the sequences leave one answer.
+program states (`padding_idx` of an embedding, a config, a tokenizer) are believed, others are inferred only where the
+sequences leave one answer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int64]
 _COUNTED = 1000  # ids of a text before its frequencies are compared
 _OFTEN = 50  # times an id must be seen before "only at the ends of sequences" is no chance
+_BEGUN = 4  # ids of a sequence, at least, before its beginning is looked at
 _ENDED = 8  # whole sequences from which a share of end tokens is told
 
 
@@ -32,29 +33,34 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class Stated:
-    """What the model says about its ids; None where it says nothing."""
+    """What is said about the ids of a model; None where nothing is."""
 
     vocab: int | None = None
     pad: int | None = None
     eos: int | None = None
     bos: int | None = None
     unk: int | None = None
+    pad_named: bool = False  # by something beside the model: believed where the sequences do not contradict it
+    eos_named: bool = False  # by a tokenizer or the script, which a config's default is not
 
 
 def token_facts(batches: Sequence[TokenBatch], stated: Stated) -> dict[str, Any]:
     """The facts about tokens that can be known: ids, targets against inputs, padding and end tokens in the labels."""
     if not batches:
         return {}
-    pad, sure = (stated.pad, True) if stated.pad is not None else pad_id(batches)
+    known = stated_pad(stated, [b.tokens for b in batches])
+    pad, sure = (known, True) if known is not None else pad_id(batches)
     eos = stated.eos if stated.eos is not None else end_id(batches, pad)
     token: dict[str, Any] = {
         "vocab": stated.vocab,
         "max_id": int(max(b.tokens.max() for b in batches)),
         "pad_id": pad,
-        "pad_stated": stated.pad is not None,
+        "pad_stated": known is not None,
         "eos_id": eos,
-        "unk_share": _share([b.tokens == stated.unk for b in batches]) if stated.unk is not None else None,
-        "double_bos": _double_bos(batches, stated.bos),
+        "eos_named": stated.eos_named,
+        "eos_given": _share([last == eos for b in batches if len(last := _last_tokens(b, pad))]) if eos is not None else None,
+        "unk_share": _share([(b.tokens == stated.unk)[b.tokens != pad] for b in batches]) if stated.unk is not None else None,
+        "double_bos": double_bos(batches, stated.bos, pad),
         "top_share": top_share(batches, pad if sure else None),
     }
     found: dict[str, Any] = {"data.token": token}
@@ -65,6 +71,8 @@ def token_facts(batches: Sequence[TokenBatch], stated: Stated) -> dict[str, Any]
         found["data.pad_label_share"] = padded
     if (beside := pad_position_share(batches, pad if sure else None)) is not None:
         found["data.pad_position_share"] = beside
+    if (rows := empty_rows(batches, pad if sure else None)) is not None:
+        found["data.empty_rows"] = rows
     ended = eos_share(batches, eos, pad) if eos is not None else common_end(batches, pad)
     if ended is not None:
         found["data.eos_share"] = ended
@@ -91,11 +99,58 @@ def _share(marks: Sequence[NDArray[np.bool_]]) -> float:
     return float(sum(m.sum() for m in marks) / max(1, sum(m.size for m in marks)))
 
 
-def _double_bos(batches: Sequence[TokenBatch], bos: int | None) -> bool | None:
-    if bos is None:
+def double_bos(batches: Sequence[TokenBatch], bos: int | None, pad: int | None) -> bool | None:
+    """Whether sequences begin with the beginning-of-text token twice; None where nothing can be said.
+
+    Where nobody states its id: nearly all of eight or more sequences begin with one and the same id twice, and it stands
+    nowhere else. Padding on the left does not count, whatever its id.
+    """
+    long = [b for b in batches if b.tokens.shape[1] > _BEGUN]
+    first = np.concatenate([np.empty((0, 2), np.int64), *(b.tokens[:, :2] for b in long)])
+    real = [b.mask[:, :2].all(1) if b.mask is not None else np.full(len(b.tokens), bos is None or bos != pad) for b in long]
+    if bos is not None:
+        return bool(long) and float(((first == bos).all(1) & np.concatenate(real)).mean()) > 0.5
+    if len(first) < _ENDED:
         return None
-    twice = [(b.tokens[:, 0] == bos) & (b.tokens[:, 1] == bos) for b in batches if b.tokens.shape[1] > 1]
-    return bool(twice) and _share(twice) > 0.5
+    ids, counts = np.unique(first[:, 0], return_counts=True)
+    best = int(ids[counts.argmax()])
+    later = sum(int((b.tokens[:, 2:] == best).sum()) for b in long)
+    return best != pad and not later and bool(((first == best).all(1) & np.concatenate(real)).mean() > 0.9)
+
+
+def stated_pad(stated: Stated, texts: Sequence[Ids]) -> int | None:
+    """The padding id that is stated; named by something beside the model, it must stand in runs at the edges of sequences."""
+    pad = stated.pad
+    if pad is None or not stated.pad_named:
+        return pad
+    every = sum(int((t == pad).sum()) for t in texts)
+    edge = sum(int(_run(rows, pad).sum()) for t in texts for rows in (t, t[:, ::-1]))
+    twice = sum(int((t == pad).all(1).sum()) * t.shape[1] for t in texts)  # rows of padding only: counted from both sides
+    return pad if edge - twice >= 0.98 * every else None
+
+
+def _run(rows: Ids, wanted: int) -> Ids:
+    """Length of the run of one id that ends each row."""
+    return np.where(rows[:, -1] == wanted, tails(rows), 0).astype(np.int64)
+
+
+def empty_rows(batches: Sequence[TokenBatch], pad: int | None) -> dict[str, Any] | None:
+    """Of sequences that are predicted from themselves: how many there are, how many of them have no target that counts, and
+    whether any is padded. Rows that are nothing but padding fill a batch up and do not count.
+    """
+    asked = [b for b in batches if b.targets is not None]
+    if not any(_shift(b) is not None for b in asked):
+        return None
+    rows = empty = 0
+    padded = False
+    for b in asked:
+        assert b.targets is not None
+        free = b.mask == 0 if b.mask is not None else (b.tokens == pad if pad is not None else np.zeros(b.tokens.shape, bool))
+        real = ~free.all(1)
+        rows += int(real.sum())
+        empty += int((real & (b.targets == b.ignore).all(1)).sum())
+        padded = padded or bool(free.any())
+    return {"rows": rows, "empty": empty, "padded": padded} if rows else None
 
 
 def pad_id(batches: Sequence[TokenBatch]) -> tuple[int | None, bool]:
@@ -149,17 +204,20 @@ def _ends(batch: TokenBatch, pad: int | None) -> Ids:
         return np.where(real[:, -1] | ~real.any(1), -1, last)
     if pad is None:
         return np.full(len(batch.tokens), -1)
-    tail = np.where(batch.tokens[:, -1] == pad, tails(batch.tokens), 0)
+    tail = _run(batch.tokens, pad)
     return np.where((tail > 0) & (tail < width), width - 1 - tail, -1)
+
+
+def _last_tokens(batch: TokenBatch, pad: int | None) -> Ids:
+    """The last real token of each sequence that was not cut at the edge."""
+    at = _ends(batch, pad)
+    return batch.tokens[np.arange(len(at)), at][at >= 0]
 
 
 def end_id(batches: Sequence[TokenBatch], pad: int | None) -> int | None:
     """The end token, when nine of ten padded sequences (eight or more) have the same last real id."""
-    last: list[int] = []
-    for b in batches:
-        at = _ends(b, pad)
-        last += [int(t) for t in b.tokens[np.arange(len(at)), at][at >= 0]]
-    if len(last) < 8:
+    last = np.concatenate([np.empty(0, np.int64), *(_last_tokens(b, pad) for b in batches)])
+    if len(last) < _ENDED:
         return None
     ids, counts = np.unique(last, return_counts=True)
     return int(ids[counts.argmax()]) if counts.max() >= 0.9 * len(last) else None
@@ -236,7 +294,7 @@ def pad_position_share(batches: Sequence[TokenBatch], pad: int | None) -> float 
 def _tail_of(tokens: Ids, pad: int) -> NDArray[np.bool_]:
     """(N, L) True in the run of the padding id at the end of each sequence."""
     width = tokens.shape[1]
-    tail = np.where(tokens[:, -1] == pad, tails(tokens), 0)
+    tail = _run(tokens, pad)
     return np.asarray(np.arange(width)[None, :] >= (width - tail)[:, None])
 
 
@@ -249,7 +307,7 @@ def _under_padding(batch: TokenBatch, pad: int | None) -> NDArray[np.bool_] | No
         free = batch.mask == 0
     elif pad is not None:
         width = batch.tokens.shape[1]
-        tail = np.where(batch.tokens[:, -1] == pad, tails(batch.tokens), 0)
+        tail = _run(batch.tokens, pad)
         # the first id of a run may be an end token that doubles as padding: it is not counted against anybody
         free = np.arange(width)[None, :] > (width - tail)[:, None]
     else:

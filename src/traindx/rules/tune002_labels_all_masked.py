@@ -1,9 +1,11 @@
-"""Batches in which every label is ignored.
+"""Batches or sequences in which every label is ignored.
 
 ## What it sees
 
 The share of targets that count, per batch. Any batch without one; more than 5 % such batches; or less than 1 % valid
-targets over all.
+targets over all. And of models that predict their own text: sequences without any target that counts, when they are more than
+5 % (three or more of at least 16 that were looked at); where nothing is padded, and blocks may lie in one long prompt, a
+remark.
 
 ## Why it matters
 
@@ -14,7 +16,8 @@ harmed. Samples whose answer was cut off by truncation, or whose response marker
 
 - NUMR001: a NaN that does poison the weights. Here gradients stay finite.
 - LOSS011: a loss of exactly 0.0 that is real.
-- Masked-language models ignore 85 % of the targets by design: far from the limit.
+- Masked-language models ignore 85 % of the targets by design: far from the limit, and a short sequence of theirs may well
+  have none.
 
 ## What to do
 
@@ -36,10 +39,12 @@ from traindx.run import Run
 
 @rule(
     "TUNE002",
-    needs={"batch/valid_targets | event:empty_targets": 1},
+    needs={"batch/valid_targets | event:empty_targets | fact:data.empty_rows": 1},
     says={
         "": "{count:.0f} batches have no valid target, first at step {first}: their loss is a mean over nothing",
         "sparse": "only {share:.2%} of the targets count",
+        "rows": "{share:.0%} of the sequences ({empty:.0f} of {rows:.0f} that were looked at) have no target that counts: they "
+        "teach nothing",
         "all": "no target counts in any of {count:.0f} batches: nothing is being learned",
     },
     fix="Check the response template and the truncation (cut the prompt, not the answer); leave out samples without a label.",
@@ -52,6 +57,7 @@ def labels_all_masked(
     *,
     batches: float = 0.05,  # CATALOGUE TUNE002
     valid: float = 0.01,
+    least_rows: int = 16,
 ) -> Iterator[Evidence]:
     share = run.series("batch/valid_targets").finite()
     empty = share.where(share.values == 0)
@@ -69,6 +75,11 @@ def labels_all_masked(
         yield Evidence({"count": count}, ("targets",), (first, last), "", Severity.CRITICAL if often else Severity.WARNING)
     elif overall < valid:
         yield Evidence({"share": overall}, ("targets",), None, "sparse")
+    seen = facts.table(run, "data.empty_rows")
+    rows, bare = (facts.number(seen.get(k), 0.0) for k in ("rows", "empty"))
+    if rows >= least_rows and bare >= 3 and bare > batches * rows:
+        severity = Severity.WARNING if seen.get("padded") else Severity.INFO
+        yield Evidence({"share": bare / rows, "empty": bare, "rows": rows}, ("targets",), None, "rows", severity)
 
 
 def _broke(run: Run) -> bool:

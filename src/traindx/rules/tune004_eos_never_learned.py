@@ -4,7 +4,8 @@
 
 Models that predict the next token of padded sequences: the share of sequences whose last valid label is the end token, or,
 where no end token can be told, is one and the same id. Below 50 % the end is missing from the labels: masked together with
-the padding (same id), or never appended. A warning in fine-tuning, a remark elsewhere.
+the padding (same id), or never appended. A warning in fine-tuning, where the inputs do end with the end token, and where
+the script states an end token (a tokenizer, a table of words, a constant) that no target ends with; a remark elsewhere.
 
 ## Why it matters
 
@@ -59,5 +60,7 @@ def eos_never_learned(run: Run, *, least: float = 0.5) -> Iterator[Evidence]:  #
         if not known and not math.isnan(pad):
             same = f"; if id {pad:.0f}, the padding, is also the end token, it is ignored with it"
         values = {"share": share, "same": same, "eos": f"id {eos:.0f}" if known else "eos"}
-        severity = Severity.WARNING if tuned else Severity.INFO
+        # An end that is given and not asked for, or stated and nowhere used, contradicts itself; a config's default does not.
+        meant = known and (facts.number(token.get("eos_given"), 0.0) > 0.9 or bool(token.get("eos_named")))
+        severity = Severity.WARNING if tuned or meant else Severity.INFO
         yield Evidence(values, ("targets",), None, "" if known else "none", severity)

@@ -4,7 +4,8 @@
 
 Two of three signs, in a run that started from trained weights: the training loss falls in steps at epoch boundaries while
 validation was best within the first epoch or so; the loss of the first 50 records rises above its start by more than six
-deviations; pretrained tensors move by more than .001 of their size per step after warm-up.
+deviations (or at once: the first loss is of the untouched weights, and the next five are twice as high, or all of the next
+nine a third higher); pretrained tensors move by more than .001 of their size per step after warm-up.
 
 ## Why it matters
 
@@ -33,12 +34,12 @@ import numpy as np
 from traindx import facts, regime, stats
 from traindx.finding import Evidence, Muted, Severity
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Floats, Run
 
 
 @rule(
     "TUNE006",
-    needs={"loss/train": 60},
+    needs={"loss/train": 20},
     says={"": "{signs}", "stairs": "{signs}"},
     fix="Full tuning 1e-5 to 5e-5 (LoRA 1e-4 to 2e-4), warm-up 3–10 %, one to three epochs{now}.",
     severity=Severity.WARNING,
@@ -97,13 +98,25 @@ def _early_rise(run: Run, limit: float) -> str:
     first = float(np.median(start[:3]))
     spread = max(stats.mad(np.diff(start)) / math.sqrt(2), 1e-9 * abs(first))
     smooth = np.array([np.median(start[i : i + 5]) for i in range(len(start) - 4)])
-    top = float(smooth.max())
-    # One update may be enough to ruin what was learned: then the first records are of the ruin already.
-    if top > 3 * start[0] > 0 and float(np.min(start[1:10])) > 1.5 * start[0]:
-        first, spread = float(start[0]), 0.0
+    if top := _ruined(start, limit * spread):
+        first = float(start[0])
+    else:
+        top = float(smooth.max())
     if top > first + limit * spread and top > 1.05 * first:
         return f"the loss rose from {first:.3g} to {top:.3g} within the first {len(start)} records"
     return ""
+
+
+def _ruined(start: Floats, least: float) -> float:
+    """How high the loss stands right after a start that the first update ruined; 0 where it did not.
+
+    The first loss is of the weights as they were loaded. One update may be enough to lose what they knew, and then all the
+    other records are of the ruin.
+    """
+    first, tall, long = float(start[0]), float(np.median(start[1:6])), float(np.min(start[1:10]))
+    if first > 0 and (tall > max(2 * first, first + least) or long > max(1.3 * first, first + least / 2)):
+        return float(np.max([np.median(start[i : i + 5]) for i in (1, 2, 3)]))
+    return 0.0
 
 
 def _large_moves(run: Run, limit: float) -> str:

@@ -3,8 +3,9 @@
 ## What it sees
 
 The ids of the inputs against the rows of the embedding: an id beyond the last row, more than 1 % unknown tokens, a
-beginning-of-text token twice at the start of sequences. Where the model does not say which id is the unknown token: one id
-that makes up more than half of the tokens inside sequences, of a vocabulary of 50 or more.
+beginning-of-text token twice at the start of sequences. Which ids these are is taken from the model's config, a tokenizer, a
+table of words or a named constant; a doubled beginning is seen without, too. Where nothing says which id is the unknown token:
+one id that makes up more than half of the tokens inside sequences, of a vocabulary of 50 or more.
 
 ## Why it matters
 
@@ -14,6 +15,9 @@ something it has never seen, and answers worse for no visible reason.
 ## What else looks like this
 
 - New tokens that were added on purpose: resize the embedding, and the ids fit.
+- A vocabulary of the most frequent words, trained from scratch: a tenth of unknown words is usual there, and up to a quarter a
+  remark.
+- Two marks in front of every sequence of a model trained from scratch (contexts of a fixed length): a remark.
 - Sparse events, silence, blanks: one id is the rule there. A remark, unless the model predicts its own text.
 - TUNE008: the vocabulary fits, the weights are missing.
 
@@ -27,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traindx import facts
+from traindx import facts, regime
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -35,15 +39,19 @@ from traindx.run import Run
 
 @rule(
     "TUNE007",
-    needs={"fact:data.token": 1},
+    needs={"fact:data.token | fact:data.id_beyond": 1},
     says={
         "range": "token id {max_id:.0f} is beyond the embedding's {rows:.0f} rows ({where})",
+        "long": "a sequence of at least {needed:.0f} positions is longer than the {rows:.0f} that {where} has",
+        "negative": "token id {max_id:.0f} is below zero, and an embedding has no such row ({where})",
         "unknown": "{share:.1%} of the tokens are unknown to the tokenizer",
         "one-id": "one id makes up {share:.0%} of all tokens: text that a vocabulary does not know looks like this",
         "double": "sequences begin with the beginning-of-text token twice",
     },
     fix={
         "range": "Use the model's own tokenizer, or resize the embedding to at least {needed:.0f} rows.",
+        "long": "Cut or split the sequences to {rows:.0f} tokens, or give the model more positions.",
+        "negative": "Ids below zero mark labels to ignore (-100): pad inputs with the padding id, and only labels with -100.",
         "unknown": "Use the tokenizer that belongs to the model; check the encoding of the text.",
         "one-id": "Look at a decoded batch; build the vocabulary from the text that is trained on.",
         "double": "Let either the template or the tokenizer add the token: add_special_tokens=False after a chat template.",
@@ -54,10 +62,18 @@ from traindx.run import Run
 def tokenizer_or_template(
     run: Run,
     *,
-    unknown: float = 0.01,  # CATALOGUE TUNE007
+    unknown: float = 0.01,  # CATALOGUE TUNE007, of a model that was trained with this tokenizer
+    own_words: float = 0.25,  # [def] unknown words of a vocabulary that the script made itself
     one_id: float = 0.5,  # [def] blanks make up a fifth of prose and two fifths of indented code
     vocabulary: int = 50,  # ids below which one may well be the rule (bits, events, silence)
 ) -> Iterator[Evidence]:
+    fatal = facts.table(run, "data.id_beyond")
+    if fatal:
+        wrong, rows = facts.number(fatal.get("id")), facts.number(fatal.get("rows"))
+        values = {"max_id": wrong, "rows": rows, "needed": wrong + 1}
+        say = "long" if fatal.get("positions") else "range" if wrong >= 0 else "negative"
+        yield Evidence(values, (str(fatal.get("name")),), run.steps, say, Severity.CRITICAL)
+        return
     token = facts.table(run, "data.token")
     shapes = facts.table(run, "model.param_shapes")
     names = facts.strings(run, "model.embeddings")
@@ -68,12 +84,15 @@ def tokenizer_or_template(
     if top >= rows:
         yield Evidence({"max_id": top, "rows": rows, "needed": top + 1}, (name,), None, "range", Severity.CRITICAL)
     share = facts.number(token.get("unk_share"), 0.0)
+    tuned = regime.finetune(run)
     if share > unknown:
-        yield Evidence({"share": share}, ("inputs",), None, "unknown")
+        yield Evidence(
+            {"share": share}, ("inputs",), None, "unknown", Severity.WARNING if tuned or share > own_words else Severity.INFO
+        )
     elif (top := facts.number(token.get("top_share"), 0.0)) > one_id and facts.number(token.get("vocab"), 0.0) >= vocabulary:
         # Text is told from sparse events by the task: it is predicted from itself.
         text = facts.number(run.fact("loss.next_target_share"), 0.0) >= 0.9
         severity = Severity.WARNING if text else Severity.INFO
         yield Evidence({"share": top}, ("inputs",), None, "one-id", severity, Confidence.STRONG)
     if token.get("double_bos"):
-        yield Evidence({}, ("inputs",), None, "double")
+        yield Evidence({}, ("inputs",), None, "double", Severity.WARNING if tuned else Severity.INFO)

@@ -5,7 +5,7 @@
 A run that was meant to start from trained weights (weights were loaded, adapters, or you said so): more than half of the
 parameters were in fact not loaded; or a language model whose first loss is above 80 % of ln V, where a model that knows
 nothing begins. A warning when a file was read whose weights fit the model by name and shape, and none of them is in it when
-training begins.
+training begins; and when most of what was loaded had been overwritten by then.
 
 ## Why it matters
 
@@ -40,13 +40,21 @@ from traindx.run import Run
 
 @rule(
     "TUNE008",
-    needs={"fact:model.loaded | fact:finetune | fact:model.adapters | fact:model.read_unused | event:load": 1},
+    needs={
+        "fact:model.loaded | fact:finetune | fact:model.adapters | fact:model.read_unused | fact:model.overwritten | "
+        "event:load": 1
+    },
     says={
         "": "the first loss {first:.3g} is what a model without knowledge has (ln {classes:.0f} = {chance:.3g})",
         "unread": "weights that fit {share:.0%} of the model were read from a file, and none of them is in it (such as {name})",
+        "overwritten": "weights were loaded, and {share:.0%} of them were overwritten before training began (such as {name})",
         "keys": "{share:.0%} of the parameters were not in the loaded checkpoint{keys}",
     },
-    fix="Load with strict=True and read its message; strip prefixes such as module. or _orig_mod.; then start again.",
+    fix={
+        "": "Load with strict=True and read its message; strip prefixes such as module. or _orig_mod.; then start again.",
+        "overwritten": "Initialise first and load afterwards: what is applied to the model after load_state_dict "
+        "(init_weights, reset_parameters) belongs before it, or to the new head only.",
+    },
     severity=Severity.CRITICAL,
     explains=("LOSS010", "WIRE015", "LOSS002"),
     at="load",
@@ -63,6 +71,12 @@ def pretrained_not_loaded(
         names = tuple(str(n) for n in unused.get("names") or ("?",))
         fits = facts.number(unused.get("share"), 1.0)
         yield Evidence({"share": fits, "name": names[0]}, names, None, "unread", Severity.WARNING, Confidence.EXACT)
+        return
+    lost = facts.table(run, "model.overwritten")
+    if facts.number(lost.get("share"), 0.0) > unloaded:
+        names = tuple(str(n) for n in lost.get("names") or ("?",))
+        values = {"share": facts.number(lost.get("share")), "name": names[0]}
+        yield Evidence(values, names, None, "overwritten", Severity.WARNING, Confidence.EXACT)
         return
     loaded = facts.table(run, "model.loaded") or _last_load(run)
     if not (loaded or run.fact("finetune") or run.fact("model.adapters") or run.fact("model.loaded")):

@@ -4,7 +4,8 @@
 
 Training forwards with `model.training` False in at least `least` recorded steps (`loop/eval_mode`). Left over from an
 evaluation (the run began in train mode) and with BatchNorm in the model it is critical; with dropout only, or from
-the first step of a fine-tuning, a warning; in a model with neither it changes nothing and is info. Sub-modules that
+the first step of a fine-tuning, a warning; in a model with neither, or with both in frozen modules only, it changes nothing
+and is info. Sub-modules that
 fall asleep after an evaluation and are not woken up again (`loop/eval_submodules` rises from zero and stays) are a
 warning.
 
@@ -15,7 +16,8 @@ usual cause is `model.eval()` in the validation function and `model.train()` out
 
 ## What else looks like this
 
-- Frozen BatchNorm by intent (detectors, fine-tuning): some modules in eval mode from the first step on.
+- Frozen BatchNorm by intent (detectors, fine-tuning): some modules in eval mode from the first step on. A new head on a
+  frozen body may train with all of the model in eval mode.
 - BatchNorm statistics that are off for another reason: `ACTV008`.
 - Validation in train mode: `EVAL009`.
 
@@ -85,13 +87,21 @@ def _whole_model(run: Run, mode: Series) -> Evidence:
 def _effect(run: Run) -> tuple[str, Severity]:
     if not facts.rows(run, "model.outline"):
         return "dropout is off and BatchNorm does not follow", Severity.WARNING
-    if facts.has_layer(run, "BatchNorm", "SyncBatchNorm"):
+    if _trained(run, "BatchNorm", "SyncBatchNorm"):
         return "BatchNorm does not follow the weights", Severity.CRITICAL
-    if facts.has_layer(run, "Dropout", "DropPath", "StochasticDepth", "RReLU") or _may_drop(run):
+    # The last four carry dropout inside, out of sight.
+    drops = ("Dropout", "DropPath", "StochasticDepth", "RReLU", "LSTM", "GRU", "MultiheadAttention", "Transformer")
+    if _trained(run, *drops):
         return "dropout is off", Severity.WARNING
-    return "without BatchNorm or dropout it changes nothing", Severity.INFO
+    where = " in what is trained" if facts.strings(run, "model.frozen_modules") else ""
+    return f"without BatchNorm or dropout{where} it changes nothing", Severity.INFO
 
 
-def _may_drop(run: Run) -> bool:
-    """Layers that carry dropout inside, out of sight."""
-    return facts.has_layer(run, "LSTM", "GRU", "MultiheadAttention", "Transformer")
+def _trained(run: Run, *kinds: str) -> bool:
+    """Whether a layer of such a kind stands outside the frozen modules."""
+    frozen = facts.strings(run, "model.frozen_modules")
+    return any(
+        any(kind in str(row.get("class", "")) for kind in kinds)
+        and not any(f"{row.get('name')}.".startswith(f"{module}.") for module in frozen)
+        for row in facts.rows(run, "model.outline")
+    )
