@@ -27,6 +27,7 @@ from traindx.run import Run
 
 Look = Callable[..., Iterator[Evidence]]
 _LINE = re.compile(r"\.py:\d+$")
+_NEAREST = {"loss": "backward", "dataset": "loader", "val_loader": "evaluate", "zero_grad": "step"}  # where a line is unknown
 
 FAMILIES: dict[str, str] = {
     "WIRE": "model wiring and loop",
@@ -130,7 +131,8 @@ class Rule:
         what = self.at.get(e.say, self.at.get("", ""))
         told = run.fact("code.sites")
         sites = told if isinstance(told, dict) else {}
-        line = run.fact("loss.site") or sites.get("backward") if what == "loss" else sites.get(what)
+        line = run.fact("loss.site") if what == "loss" else sites.get(what)
+        line = line or sites.get(_NEAREST.get(what, ""))
         named = any(_LINE.search(w) for w in e.where)
         return (line,) if isinstance(line, str) and line and not named else ()
 

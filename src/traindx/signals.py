@@ -305,8 +305,9 @@ FACTS: dict[str, str] = {
     "schedule.before_optimizer": "scheduler.step was called before the first optimizer.step",
     "schedule.count": "scheduler objects that were built after the first update",
     "schedule.objects": "distinct outermost scheduler objects that stepped",
-    "code.sites": "lines of the user's code (file:line): {optimizer, scheduler: where they are made; backward, clip, step, "
-    "schedule (scheduler.step), save, load: where they are called first}",
+    "code.sites": "lines of the user's code (file:line): {optimizer, scheduler, loader, val_loader: where they are made; "
+    "dataset: where it gives a sample; evaluate: where an evaluation calls the model; backward, clip, step, zero_grad, "
+    "schedule (scheduler.step), eval, save, load: where they are called first}",
     "loss.by_hand": "mse: the loss is a plain mean of squared differences, written by hand",
     "loss.kind": "ce, bce, bce_logits, nll, mse, l1, huber, kl, ctc, contrastive, margin or unknown",
     "loss.classes": "number of classes C of a classification loss",

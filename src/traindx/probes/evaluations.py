@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from traindx.probe import Evaluation
+from traindx.probes import sites
 from traindx.probes.passes import Pass, Pending
 from traindx.probes.stage import Stage
 
@@ -45,6 +46,7 @@ class _Open:
     sizes: set[int] = field(default_factory=set)  # samples of its passes
     rehearsal: bool = False  # Lightning tries the validation loop on a few batches before it trains
     loader: Any = None  # passes.Loader its batches came from
+    line: str = ""  # of the user's code, where it calls the model
     calls: list[tuple[Any, int]] = field(default_factory=list)  # loss of a batch as its loss call gave it, samples
     reads: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)  # site → (value, samples, pass)
 
@@ -102,6 +104,8 @@ class Evaluations:
             counts[i] += n
         open_.sizes.add(this.samples)
         open_.own = open_.own or (not this.training and self._stage.trains(this.model))
+        if not this.grad and not open_.line and "evaluate" not in self._stage.lines.known:
+            open_.line = sites.line()  # the call of the model: those with a graph are told of later, from elsewhere
         if this.loader is not None:
             this.loader.val += 1
             open_.loader, open_.evaluation.loader = this.loader, this.loader.ref()
@@ -113,6 +117,7 @@ class Evaluations:
             self.forward(of)
         open_ = self._open or self._at(0, clock())
         open_.ended = clock()
+        open_.line = open_.line or waiting.site
         if of is not None:
             open_.judged.add(of.model)
         if waiting.value is not None and (not self._kinds or waiting.name in self._kinds):
@@ -209,6 +214,9 @@ class Evaluations:
         self._stage.step.eval_s += evaluation.seconds
         self._stage.passed()
         on_train = evaluation.loader is not None and id(getattr(evaluation.loader, "dataset", None)) in self._datasets
+        if not on_train:
+            self._stage.lines.put("evaluate", open_.line)
+            self._stage.lines.feeds("val_loader", evaluation.loader)
         back = self._recorder.apart()
         if values:
             self._record(values, evaluation, on_train, open_.key)

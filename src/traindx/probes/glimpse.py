@@ -267,7 +267,7 @@ class Glimpse(Way):
             or recorder.busy
             or type(norm) is not Tensor
             or type(limit) not in (float, int)
-            or "clip" not in loop._sites
+            or "clip" not in loop._lines.known
         ):
             return False
         value = peek(norm)

@@ -65,8 +65,7 @@ class Loop:
         self._autocast: str | None = None
         self._asleep: set[str] | None = None
         self._totals = dict.fromkeys(("wall", "data", "eval", "checkpoint", "traindx"), 0.0)
-        self._sites: dict[str, str] = {}  # what is called where, by the first call
-        self._made: dict[int, str] = {}  # optimizer → the line that made it
+        self._lines = stage.lines
         self._doubts: dict[str, int] = {}  # sign that a glimpsed step is wrong → how often it was seen
         self._scene.fact("watched", list(WATCHED))
         self._scene.fact("amp.scaler", False)
@@ -77,6 +76,7 @@ class Loop:
     def zero_grad(self, mode: bool) -> None:
         """zero_grad of an optimizer or a module; `mode`: a torch function mode is on."""
         self._stage.step.zero_grads += 1
+        self._lines.here("zero_grad")
         if mode:
             self._recorder.tell("before_clear")
 
@@ -87,8 +87,7 @@ class Loop:
     def _backward_begins(self) -> None:
         self._backwards += 1
         self._expected_touch = False
-        if "backward" not in self._sites:
-            self._sites["backward"] = sites.line()
+        self._lines.here("backward")
         if _autocasting():
             self._recorder.event("backward_in_autocast", {})
         begun = self._stage.step.backwards > 0
@@ -137,8 +136,9 @@ class Loop:
         return seen <= DOUBTS
 
     def _step_begins(self, optimizer: Any, closure: bool) -> None:
-        if "step" not in self._sites:
-            self._sites |= {"step": sites.line(), "optimizer": self._made.get(id(optimizer), "")}
+        if "step" not in self._lines.known:
+            self._lines.here("step")
+            self._lines.put("optimizer", self._lines.made(optimizer))
         owner = self._owners.setdefault(id(optimizer), _Owner())
         if owner.cleared and not self._stage.step.zero_grads and optimizer is self._stage.primary:
             self._stage.step.zero_grads = 1  # cleared by hand
@@ -217,8 +217,7 @@ class Loop:
         """clip_grad_norm_ was called."""
         step = self._stage.step
         step.clips += 1
-        if "clip" not in self._sites:
-            self._sites["clip"] = sites.line()
+        self._lines.here("clip")
         self._clip_order()
         bound = float(limit) if isinstance(limit, float | int) else None
         if isinstance(norm, Tensor) and not readable(norm):  # a part of a sum over ranks, which only a collective would make
@@ -237,8 +236,7 @@ class Loop:
     def clipped_value(self, value: Any) -> None:
         """clip_grad_value_ was called."""
         self._stage.step.clips += 1
-        if "clip" not in self._sites:
-            self._sites["clip"] = sites.line()
+        self._lines.here("clip")
         self._clip_order()
         self._recorder.event("clip_value", {"value": float(value) if isinstance(value, float | int) else None})
 
@@ -304,8 +302,7 @@ class Loop:
         """An outermost scheduler stepped."""
         self._stage.step.scheduler_steps += 1
         self._objects.add(id(scheduler))
-        if "schedule" not in self._sites:
-            self._sites["schedule"] = sites.line()
+        self._lines.here("schedule")
         if not self._steps:
             self._early_schedule = True
             self._recorder.event("scheduler_order", {})
@@ -314,10 +311,9 @@ class Loop:
         """A scheduler, scaler or optimizer was constructed."""
         if kind == "optimizer":
             self._stage.optimizers_built += 1
-            if len(self._made) < 64:
-                self._made[id(thing)] = sites.line(thing)
+            self._lines.makes(thing)
         elif kind == "scheduler":
-            self._sites.setdefault("scheduler", sites.line(thing))
+            self._lines.put("scheduler", sites.line(thing))
         self._recorder.tell("on_built", kind, thing)
 
     def _forward_begins(self) -> None:
@@ -338,6 +334,8 @@ class Loop:
         """train() or eval() of an outermost module."""
         if any(m is module for m in self._stage.models):
             self._stage.patches.asleep(not training)
+            if not training:
+                self._lines.here("eval")
             self._recorder.event("mode", {"training": training})
             self._recorder.tell("on_mode", module, training)
 
@@ -346,7 +344,7 @@ class Loop:
         from traindx.probes.updates import clock
 
         self._stage.step.checkpoint_s += clock() - begun
-        self._sites.setdefault("save", sites.line())
+        self._lines.here("save")
         self._recorder.tell("on_save", thing, path)
 
     def read(self, thing: Any) -> None:
@@ -361,7 +359,7 @@ class Loop:
         what = "optimizer" if isinstance(thing, Optimizer) else "model"
         more: dict[str, Any] = {}
         if what == "model":
-            self._sites.setdefault("load", sites.line())
+            self._lines.here("load")
             if self._scene.step and self._trains(thing):
                 more = {"digest": digest(thing), "site": sites.line()}
         self._recorder.event("load", {"what": what, "missing": missing[:20], "unexpected": unexpected[:20], **more})
@@ -397,9 +395,9 @@ class Loop:
     def dropped(self, p: Any) -> None:
         """F.dropout was called without `training=` and without gradients: in eval mode it should have been off."""
         models = self._stage.models
-        if p and models and not any(m.training for m in models) and "dropout" not in self._sites:
-            self._sites["dropout"] = sites.line()
-            self._recorder.event("eval_dropout", {"p": float(p), "site": self._sites["dropout"]})
+        if p and models and not any(m.training for m in models) and "dropout" not in self._lines.known:
+            self._lines.here("dropout")
+            self._recorder.event("eval_dropout", {"p": float(p), "site": self._lines.known["dropout"]})
 
     def nan_replaced(self, tensor: Any) -> None:
         """nan_to_num was called: say so when it hides something in the loss or a gradient (inputs are the user's business)."""
@@ -453,7 +451,7 @@ class Loop:
             "schedule.objects": len(self._objects),
             "perf.shares": {"train": max(1.0 - sum(shares.values()), 0.0), **shares},
         }
-        if found := {what: where for what, where in self._sites.items() if where}:
+        if found := {what: where for what, where in self._lines.known.items() if where}:
             out["code.sites"] = found
         if self._asleep is not None:
             out["model.eval_in_training"] = sorted(self._asleep)[:50]

@@ -55,6 +55,10 @@ class Phases:
 
     # -- data
 
+    def loader_made(self, loader: Any) -> None:
+        """A loader was constructed."""
+        self._stage.lines.makes(loader)
+
     def on_loader(self, loader: Any) -> None:
         """An iteration begins."""
         note = self._note(loader)
@@ -379,6 +383,7 @@ class Phases:
         if p.loader is not None:
             if not p.loader.train:
                 self._recorder.event("epoch", {"index": p.loader.epochs - 1})
+                self._stage.lines.feeds("loader", p.loader.ref())
             p.loader.train += 1
         self._evaluations.train_storage(p)
         step = self._stage.step

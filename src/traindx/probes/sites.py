@@ -1,4 +1,4 @@
-"""Lines of the user's code: where the optimizer is made, where gradients are clipped, where the schedule steps.
+"""Lines of the user's code: where optimizer and loaders are made, where gradients are clipped, where it is evaluated.
 
 A finding about the learning rate is mended where the optimizer is made. Libraries have no such lines: what Lightning or the
 standard library calls is nothing the user can edit, so the walk goes on to the nearest frame that is neither torch's, ours,
@@ -14,10 +14,59 @@ from typing import Any
 
 import torch
 
+_MOST_MADE = 64
 _DEEP = 60  # frames; a training loop under a framework is some thirty calls deep
 _OURS = tuple(str(Path(p).parent) for p in (torch.__file__, str(Path(__file__).parent)))
 _STANDARD = sysconfig.get_paths()["stdlib"]
 _INSTALLED = ("site-packages", "dist-packages")
+
+
+class Lines:
+    """What stands where in the user's code: the line of the first call of each kind, and those that made things."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self._made: dict[int, str] = {}
+
+    def here(self, what: str) -> None:
+        """It is called now; only the first time counts."""
+        if what not in self.known:
+            self.known[what] = line()
+
+    def put(self, what: str, where: str) -> None:
+        """It stands there, unless that is known."""
+        if where:
+            self.known.setdefault(what, where)
+
+    def makes(self, thing: Any) -> None:
+        """Something is being constructed."""
+        if len(self._made) < _MOST_MADE:
+            self._made[id(thing)] = line(thing)
+
+    def made(self, thing: Any) -> str:
+        """The line that made it."""
+        return self._made.get(id(thing), "")
+
+    def feeds(self, role: str, loader: Any) -> None:
+        """This loader trains or validates: where it is made and, in training, where its data set gives a sample."""
+        if loader is None:
+            return
+        self.put(role, self.made(loader))
+        if role == "loader":
+            self.put("dataset", _gives(getattr(loader, "dataset", None)))
+
+
+def _gives(dataset: Any) -> str:
+    """The line where the user's own data set (below a Subset and its like) gives a sample."""
+    for _ in range(4):
+        if dataset is None:
+            break
+        for name in ("__getitem__", "__iter__"):
+            code = getattr(getattr(type(dataset), name, None), "__code__", None)
+            if code is not None and users(code.co_filename):
+                return f"{code.co_filename}:{code.co_firstlineno}"
+        dataset = getattr(dataset, "dataset", None)
+    return ""
 
 
 def line(thing: Any = None) -> str:

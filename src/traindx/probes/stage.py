@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from traindx.probes.governor import FIRST
 from traindx.probes.names import unwrapped
 from traindx.probes.recorder import Recorder
+from traindx.probes.sites import Lines
 from traindx.probes.step import Step
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Stage:
         self._models: list[weakref.ref[nn.Module]] = [weakref.ref(m) for m in models]
         self._optimizers: list[weakref.ref[Any]] = []
         self.step = Step()
+        self.lines = Lines()
         self.last_end: float | None = None  # when the last update was made, or the first thing was seen
         self.batch_norm = False
         self.optimizers_built = 0

@@ -352,6 +352,10 @@ def _loaders(patches: Patches) -> None:
 
         return __next__
 
+    def made(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        patches.report("loader_made", args[0])
+
+    patches.replace(DataLoader, "__init__", partial(around, after=made))
     patches.replace(DataLoader, "__iter__", partial(around, after=iterates))
     patches.replace(loaders._BaseDataLoaderIter, "__next__", make)
 

@@ -64,6 +64,7 @@ from traindx.run import Ints, Run, Series
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("NUMR001", "NUMR002", "NUMR003", "LOSS001", "LOSS006", "LOSS007", "GRAD002", "GRAD003", "LOSS005"),
+    at="dataset",
 )
 def invalid_values(
     run: Run,

@@ -84,6 +84,7 @@ class _Scale:
         "LOSS011",
         "EVAL004",
     ),
+    at="loader",
 )
 def unscaled_inputs(
     run: Run,

@@ -75,6 +75,7 @@ class _Skill:
     confidence=Confidence.STRONG,
     explains=("DATA010", "GRAD005", "LOSS002", "LOSS003", "LOSS008", "LOSS009", "LOSS011", "EVAL004", "EVAL007", "EVAL005"),
     unless=("rl", "adversarial"),
+    at="loader",
 )
 def labels_uninformative(
     run: Run,

@@ -74,6 +74,7 @@ from traindx.run import Floats, Run
         "OPTM002",
     ),
     unless=("rl", "curriculum", "adversarial"),
+    at="loader",
 )
 def not_shuffled(
     run: Run,

@@ -59,6 +59,7 @@ from traindx.run import Run
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("EVAL006",),
+    at="val_loader",
 )
 def split_overlap(
     run: Run,

@@ -43,6 +43,7 @@ from traindx.run import Run
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,
     explains=("EVAL006",),
+    at="loader",
 )
 def target_leak(
     run: Run,

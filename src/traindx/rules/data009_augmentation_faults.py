@@ -50,6 +50,7 @@ from traindx.run import Run
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("EVAL002", "LOSS008", "EVAL005"),
+    at={"": "dataset", "validation": "val_loader"},
 )
 def augmentation_faults(
     run: Run,

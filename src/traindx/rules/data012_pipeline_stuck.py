@@ -76,6 +76,7 @@ from traindx.run import Run, Series
         *("DATA004", "DATA008", "DATA010", "DATA011", "EVAL004"),
     ),
     unless=("rl",),  # a policy meets the same state as often as it goes there
+    at="loader",
 )
 def pipeline_stuck(
     run: Run,

@@ -49,6 +49,7 @@ from traindx.run import Run
     fix="Use {samples} validation samples for a resolution of 1 %, or compare checkpoints sample by sample; smooth "
     "over three evaluations.",
     severity=Severity.INFO,
+    at="val_loader",
 )
 def eval_too_noisy(
     run: Run,

@@ -54,6 +54,7 @@ from traindx.run import Run
     "positions, averaging.",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
+    at="evaluate",
 )
 def metric_contradicts_loss(
     run: Run,

@@ -66,6 +66,7 @@ from traindx.run import Run, Series
         "unsuited": "Use balanced accuracy, F1, AUROC or average precision.",
     },
     severity=Severity.WARNING,
+    at="evaluate",
 )
 def majority_or_slice_failure(
     run: Run,

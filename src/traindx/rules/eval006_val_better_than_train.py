@@ -54,6 +54,7 @@ from traindx.run import Floats, Run, Series
         "scale": "Divide both sums by the number of samples; look for a mean that is divided again by the batch size.",
     },
     severity=Severity.INFO,
+    at="evaluate",
 )
 def val_better_than_train(
     run: Run,

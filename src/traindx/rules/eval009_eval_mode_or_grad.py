@@ -58,6 +58,7 @@ MODE_LAYERS = ("Dropout", "BatchNorm", "SyncBatchNorm", "InstanceNorm", "RReLU",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("EVAL002", "ACTV008", "EVAL007", "PERF003"),
+    at="evaluate",
 )
 def eval_mode_or_grad(
     run: Run,

@@ -54,6 +54,7 @@ from traindx.run import Floats, Ints, Run
         "boundary": "Set persistent_workers=True on the loader.",
     },
     severity=Severity.WARNING,
+    at="dataset",
 )
 def input_bound(
     run: Run,

@@ -36,6 +36,7 @@ from traindx.run import Run
     says="{share:.0%} of the tokens in {count} batches are padding",
     fix="Bucket sequences by length or pad to the longest of each batch: up to {gain:.1f} times as fast.",
     severity=Severity.WARNING,
+    at="loader",
 )
 def padding_waste(
     run: Run,

@@ -44,6 +44,7 @@ from traindx.run import Run
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("DATA009",),
+    at="dataset",
 )
 def worker_rng(run: Run, *, least: int = 3) -> Iterator[Evidence]:  # one or two can be equal samples
     count = facts.number(run.fact("data.worker_duplicates"), 0.0)

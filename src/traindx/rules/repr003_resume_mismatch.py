@@ -72,6 +72,7 @@ from traindx.run import Floats, Run, Series
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("LOSS006", "LOSS001", "LOSS003", "GRAD003", "LOSS005"),
+    at="load",
 )
 def resume_mismatch(
     run: Run,

@@ -58,6 +58,7 @@ from traindx.run import Run
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
+    at="loader",
 )
 def tokenizer_or_template(
     run: Run,

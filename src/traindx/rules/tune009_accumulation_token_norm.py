@@ -45,6 +45,7 @@ from traindx.run import Run
     },
     fix="Sum token losses and divide by the valid tokens of the whole update, instead of averaging micro-batch means.",
     severity=Severity.WARNING,
+    at="backward",
 )
 def accumulation_token_norm(
     run: Run,

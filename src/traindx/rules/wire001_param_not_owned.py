@@ -54,6 +54,7 @@ from traindx.run import Run
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("GRAD004", "LOSS002", "LOSS003", "LOSS009", "ACTV002", "OPTM001", "OPTM010"),
+    at="optimizer",
 )
 def param_not_owned(run: Run, *, critical_share: float = 0.05) -> Iterator[Evidence]:
     # [def] a twentieth of the model left untrained is no detail; below it the run still mostly does what was meant.

@@ -50,6 +50,7 @@ from traindx.stats.persistence import last_stretch
     fix="Call model.train() at the start of every epoch, after each evaluation.",
     confidence=Confidence.EXACT,
     explains=("ACTV008", "LOSS008", "EVAL007", "EVAL006"),
+    at="eval",
 )
 def wrong_mode_training(run: Run, *, least: int = 5) -> Iterator[Evidence]:
     # CATALOGUE: five steps; one or two may be a look at the model between epochs.

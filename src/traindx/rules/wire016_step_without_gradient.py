@@ -56,7 +56,7 @@ from traindx.run import Run
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("WIRE011", "EVAL009", "LOSS002", "GRAD004", "OPTM001", "LOSS009", "EVAL007", "EVAL001"),
-    at="step",
+    at={"": "step", "cleared": "zero_grad", "unreached": "optimizer"},
 )
 def step_without_gradient(run: Run, *, least: int = 3, most_share: float = 0.5) -> Iterator[Evidence]:
     # CATALOGUE part 10: three steps. [def] `most_share`: when half of the updates are empty, going on is a waste.
