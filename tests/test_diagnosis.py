@@ -11,6 +11,7 @@ from traindx.diagnosis.story import tell
 from traindx.diagnosis.verdict import judge
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import catalogue
+from traindx.run import Run
 
 
 def finding(code: str, severity: Severity = Severity.WARNING, confidence: Confidence = Confidence.STRONG) -> Outcome:
@@ -46,6 +47,35 @@ def test_a_fact_outweighs_its_symptoms() -> None:
     ]
     top = rank(a_run(), outcomes, catalogue())[0]
     assert "WIRE004" in top.supports and top.probability > 0.8
+
+
+def fact(code: str, variant: str) -> Outcome:
+    f = Finding(code, "x", Severity.WARNING, Confidence.EXACT, f"{code} speaks", (), (5, 9), {}, (), "", variant=variant)
+    return Outcome(code, Status.FOUND, (f,))
+
+
+def watched() -> Run:
+    return a_run(facts={"model.outline": []})
+
+
+def test_two_faults_are_two_troubles_and_the_worse_comes_first() -> None:
+    outcomes = [finding("DATA005", Severity.CRITICAL), fact("EVAL009", "mode")]
+    causes = rank(watched(), outcomes, catalogue())
+    assert "DATA005" in causes[0].supports and not causes[0].apart
+    assert "EVAL009" in causes[1].supports and causes[1].apart
+    verdict = judge(watched(), outcomes, tell(outcomes, catalogue()), causes)
+    assert verdict.name != "fix-evaluation" and verdict.summary.endswith("Apart from that: EVAL009 speaks.")
+
+
+def test_a_symptom_does_not_come_before_the_fact_that_leaves_it_out() -> None:
+    outcomes = [fact("WIRE012", ""), said("LOSS001", "risen", Severity.CRITICAL)]
+    causes = rank(watched(), outcomes, catalogue())
+    assert "WIRE012" in causes[0].supports and [c.apart for c in causes[:2]] == [False, True]
+
+
+def test_what_the_first_cause_explains_is_no_trouble_apart() -> None:
+    outcomes = [finding("WIRE004", Severity.CRITICAL, Confidence.EXACT), finding("LOSS001", Severity.CRITICAL)]
+    assert not any(c.apart for c in rank(a_run(), outcomes, catalogue()))
 
 
 def test_nothing_found_means_no_cause() -> None:
@@ -154,7 +184,7 @@ def test_the_summary_puts_behind_a_cause_what_speaks_for_it() -> None:
     for first in causes:
         others = [first, *(c for c in causes if c is not first)]
         said = judge(a_run(), outcomes, stories, others).summary
-        spoken = next(o.code for o in outcomes if o.code in said)
+        spoken = next(o.code for o in outcomes if o.code in said.partition(" Apart from that")[0])
         assert not first.supports or spoken in first.supports or first.probability < 0.33, (said, first.supports)
 
 

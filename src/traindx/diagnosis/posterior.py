@@ -7,6 +7,9 @@ Findings that one cause produces together are correlated, so within a family onl
 A run without any alarm is most likely sound. Its remarks still answer questions ("why does validation not move?"), so the
 causes they point to are ranked as well, as hypotheses: how common a remark is among sound runs was measured (`rates.json`), and
 a common one makes nothing probable.
+
+Two faults do not explain each other away: what the first cause leaves out and is a fact, or critical, is ranked once more on
+its own, and the cause found for it stands beside the first as a trouble apart.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -24,7 +27,7 @@ from traindx import regime
 from traindx.cause import Cause
 from traindx.diagnosis.trees import TREES
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
-from traindx.rule import Rule
+from traindx.rule import FAMILIES, Rule
 from traindx.run import Run
 
 FALSE_ALARM = 0.02  # a statistic found without its cause: what the clinic's healthy runs show at most, per rule
@@ -60,6 +63,7 @@ class Suspect:
     prescription: str
     onset: int | None = None
     earned: bool = True  # whether the number may be believed on runs like this one
+    apart: bool = False  # a trouble of its own beside the first cause, not a rival explanation
 
     @property
     def words(self) -> str:
@@ -77,7 +81,8 @@ class Suspect:
     @property
     def said(self) -> str:
         """The words, with the number where calibration earned it."""
-        return f"{self.words} ({self.probability:.0%})" if self.earned else self.words
+        said = f"{self.words} ({self.probability:.0%})" if self.earned else self.words
+        return f"{said}, apart from that" if self.apart else said
 
 
 def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most: int = 5) -> tuple[Suspect, ...]:
@@ -86,7 +91,19 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
     Where nothing is worth acting on but a remark is a complaint or answers one (a plateau, a gap), they are hypotheses for it.
     """
     by_code = {o.code: o for o in outcomes}
-    loud = any(f.severity > Severity.INFO for o in outcomes for f in o.findings)
+    first = _ranked(run, by_code, rules, most)
+    left = _left_out(first[0].cause, by_code, rules) if first else {}
+    second = _ranked(run, left, rules, 1) if left else ()
+    if not second or not second[0].possible:
+        return first
+    two = [second[0], first[0]] if _leads(second[0], first[0], by_code) else [first[0], second[0]]
+    others = [s for s in first[1:] if s.cause is not second[0].cause]
+    return (two[0], replace(two[1], apart=True), *others)[:most]
+
+
+def _ranked(run: Run, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule], most: int) -> tuple[Suspect, ...]:
+    """The causes as rival explanations of everything these outcomes show."""
+    loud = any(f.severity > Severity.INFO for o in by_code.values() for f in o.findings)
     candidates = [c for c in causes_.catalogue().values() if _considered(c, run, by_code, loud=loud)]
     if not candidates:
         return ()
@@ -97,6 +114,34 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
     total = sum(weights.values()) + math.exp(nothing - top)
     ranked = sorted(candidates, key=lambda c: (-weights[c.name], c.name))[:most]
     return tuple(_suspect(c, weights[c.name] / total, by_code, run) for c in ranked)
+
+
+def _left_out(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule]) -> dict[str, Outcome]:
+    """The outcomes without what a cause accounts for; none when nothing that is left is a fact or critical."""
+    covered = _covered(cause, by_code, rules)
+    left = {code: o for code, o in by_code.items() if code not in covered}
+
+    def stands(f: Finding) -> bool:
+        return f.severity is Severity.CRITICAL or (f.severity > Severity.INFO and f.confidence is Confidence.EXACT)
+
+    return left if any(stands(f) for o in left.values() for f in o.findings) else {}
+
+
+def _leads(apart: Suspect, first: Suspect, by_code: Mapping[str, Outcome]) -> bool:
+    """Whether the trouble apart comes first: it is worse (or the other only concerns the evaluation), and no mere symptom."""
+    here, there = _worst(apart, by_code), _worst(first, by_code)
+    if here is None or there is None:
+        return False
+    families = list(FAMILIES)
+    if families.index(here.code[:4]) > families.index(there.code[:4]):
+        return False
+    spared = first.cause.verdict == "fix-evaluation" != apart.cause.verdict
+    return here.severity > there.severity or (spared and here.severity is there.severity)
+
+
+def _worst(suspect: Suspect, by_code: Mapping[str, Outcome]) -> Finding | None:
+    found = [f for code in suspect.supports for f in by_code[code].findings]
+    return max(found, key=lambda f: (f.severity, -list(FAMILIES).index(f.code[:4])), default=None)
 
 
 def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome], *, loud: bool = True) -> bool:
@@ -180,14 +225,19 @@ def _trust(findings: Sequence[Finding]) -> float:
 
 def _unexplained(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule]) -> float:
     """What the run shows and this cause leaves out: an exact fact weighs most, an alarm that a named one explains nothing."""
-    stated = {key.partition(":")[0] for key in cause.likely}
-    covered = stated | {child for code in stated if _found(by_code, code) and code in rules for child in rules[code].explains}
+    covered = _covered(cause, by_code, rules)
     score = 0.0
     for o in by_code.values():
         loud = [f for f in o.findings if f.severity > Severity.INFO]
         if loud and o.code not in covered:
             score += math.log(_alarm_rate(loud)) / 2
     return max(score, -8.0)
+
+
+def _covered(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule]) -> set[str]:
+    """The codes it accounts for: those it states, and what those that were found explain."""
+    stated = {key.partition(":")[0] for key in cause.likely}
+    return stated | {child for code in stated if _found(by_code, code) and code in rules for child in rules[code].explains}
 
 
 def _nothing_wrong(by_code: Mapping[str, Outcome]) -> float:

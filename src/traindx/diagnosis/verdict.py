@@ -65,7 +65,7 @@ def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cau
         name = "fix-and-resume"  # what was learned before is sound
     return Verdict(
         name,
-        _summary(_told_by(story.root, suspect, outcomes), suspect),
+        _summary(_told_by(story.root, suspect, outcomes), suspect) + _besides(causes, outcomes),
         _resume_from(run, name, story, suspect),
         forecast,
         (),
@@ -198,6 +198,15 @@ def _summary(told: Finding, suspect: Suspect | None) -> str:
     lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly ", "not excluded": "Possibly "}[suspect.words]
     head = f"{lead}{title}" if lead else f"{title[:1].upper()}{title[1:]}"
     return f"{head}: {message}."
+
+
+def _besides(causes: Sequence[Suspect], outcomes: Sequence[Outcome]) -> str:
+    """A trouble apart from the first, in a sentence."""
+    other = next((c for c in causes[1:] if c.apart), None)
+    if other is None:
+        return ""
+    speaking = [f for o in outcomes for f in o.findings if f.code in other.supports]
+    return f" Apart from that: {max(speaking, key=lambda f: f.severity).message.rstrip('.')}."
 
 
 def _resume_from(run: Run, name: str, story: Story, suspect: Suspect | None) -> int | None:

@@ -93,6 +93,7 @@ def _cause(s: Suspect) -> dict[str, Any]:
         "next_test": s.cause.settle or None,
         "prescription": s.prescription,
         "not_yet": list(s.cause.not_yet),
+        "apart": s.apart,
     }
 
 

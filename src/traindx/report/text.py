@@ -140,7 +140,7 @@ def _causes(causes: Sequence[Suspect], *, alarmed: bool) -> list[RenderableType]
         rows = [("for", ", ".join(c.supports))]
         if c.against:
             rows.append(("against", ", ".join(c.against)))
-        if i == 0 and (alarmed or c.possible):
+        if (i == 0 or c.apart) and (alarmed or c.possible):
             rows.append(("do", safe(c.prescription)))
             rows += [("not yet", safe(warning)) for warning in c.cause.not_yet]
         if c.cause.settle and c.probability < 0.95:

@@ -46,8 +46,8 @@ from traindx.run import Floats, Run
     needs={"fact:data.label_dispersion | fact:data.order_repeats | batch/label_min | loss/train": 11},
     says={
         "sorted": "batches are sorted by class: their class counts vary {dispersion:.1f} times as much as shuffled "
-        "ones (p {p:.0e}), and neighbouring batches are alike",
-        "grouped": "the class counts of batches vary {dispersion:.1f} times as much as shuffled ones (p {p:.0e})",
+        "ones, and neighbouring batches are alike",
+        "grouped": "the class counts of batches vary {dispersion:.1f} times as much as shuffled ones",
         "target": "batches are sorted by the target: {pairs} times in a row all targets of a batch are {way} all of the batch "
         "before",
         "profile": "the loss has the same shape in every epoch (rank correlation {m:.2f}, z {z:.0f}): blocks of alike "

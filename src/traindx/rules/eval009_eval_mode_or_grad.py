@@ -80,7 +80,7 @@ def eval_mode_or_grad(
         values = {
             "count": len(wrong),
             "evaluations": len(mode),
-            "layers": f" ({', '.join(minds)} behave differently in it)" if minds else "",
+            "layers": f", in which {', '.join(minds)} layers act differently" if minds else "",
         }
         known = "model.outline" in run.facts  # an empty outline is a model of one layer
         say, severity = ("harmless", Severity.INFO) if known and not minds else ("mode", Severity.WARNING)
