@@ -39,6 +39,7 @@ class Verdict:
     would_change: str = ""
     start: str = ""  # from which step or checkpoint to go on
     waiting: str = ""  # what letting it run as it is would cost or bring
+    besides: str = ""  # a second trouble, in a sentence
 
 
 def judge(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], causes: Sequence[Suspect]) -> Verdict:
@@ -65,11 +66,12 @@ def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cau
         name = "fix-and-resume"  # what was learned before is sound
     return Verdict(
         name,
-        _summary(_told_by(story.root, suspect, outcomes), suspect) + _besides(causes, outcomes),
+        _summary(_told_by(story.root, suspect, outcomes), suspect),
         _resume_from(run, name, story, suspect),
         forecast,
         (),
         _mind_changer(suspect),
+        besides=_besides(causes, outcomes),
     )
 
 
@@ -206,7 +208,8 @@ def _besides(causes: Sequence[Suspect], outcomes: Sequence[Outcome]) -> str:
     if other is None:
         return ""
     speaking = [f for o in outcomes for f in o.findings if f.code in other.supports]
-    return f" Apart from that: {max(speaking, key=lambda f: f.severity).message.rstrip('.')}."
+    message = max(speaking, key=lambda f: f.severity).message.rstrip(".")
+    return f"{message[:1].upper()}{message[1:]}."
 
 
 def _resume_from(run: Run, name: str, story: Story, suspect: Suspect | None) -> int | None:

@@ -58,6 +58,7 @@ def report(diagnosis: Diagnosis) -> dict[str, Any]:
             "would_change": verdict.would_change,
             "start": verdict.start,
             "waiting": verdict.waiting,
+            "besides": verdict.besides,
         },
         "findings": [_finding(f) for f in diagnosis.findings],
         "outcomes": {

@@ -25,6 +25,7 @@ def render(diagnoses: Sequence[Diagnosis]) -> str:
 def _one(d: Diagnosis) -> str:
     lines = [f"## traindx: {d.verdict} · {escaped(d.run.source or 'run')}", "", f"**{escaped(d.summary)}**", ""]
     told = [
+        f"Apart from that: {d.verdict_.besides}" if d.verdict_.besides else "",
         d.verdict_.start,
         f"Waiting: {d.verdict_.waiting}." if d.verdict_.waiting else "",
     ]

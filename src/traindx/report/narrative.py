@@ -53,6 +53,8 @@ def head(d: Diagnosis) -> str:
         f"{len(d.run.signals)} signals",
     ]
     more = []
+    if v.besides:
+        more.append(f"<p><b>Apart from that:</b> {code(v.besides)}</p>")
     if v.start:
         more.append(f"<p>{code(v.start)}</p>")
     if v.waiting:

@@ -101,6 +101,8 @@ def _verdict(d: Diagnosis) -> RenderableType:
     )
     lines = [head]
     v = d.verdict_
+    if v.besides:
+        lines.append(Text(f"Apart from that: {safe(v.besides)}"))
     if v.start:
         lines.append(Text(v.start, style="dim"))
     if v.forecast and "forecast" in v.forecast:
