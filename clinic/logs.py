@@ -12,14 +12,15 @@ from clinic.judge import judge
 from clinic.patient import record_dir
 from traindx.run import Run
 
+TOLD = ("adversarial", "rl")  # the columns of such a log tell: two players' losses, a return
 LOGGED = ("loss/train", "loss/val", "lr", "accuracy/val", "grad_norm")  # what people log
 
 
 def as_log(run: Run) -> Run:
-    """The curves of a run and nothing else."""
-    return replace(
-        run, signals={k: s for k, s in run.signals.items() if k in LOGGED}, facts={}, events=(), notes=(), kind="csv"
-    )
+    """The curves of a run and nothing else but what their names say."""
+    signals = {k: s for k, s in run.signals.items() if k in LOGGED}
+    facts = {k: v for k, v in run.facts.items() if k in TOLD}
+    return replace(run, signals=signals, facts=facts, events=(), notes=(), kind="csv")
 
 
 def lines(cases: Iterable[Case]) -> list[dict[str, Any]]:

@@ -117,7 +117,12 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("dead_fraction/module", "module", "share", "units silent over the whole liveness window (CATALOGUE 2.13)"),
     ("dead_samples/module", "module", "samples", "samples in that window"),
     ("dormant_fraction/module", "module", "share", "units with mean |h| at most 0.025 of the layer mean"),
-    ("effective_rank/module", "module", "", "exp(entropy of singular values) of features over a window"),
+    (
+        "effective_rank/module",
+        "module",
+        "",
+        "exp(entropy of singular values) of the features that go into the module, the last linear layer",
+    ),
     ("feature_cosine/module", "module", "", "mean pairwise cosine of features"),
     ("attn_entropy/module", "module", "share", "lowest head's attention entropy over ln(n)"),
     ("attn_logit_max/module", "module", "", "largest attention logit"),

@@ -59,6 +59,14 @@ def test_extremes_without_effect_are_a_remark_and_with_effect_a_warning() -> Non
     assert found.severity is Severity.WARNING and found.facts["signal"] == "loss/train"
 
 
+def test_what_every_twentieth_sample_has_is_the_shape_of_the_feature() -> None:
+    def rare(per_batch: float) -> Run:
+        return a_run(batch__input_extreme=np.full(50, per_batch), batch__size=np.full(50, 50.0), loss__train=_loss()[:50])
+
+    assert rule.outcome(rare(12.0)).status is Status.CLEAR and list(rule.findings(rare(12.0), common=0.5))
+    assert [f.variant for f in rule.findings(rare(1.0))] == ["extreme"]
+
+
 def test_two_extreme_samples_are_below_the_limit() -> None:
     run = a_run(batch__input_extreme=[0.0] * 98 + [1.0, 1.0])
     assert not list(rule.findings(run))

@@ -54,6 +54,16 @@ def test_a_class_that_is_never_found() -> None:
     assert not list(rule.findings(_run(0.88, counts, {"a": 0.97, "b": 0.96, "c": 0.2})))
 
 
+def test_a_class_that_is_not_learned_yet() -> None:
+    counts = {"a": 100, "b": 100, "c": 100}
+    run = _run(0.65, counts, {"a": 0.97, "b": 0.96, "c": 0.0})
+    at = run["accuracy/val"].steps
+    rising = run.with_({"accuracy/val": Series(at, np.linspace(0.3, 0.8, len(at)))})
+    assert rule.outcome(rising).status is Status.UNSURE
+    rare = _run(0.88, {**counts, "c": 30}, {"a": 0.97, "b": 0.96, "c": 0.0})
+    assert list(rule.findings(rare.with_({"accuracy/val": rising["accuracy/val"]})))  # a rarity is told at once
+
+
 def test_the_start_of_a_run_is_unsure() -> None:
     run = _run(0.1, {str(c): 100 for c in range(10)}, last=60)
     early = a_run({"accuracy/val": Series(np.array([20, 40]), np.array([0.1, 0.1]))}, facts=dict(run.facts))

@@ -91,6 +91,17 @@ def test_an_excursion_that_came_back_is_told_with_its_peak() -> None:
     assert 600 <= found.steps[0] <= 820 and found.facts["peak"] == pytest.approx(1.8, abs=0.2)
 
 
+def test_a_log_in_which_another_training_begins_is_a_remark() -> None:
+    first, second = zoo.falling(800) + noise(800, 0.03), zoo.falling(800) + noise(800, 0.03)
+    log = a_run(loss__train=np.r_[first, second + 0.2], lr=np.full(1600, 0.01))
+    assert [f.severity for f in the(log)] == [Severity.INFO]
+    assert [f.severity for f in the(log.with_(facts={"watched": ["load"]}))] == [Severity.WARNING]  # it would know of a stage
+    slow = np.concatenate([first, np.linspace(first[-1], 2.3, 60), second + 0.2])  # climbs over sixty records
+    assert [f.severity for f in the(a_run(loss__train=slow, lr=np.full(1660, 0.01)))] == [Severity.WARNING]
+    stuck = np.r_[first, np.full(800, 1.9) + noise(800, 0.03)]
+    assert all(f.severity is not Severity.INFO for f in the(a_run(loss__train=stuck, lr=np.full(1600, 0.01))))
+
+
 def test_other_data_a_resume_or_a_higher_rate_explain_an_excursion() -> None:
     n = 2000
     loss = zoo.falling(n) + noise(n, 0.03)

@@ -2,9 +2,9 @@
 
 ## What it sees
 
-The effective rank of a layer's features below `rank` of its early value while the mean cosine between features of
-different samples is above `cosine`, in three of the last five looks. Classifiers are left out: few directions per
-class are what they should end with.
+The effective rank of the features that go into the last linear layer below `rank` of its early value while the mean cosine
+between features of different samples is above `cosine`, in three of the last five looks. Classifiers are left out: few
+directions per class are what they should end with.
 
 ## Why it matters
 
@@ -38,7 +38,7 @@ SUPERVISED = ("ce", "nll", "bce", "bce_logits", "mse", "l1", "huber", "ctc")
 @rule(
     "ACTV009",
     needs={"effective_rank/module": 10, "feature_cosine/module": 10},
-    says="features of {where} collapsed: effective rank {rank:.1f} (was {before:.1f}), mean cosine {cosine:.3f}",
+    says="features that go into {where} collapsed: effective rank {rank:.1f} (was {before:.1f}), mean cosine {cosine:.3f}",
     fix="Use a stop-gradient with a predictor, a variance term, a higher temperature, or larger batches.",
     explains=("SPEC006", "LOSS003", "LOSS011"),
 )

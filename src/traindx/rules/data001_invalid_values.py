@@ -18,7 +18,8 @@ does the same more slowly: it owns the gradient of its batch.
 
 - NUMR001: the batch was clean and an operation made the NaN. Here the batch itself holds it.
 - Missing values that the code masks out on purpose: the loss stays finite on those steps, and the finding is only a remark.
-- Heavy-tailed features (counts, prices): extremes without any effect on the loss are a remark too.
+- Heavy-tailed features (counts, prices): extremes without any effect on the loss are a remark too, and not worth one where
+  every twentieth sample has them.
 - Inputs of few possible values (answers, counts): the commonest one comes with several labels by nature. Quiet.
 
 ## What to do
@@ -70,10 +71,11 @@ def invalid_values(
     run: Run,
     *,
     least_extreme: int = 3,  # CATALOGUE DATA001
+    common: float = 0.05,  # [def] of the samples: a feature that is mostly zero and sometimes not, told only where it does harm
     stands_out: float = 6.0,  # robust deviations of loss or gradient norm that count as an effect (2.4)
 ) -> Iterator[Evidence]:
     yield from _nonfinite(run)
-    yield from _extreme(run, least_extreme, stands_out)
+    yield from _extreme(run, least_extreme, stands_out, common)
     if blank := _blank(run):
         yield blank
         return
@@ -106,7 +108,7 @@ def _nonfinite(run: Run) -> Iterator[Evidence]:
     )
 
 
-def _extreme(run: Run, least: int, stands_out: float) -> Iterator[Evidence]:
+def _extreme(run: Run, least: int, stands_out: float, common: float) -> Iterator[Evidence]:
     far = run.series("batch/input_extreme").finite()
     far = far.where(far.values > 0)
     total = float(far.values.sum())
@@ -121,7 +123,7 @@ def _extreme(run: Run, least: int, stands_out: float) -> Iterator[Evidence]:
         yield Evidence({**values, "signal": signal, "z": z}, tuple(samples), steps, say, Severity.WARNING, Confidence.STRONG)
     elif owned := _owning(run):
         yield Evidence({**values, **owned}, tuple(samples), steps, "owning", Severity.WARNING, Confidence.STRONG)
-    else:
+    elif _share(run, total) < common:
         yield Evidence(values, tuple(samples), steps, "extreme", Severity.INFO, Confidence.STRONG)
 
 
@@ -142,6 +144,12 @@ def _blank(run: Run, share: float = 0.02) -> Evidence | None:
     samples = _samples(run, "constant")
     values = {"share": part, "labels": int(labels), "named": _named(samples)}
     return Evidence(values, tuple(samples), None, "blank", Severity.WARNING)
+
+
+def _share(run: Run, count: float) -> float:
+    """The share of the samples looked at, the first record of which tells of 2,000; 0 where their number is not known."""
+    looked, sizes = run.series("batch/input_extreme").finite(), run.series("batch/size").finite().values
+    return count / (2_000 + len(looked) * float(np.median(sizes))) if len(sizes) else 0.0
 
 
 def _height(run: Run, name: str, steps: Ints) -> float:

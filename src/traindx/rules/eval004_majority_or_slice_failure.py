@@ -22,7 +22,8 @@ always wrong, does not show in an average.
 - DATA011: the imbalance of what is fed is the usual reason. A failed class that is as frequent as others has another one,
   and is told apart.
 - DATA003: a class that is never right because it is named differently in validation.
-- The first evaluations of a run: everything starts at the majority. The rule waits for two evaluations and 100 steps.
+- The first evaluations of a run: everything starts at the majority. The rule waits for two evaluations and 100 steps. Classes
+  are learned one after another: while accuracy still rises beyond chance, one that is as frequent as others may be next.
 
 ## What to do
 
@@ -40,7 +41,7 @@ import numpy as np
 from traindx import facts
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
-from traindx.run import Run, Series
+from traindx.run import Floats, Run, Series
 
 
 @rule(
@@ -83,7 +84,7 @@ def majority_or_slice_failure(
     span = run.steps or (0, 0)
     early = span[1] - span[0] < least_steps and len(accuracy) < 5
     name, share, n = facts.majority(run)
-    late = accuracy.values[-3:]
+    late, waiting = accuracy.values[-3:], list[str]()
     if not math.isfinite(share) and (same := _same_answer(run, accuracy)) is not None:
         yield same
     if math.isfinite(share) and len(late) >= 2:
@@ -97,10 +98,15 @@ def majority_or_slice_failure(
                 run, name, share, float(np.median(late)), (int(accuracy.steps[-len(late)]), int(accuracy.steps[-1]))
             )
         else:
-            yield from _classes(run, recall, least_class, float(np.median(late)))
+            failed = list(_classes(run, recall, least_class, float(np.median(late))))
+            if early or _still_learning(late, n):
+                waiting = [e.where[0] for e in failed if e.say == "common"]
+            yield from (e for e in failed if e.where[0] not in waiting)
             if share >= 0.9:
                 yield Evidence({"share": share}, (name,), None, "unsuited", Severity.INFO, Confidence.EXACT)
     yield from _slices(run, slice_ratio, least_slice, p)
+    if waiting:
+        raise Unsure(f"class {waiting[0]} is not learned yet, while accuracy still rises", needs_steps=least_steps)
 
 
 def _same_answer(run: Run, accuracy: Series, least: int = 10) -> Evidence | None:
@@ -129,6 +135,12 @@ def _majority(run: Run, name: str, share: float, accuracy: float, steps: tuple[i
     even = share <= 1.5 / max(len(counts), 2)
     values = {"accuracy": accuracy, "share": share}
     return Evidence(values, () if even else (name,), steps, "chance" if even else "majority", Severity.WARNING)
+
+
+def _still_learning(accuracies: Floats, n: float, least: float = 0.05) -> bool:
+    """Whether accuracy rose from the last evaluation but one to the last, by more than chance: classes come one by one."""
+    before, now = (float(v) for v in accuracies[-2:])
+    return now - before > max(least, 2 * math.sqrt(2 * now * (1 - now) / max(n, 1.0)))
 
 
 def _classes(run: Run, recall: float, least: int, accuracy: float) -> Iterator[Evidence]:

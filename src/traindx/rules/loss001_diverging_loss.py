@@ -22,6 +22,8 @@ a checkpoint written after the onset is worse than the one before.
 - A warm restart, a cyclic rate, the end of a warm-up: muted after jumps of the learning rate, and compared at equal rates.
 - Harder data (curriculum, another source): the loss of an *old* batch under the same weights has not moved. Muted when the
   run is known to follow a curriculum, a remark when training began to draw from another data set before.
+- Another task, stage or fold in the same log: the loss leaps from one record to the next and falls like a training that
+  begins. A remark, when at least half is regained.
 - Two players or a policy: their losses are no measure of progress. Only non-finite values count there.
 - A loss that is a sum over a growing batch or sequence.
 
@@ -340,8 +342,30 @@ def _excursion(run: Run, course: _Course, deviations: float, ruin: float) -> Evi
         and span[1] - span[0] > 0.1 * (course.step(len(course.series)) - course.step(0))
     )
     over_it = course.now < low  # it came back and went on: told, but nothing to act on
-    grave = (thrown or half or never) and not over_it
+    grave = (thrown or half or never) and not over_it and not _begins_anew(run, course, began, peak)
     return Evidence(facts, steps=span, say="excursion", severity=Severity.WARNING if grave else Severity.INFO)
+
+
+def _begins_anew(run: Run, course: _Course, began: int, peak: int, regained: float = 0.5) -> bool:
+    """Whether a log, which tells no stages, shows another training begin: the loss leaps from one record to the next, falls
+    from there on step by step, and half of what had been gained is regained in the end. A divergence takes its time, or stays.
+    """
+    y = course.series.values
+    stretch = y[began : peak + course.width + 1]
+    if "watched" in run.facts or len(stretch) < 2:  # an observed run knows its stages
+        return False
+    at = began + 1 + int(np.argmax(np.diff(stretch)))
+    low, leap = float(np.median(y[max(0, at - 5) : at])), float(y[at] - y[at - 1])
+    again = np.flatnonzero(np.diff(y[at:]) > 0.5 * leap)  # the next one
+    after = y[at : at + int(again[0]) + 1] if len(again) else y[at:]
+    if (
+        len(after) < 20
+        or float(np.min(np.diff(after))) < -0.5 * leap
+        or course.now > course.start - regained * (course.start - low)
+    ):
+        return False
+    parts = [float(np.median(part)) for part in np.array_split(after, 10)]
+    return leap > 0.7 * (max(parts) - low) and parts[0] == max(parts) and parts[1] > parts[2] > min(parts[5:])
 
 
 def _explained(run: Run, low: int, high: int) -> bool:
