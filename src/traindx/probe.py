@@ -99,6 +99,7 @@ class Evaluation:
     grad_enabled: int = 0  # forwards that built a graph
     forwards: int = 0
     loader: Any = None  # the loader its batches came from, where one was seen
+    other: bool = False  # not of the validation set: a test set, or a part of the training set, beside it
     models: frozenset[int] = frozenset()  # ids of the models that were evaluated, known at its end
     hits: tuple[float, int] | None = None  # predictions that the script found right when it compared them, of how many
     printed: float | None = None  # the mean loss of the evaluation as the script printed it

@@ -717,6 +717,7 @@ def test_finely_measured_inputs_are_told_from_answers_of_a_few_kinds() -> None:
     assert contents.continuous(kept((rng.integers(1, 6, (400, 4)) - 3) / 1.4)) is False  # a questionnaire
     assert contents.continuous(kept(np.eye(20)[rng.integers(0, 20, 400)])) is False
     assert contents.continuous(kept(rng.normal(size=(20, 3)))) is None
+    assert contents.continuous(kept(np.repeat(rng.normal(size=(2, 3)), 50, axis=0))) is None  # two samples again and again
 
 
 def test_one_input_in_place_of_many_is_counted_with_its_labels() -> None:

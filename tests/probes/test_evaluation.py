@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Subset, TensorDataset
 
 from probes.watched import watched
 from traindx.probe import Forward
@@ -347,3 +347,37 @@ def test_a_summed_validation_loss_has_one_scale_whether_described_or_not(target,
 
     values = watched(run_, Evaluations(), budget=0.01)["loss/val"].values
     assert len(values) == 40 and abs(np.diff(np.log(values))).max() < 0.05
+
+
+def _beside(first: Any, second: Any, anew: bool = False) -> Run:
+    """Two sets are scored after every epoch, the first of them first."""
+    x = torch.randn(400, 4, generator=torch.Generator().manual_seed(3))
+    data = TensorDataset(x, (x[:, 0] > 0).long())
+    train = Subset(data, range(200))
+
+    def loop() -> None:
+        model = nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        sets = [DataLoader(part(data, train), 50) for part in (first, second)]
+        for _ in range(3):
+            for a, b in DataLoader(train, 20):
+                optimizer.zero_grad()
+                F.cross_entropy(model(a), b).backward()
+                optimizer.step()
+            with torch.no_grad():
+                for part in sets:
+                    for a, b in DataLoader(part.dataset, 50) if anew else part:
+                        F.cross_entropy(model(a), b)
+
+    return watched(loop, Evaluations())
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_of_two_sets_that_are_scored_the_one_that_is_not_trained_on_is_validation(anew: bool) -> None:
+    part, held = (lambda _, train: Subset(train, range(100))), (lambda data, _: Subset(data, range(200, 400)))
+    for sets in ((part, held), (held, part)):
+        run = _beside(*sets, anew=anew)
+        late = run.series("eval/samples").values[1:]
+        assert late.tolist() == [200.0] * len(late) and len(late) >= 2
+        assert len(run.series("accuracy/val")) == len(run.series("eval/samples")) >= 3
+        assert len(run.series("metric/other/loss")) >= 2

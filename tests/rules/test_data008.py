@@ -190,3 +190,34 @@ def test_drift_that_the_model_copes_with_is_a_remark() -> None:
 def test_drift_that_costs_validation_is_none() -> None:
     assert [f.severity for f in rule.findings(_by_time(end=0.5))] == [Severity.WARNING]
     assert [f.severity for f in rule.findings(_by_time(end=0.13, shift=2.5))] == [Severity.CRITICAL]
+
+
+def _unread(**facts: Any) -> Run:
+    named = {k.replace("__", "."): v for k, v in facts.items()}
+    signals = {
+        "loss/train": np.linspace(1.1, 0.05, 300),
+        "loss/val": Series(np.arange(29, 300, 30), np.linspace(1.2, 2.6, 10)),
+        "accuracy/val": Series(np.arange(29, 300, 30), np.full(10, 0.36)),
+    }
+    balanced = {"0": 500, "1": 500, "2": 500}
+    told = {
+        "loss.kind": "ce",
+        "loss.classes": 3,
+        "data.class_counts": balanced,
+        "data.val_class_counts": {"0": 140, "1": 130, "2": 130},
+        "data.label_probe": {"n": 1000, "kind": "class", "score": 0.8, "null_mean": 0.34, "null_sd": 0.02},
+    }
+    return a_run(signals, facts={**told, **named})
+
+
+def test_labels_that_hold_within_training_and_for_nothing_in_validation() -> None:
+    [found] = rule.findings(_unread())
+    assert found.variant == "unread" and found.severity is Severity.WARNING and "probe 80%" in found.message
+    empty = {"n": 1000, "kind": "class", "score": 0.35, "null_mean": 0.34, "null_sd": 0.02}
+    assert not list(rule.findings(_unread(data__label_probe=empty)))  # labels say nothing: DATA004
+    better = _unread().with_({"accuracy/val": Series(np.arange(29, 300, 30), np.full(10, 0.6))})
+    assert not list(rule.findings(better))
+    frozen = _unread().with_({"loss/val": Series(np.arange(29, 300, 30), np.full(10, 1.0986))})  # a copy that never learns
+    assert not list(rule.findings(frozen))
+    layers = [{"name": "0", "class": "BatchNorm1d", "order": 0}]
+    assert not list(rule.findings(_unread(model__outline=layers)))

@@ -138,10 +138,10 @@ def test_inputs_that_stay_while_their_labels_change_are_a_buffer_filled_again() 
 def test_a_sampler_that_knows_two_samples_is_told_from_ordinary_draws_with_replacement() -> None:
     loader = {"sampler": "WeightedRandomSampler", "replacement": True, "samples": 2000, "length": 40}
     facts = {"data.loader": loader, "data.unique_share": 0.001, "data.seen": {"train": 2, "val": 500}}
-    signals = {"batch/repeat": np.zeros(40)}
+    signals = {"batch/repeat": np.zeros(40), "eval/samples": Series(np.arange(0, 40, 10), np.full(4, 500.0))}
     [found] = rule.findings(a_run(signals, facts=facts))
     assert found.variant == "few" and found.severity is Severity.CRITICAL and "2 of 2000" in found.message
     usual = {**facts, "data.unique_share": 0.4, "data.seen": {"train": 1200, "val": 500}}
     assert not list(rule.findings(a_run(signals, facts=usual)))
-    answers = {**facts, "data.continuous": False}  # equal answers, not the same sample
+    answers = {**facts, "data.seen": {"train": 2, "val": 2}}  # equal answers, not the same sample
     assert not list(rule.findings(a_run(signals, facts=answers)))

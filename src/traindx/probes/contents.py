@@ -107,11 +107,12 @@ def continuous(feed: Feed, least: int = 50) -> bool | None:
     if feed.kept_rows < least or not feed.rows:
         return None
     rows = np.concatenate(feed.rows)
-    rows = rows[np.sort(np.unique(rows, axis=0, return_index=True)[1])]  # copies are what is asked about
-    ordered = np.sort(rows, axis=0)
-    levels = 1 + (np.diff(ordered, axis=0) > 0).sum(0)
+    levels = 1 + (np.diff(np.sort(rows, axis=0), axis=0) > 0).sum(0)
+    rows = np.unique(rows, axis=0)  # copies are what is asked about
+    if len(rows) < least:  # few kinds, or a few samples again and again
+        return False if len(rows) > 3 * levels.max() else None
     fine = levels[levels >= 16]
-    return bool(len(rows) >= least and ((levels > 0.9 * len(rows)).any() or np.log2(fine).sum() >= 24))
+    return bool((levels > 0.9 * len(rows)).any() or np.log2(fine).sum() >= 24)
 
 
 def conflicts(feed: Feed) -> tuple[int, int]:

@@ -211,6 +211,10 @@ class Evaluations(Probe):
             self._reported.setdefault("loss", evaluation.printed)
         if evaluation.claimed is not None:
             out["eval/claimed_accuracy"] = evaluation.claimed
+        if evaluation.other:  # figures of another set are not those of validation
+            self.score = self._fallback = self._buffers = self._bare = None
+            self._reported = {}
+            return out
         score = self.score if self.score is not None and self.score.parts else self._fallback
         if evaluation.hits is not None and score is not None and "accuracy" not in self._reported:
             right, count = evaluation.hits

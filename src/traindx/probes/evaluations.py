@@ -63,6 +63,7 @@ class Evaluations:
         self._site = ""  # where the loss was read last time
         self._odd: dict[str, list[float]] = {}  # wrong arithmetic → what it gave, as long as that was printed every time
         self._main = 0  # key of the validation data proper: the first that was evaluated
+        self._main_trains, self._main_at = False, -1  # that is a part of what is trained on; where it was evaluated last
         self._seen_loss = False
         self._unseen = self._recorded = 0  # evaluations without and with a loss
         self._dropped = 0  # times in a row that it was none
@@ -260,7 +261,7 @@ class Evaluations:
         self._datasets.clear()
         self._losses.clear()
         self._site = ""
-        self._main, self._bare = 0, self._scene.step
+        self._main, self._main_trains, self._bare = 0, False, self._scene.step
 
     def _values(self, open_: _Open) -> list[tuple[Any, int]]:
         """Loss and samples of each batch: from loss calls, else from what the script read."""
@@ -303,8 +304,8 @@ class Evaluations:
             self._recorder.take({"eval/train_in_eval": reading["loss/val"]})
             return
         self._recorded += 1
-        self._main = self._main or key or -1
-        if self._main not in (key, -1):
+        self._choose(evaluation, key)
+        if evaluation.other:
             self._recorder.take({"metric/other/loss": reading["loss/val"]})
             return
         share = 1.0 / max(evaluation.forwards, 1)
@@ -314,6 +315,27 @@ class Evaluations:
             reading["eval/minds_mode"] = float(self._stage.minds_mode(evaluation.models))
         reading["eval/grad_enabled"] = evaluation.grad_enabled * share
         self._recorder.take(reading)
+
+    def _choose(self, evaluation: Evaluation, key: int) -> None:
+        """The validation set is what is evaluated first between two updates, unless that is a part of the training set and
+        something else is not. Loaders may be made anew for every evaluation.
+        """
+        within = self._within_training(evaluation.loader)
+        beside = self._main not in (key, 0) and self._main_at == evaluation.step and not self._main_trains
+        evaluation.other = beside or (within and self._main != 0 and not self._main_trains)
+        if not evaluation.other:
+            self._main, self._main_trains, self._main_at = key or -1, within, evaluation.step
+
+    def _within_training(self, loader: Any) -> bool:
+        """Whether a loader's data set is made of one that is trained on: a Subset of it, say."""
+        dataset = getattr(loader, "dataset", None)
+        for _ in range(4):
+            if dataset is None:
+                return False
+            if id(dataset) in self._datasets:
+                return True
+            dataset = getattr(dataset, "dataset", None)
+        return False
 
 
 def _is(number: float, half: float, mean: float) -> bool:

@@ -64,7 +64,10 @@ from traindx.run import Ints, Run, Series
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
-    explains=("NUMR001", "NUMR002", "NUMR003", "LOSS001", "LOSS006", "LOSS007", "GRAD002", "GRAD003", "LOSS005"),
+    explains=(
+        *("NUMR001", "NUMR002", "NUMR003", "LOSS001", "LOSS006", "LOSS007", "GRAD002", "GRAD003", "LOSS005"),
+        "OPTM002",  # one value far out makes one step far too large
+    ),
     at="dataset",
 )
 def invalid_values(

@@ -128,11 +128,13 @@ def _numbered(counts: dict[str, float]) -> dict[int, float]:
     return {int(k): v for k, v in counts.items() if v > 0 and k.isdecimal()}
 
 
-def _words(run: Run) -> bool:
-    """Whether the classes are the words of a text: as many as, or nearly as many as, there are ids to read."""
+def _words(run: Run, few: int = 20) -> bool:
+    """Whether the classes are the words of a text: nearly as many as there are ids to read, or several to a sample."""
     vocab = facts.number(facts.table(run, "data.token").get("vocab"))
-    classes = facts.number(run.fact("loss.classes"))
-    return facts.takes_tokens(run) and not 4 * classes <= vocab
+    classes, asked = facts.number(run.fact("loss.classes")), run.matrix("batch/labels/class")
+    size = run.series("batch/size").finite().values
+    single = len(asked) > 0 and len(size) > 0 and np.nansum(asked.values[0]) == size[0] and classes <= few
+    return facts.takes_tokens(run) and not (4 * classes <= vocab or (math.isnan(vocab) and single))
 
 
 def _apart(run: Run, least: int, sure: float = 1e-6) -> Iterator[Evidence]:

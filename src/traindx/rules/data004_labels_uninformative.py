@@ -124,7 +124,8 @@ def _apart(run: Run, skill: _Skill, near: float = 0.8, least: int = 30) -> Evide
     """Inputs change their labels from pass to pass as often as labels that are drawn anew: a shuffle of one of the two."""
     counts = np.array([*facts.counts(run.fact("data.class_counts")).values()])
     clash, again = (facts.number(run.fact(k), 0.0) for k in ("data.conflicts", "data.met_again"))
-    if again < least or len(counts) < 2 or not skill.fails:
+    stuck = run.series("batch/repeat").finite().values  # the same inputs again and again: DATA012
+    if again < least or len(counts) < 2 or not skill.fails or (len(stuck) > 0 and float(np.mean(stuck)) > 0.5):
         return None
     drawn = 1 - float(np.sum((counts / counts.sum()) ** 2))
     if clash / again < near * drawn:
@@ -141,7 +142,7 @@ def _probe_z(probe: Mapping[str, Any], least: int) -> float:
     return (score - mean) / spread if math.isfinite(score - mean) and spread > 1e-6 else math.inf
 
 
-def _by_heart(run: Run, share: float = 0.9) -> bool:
+def _by_heart(run: Run, share: float = 0.95) -> bool:
     """Whether training is well below knowing only how frequent the answers are: the network learns, if nothing that holds."""
     reference, train = regime.floors(run).get("prior"), regime.curve(run).finite().values
     return (

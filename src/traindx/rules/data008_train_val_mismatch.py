@@ -8,7 +8,9 @@ each: a mean that is more than half a deviation away, a deviation three times la
 make up half of training and are absent from validation. Of tokens: ids
 that are frequent in one part and rare in the other, although the frequencies themselves agree, as when each part got a
 vocabulary of its own. Of a squared error: validation at more than a hundred times the variance of the training targets in
-every evaluation while training is below it, as when only the training targets were scaled.
+every evaluation while training is below it, as when only the training targets were scaled. And of classes: labels that
+follow from their inputs within the training set (a probe that needs no network), that are learned there, and of which
+nothing holds in validation, with a loss above chance.
 
 ## Why it matters
 
@@ -53,7 +55,7 @@ from traindx.run import Floats, Run
     "DATA008",
     needs={
         "fact:data.val_input_stats | fact:data.val_channel_stats | fact:data.val_class_counts | fact:data.token_shift | "
-        "batch/label_std": 1
+        "batch/label_std | fact:data.label_probe": 1
     },
     says={
         "range": "validation inputs span {val_range}, training inputs {train_range}: {factor:.0f} times apart",
@@ -66,6 +68,9 @@ from traindx.run import Floats, Run
         "prior": "class shares differ: {where}",
         "target": "the validation loss is {times:.2g} times the variance of the training targets at every evaluation, while "
         "training is at {level:.3g}: validation targets are on another scale",
+        "unread": "training labels follow from their inputs (probe {score:.0%}, {null:.0%} by chance) and are learned, but "
+        "validation accuracy {accuracy:.0%} is no better than always answering the most frequent class ({share:.0%}), and its "
+        "loss is above chance: validation seems to be encoded or labelled with other tables",
         "tokens": "{distance:.0%} of the validation tokens have ids that are not as frequent in training, though the "
         "frequencies themselves agree: the two seem to be encoded with different tables",
     },
@@ -73,6 +78,7 @@ from traindx.run import Floats, Run
         "": "Prepare training and validation with one function and the training set's constants.",
         "classes": "Split so that every class is in both parts; check that both use one label table.",
         "unexamined": "Split at random, or with stratification: data that are sorted by class must be shuffled first.",
+        "unread": "Put a few training samples through the way of validation samples and compare: inputs, order, labels.",
         "tokens": "Build the vocabulary once, from the training text, and encode both parts with it; decode a batch to see.",
         "target": "Transform the validation targets with the constants of the training targets, or transform predictions back.",
         "prior": "Fine if training is resampled on purpose; otherwise split with stratification.",
@@ -101,6 +107,7 @@ def train_val_mismatch(
     yield from _tokens(run, apart)
     if not found:
         yield from _targets(run)
+        yield from _unread(run)
     enough = min(facts.number(t.get("n"), 0.0) for t in (train, val)) >= least_samples
     if not found and train and val and not enough:
         raise Unsure(f"needs {least_samples} samples of training and validation each")
@@ -256,3 +263,23 @@ def _targets(run: Run, times: float = 100.0, least: int = 3) -> Iterator[Evidenc
     if regime.plain_loss(run) and level < spread[0] and ratio > times:
         at = (int(val.steps[0]), int(val.steps[-1]))
         yield Evidence({"times": ratio, "level": level}, ("loss/val",), at, "target", Severity.CRITICAL)
+
+
+def _unread(run: Run, z: float = 5.0, gain: float = 0.15, learned: float = 0.7, above: float = 1.05) -> Iterator[Evidence]:
+    """What is learned holds within the training set, judged without the network, and for nothing in validation.
+
+    Where batches are normalised, their statistics are the likelier reason (ACTV008).
+    """
+    probe = facts.table(run, "data.label_probe")
+    score, null, spread, n = (facts.number(probe.get(k)) for k in ("score", "null_mean", "null_sd", "n"))
+    val, loss = facts.accuracy(run).values, run.series("loss/val").finite()
+    prior, train = regime.floors(run).get("prior"), regime.curve(run).finite().values
+    _, share, count = facts.majority(run)
+    telling = probe.get("kind") == "class" and n >= 300 and score - null > max(gain, z * spread)
+    if not telling or prior is None or len(val) < 3 or len(loss) < 3 or len(train) < 20 or not count > 0:
+        return
+    late, now = float(np.median(val[-3:])), float(np.median(train[-max(5, len(train) // 10) :]))
+    fails = late <= share + 2 * math.sqrt(share * (1 - share) / count) and float(np.median(loss.values[-3:])) > above * prior
+    if fails and now < learned * prior and not any("BatchNorm" in kind for kind in facts.layers(run)):
+        values = {"score": score, "null": null, "accuracy": late, "share": share}
+        yield Evidence(values, ("loss/val",), (int(loss.steps[0]), int(loss.steps[-1])), "unread")

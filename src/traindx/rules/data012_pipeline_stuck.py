@@ -112,9 +112,16 @@ def pipeline_stuck(
 def _few(run: Run, loader: Mapping[str, Any], share: float, least: float = 0.05, grave: float = 0.01) -> Iterator[Evidence]:
     """Draws with replacement leave some samples out; hardly any sample drawn at all is a sampler that has the wrong weights."""
     samples, seen = facts.number(loader.get("samples"), 0.0), facts.number(facts.table(run, "data.seen").get("train"))
-    if loader.get("replacement") and share < least and seen < least * samples and run.fact("data.continuous") is not False:
+    if loader.get("replacement") and share < least and seen < least * samples and _many_inputs(run):
         severity = Severity.CRITICAL if share < grave else Severity.WARNING
         yield Evidence({"share": share, "distinct": seen, "samples": samples}, (), None, "few", severity)
+
+
+def _many_inputs(run: Run) -> bool:
+    """Whether samples differ by nature: most of those validated on do, or they are measured finely."""
+    distinct, sizes = facts.number(facts.table(run, "data.seen").get("val"), 0.0), run.series("eval/samples").finite().values
+    told = len(sizes) > 0 and distinct > 0.5 * float(np.median(sizes))
+    return told or run.fact("data.continuous") is True
 
 
 def _dry(run: Run, least: int = 2) -> Iterator[Evidence]:
