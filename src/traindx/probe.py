@@ -122,6 +122,7 @@ class Scene:
         self.first = True  # one of the first 20 steps, which are always full
         self.loss: Tensor | None = None  # detached loss of the latest backward of this step
         self.loader: Any = None  # the loader that gave the latest batch
+        self.drawn: Any = None  # its indices in the data set, where a DataLoader's sampler tells
         self.world = 1  # ranks of this run
         self.waits_in_forward = False  # ranks wait for one another in the forward, too: sharded weights, synchronised buffers
         self.ended = False  # the run is over: `facts` may do what is too dear before

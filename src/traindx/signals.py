@@ -345,10 +345,12 @@ FACTS: dict[str, str] = {
     "data.loader": "of the training loader: {batch_size, shuffle (null: unknown), sampler, replacement, num_workers, "
     "drop_last, dataset, length (batches), samples}",
     "data.fetched": "batches the training loader handed out, and iterators made of it: {batches, iterators}",
-    "data.bad_samples": "first 20 of {step, field, kind (nonfinite, extreme, constant, empty), samples: indexes or positions}",
+    "data.bad_samples": "first 20 of {step, field, kind (nonfinite, extreme, constant, empty), samples: places in the batch, "
+    "indexes: in the data set, where the sampler tells}",
     "data.label_probe": "do inputs predict labels? nearest-neighbour and linear probe on a sketch of the first samples: "
     "{n, features, kind (class, regression), score, null_mean, null_sd, permutations}, score the better of the two against "
-    "the same after permuting labels",
+    "the same after permuting labels; of classes also {sure_errors, next_errors}: how often labels contradict the probes in "
+    "the quarter of the samples where these are surest, and in the next",
     "data.label_noise": "estimated share of wrong labels, out of fold: {share, n, method} (trials)",
     "data.same_set": "validation was read from the very data set that is trained on",
     "data.val_loader": "the same of the validation loader",
@@ -377,6 +379,7 @@ FACTS: dict[str, str] = {
     "data.worker_duplicates": "augmented samples that two workers both produced",
     "data.aug_repeats": "randomly augmented samples that came with the very same content in the second epoch: "
     "{repeats, checked}; absent when nothing shows that samples are augmented at random",
+    "data.fixed_seed": "the constant that the training set's `__getitem__` seeds a generator with, for every sample anew",
     "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, eos_named, eos_given, unk_share, double_bos, top_share} of "
     "token inputs (eos_named: the program states the end token beside the model's config; eos_given: share of whole "
     "sequences that are given it at their end)",

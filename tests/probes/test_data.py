@@ -325,7 +325,8 @@ def test_values_that_are_not_finite_are_counted_and_listed():
     x[41, 3] = float("inf")
     run = fed(loader(x, Y), epochs=1)
     assert run["batch/input_nonfinite"].values.tolist()[:3] == [0.0, 2.0, 0.0]
-    assert run.fact("data.bad_samples")[0] == {"step": 1, "field": "input", "kind": "nonfinite", "samples": [8, 9]}
+    told = {"step": 1, "field": "input", "kind": "nonfinite", "samples": [8, 9], "indexes": [40, 41]}
+    assert run.fact("data.bad_samples")[0] == told
 
 
 def test_a_target_that_is_not_finite_counts_as_well():
@@ -742,3 +743,72 @@ def test_samples_are_kept_when_asked_without_a_loader_too(tmp_path: Path) -> Non
     kept = read(tmp_path / "run").fact("data.samples")
     assert len(kept["train"]) == 3 and len(kept["val"]) == 1
     assert kept["val"][0]["targets"] == Y[400:408].tolist() and kept["train"][0]["targets"] == Y[:8].tolist()
+
+
+class _Table(Dataset):
+    def __init__(self) -> None:
+        self.x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+        self.x[41, 2] = torch.nan
+
+    def __len__(self) -> int:
+        return 60
+
+    def __getitem__(self, i: int) -> tuple[Tensor, int]:
+        return self.x[i], int(i % 3)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("part", [False, True])
+def test_a_bad_sample_is_named_by_its_index_in_the_data_set(workers: int, part: bool) -> None:
+    rows: Any = _Table()
+    given = torch.utils.data.Subset(rows, list(range(59, 19, -1))) if part else rows
+    run = fed(DataLoader(given, 8, shuffle=True, num_workers=workers), model=net(4), epochs=2)
+    bad = [row for row in run.fact("data.bad_samples") if row["kind"] == "nonfinite"]
+    assert len(bad) == 2 and all(row["indexes"] == [41] for row in bad)
+
+
+def test_an_epoch_that_is_left_early_does_not_shift_the_names() -> None:
+    loader_ = DataLoader(_Table(), 8, shuffle=True, num_workers=1, persistent_workers=True)
+
+    def loop() -> None:
+        model = net(4)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for _ in range(3):
+            for i, (x, y) in enumerate(loader_):
+                optimizer.zero_grad()
+                F.cross_entropy(model(x.nan_to_num() if i < 2 else x), y).backward()
+                optimizer.step()
+                if i == 5:
+                    break
+
+    run = watched(loop, Data())
+    assert all(row["indexes"] == [41] for row in run.fact("data.bad_samples", []) if row["kind"] == "nonfinite")
+
+
+class _Shifted(Dataset):
+    def __init__(self) -> None:
+        self.x = np.random.default_rng(7).normal(size=(64, 8)).astype(np.float32)
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, i: int) -> tuple[np.ndarray, int]:
+        rng = np.random.default_rng(1234)
+        return self.x[i] + rng.normal(size=8).astype(np.float32), i % 3
+
+
+class _ByIndex(_Shifted):
+    def __getitem__(self, i: int) -> tuple[np.ndarray, int]:
+        rng = np.random.default_rng(i)
+        return self.x[i] + rng.normal(size=8).astype(np.float32), i % 3
+
+
+class _Fresh(_Shifted):
+    def __getitem__(self, i: int) -> tuple[np.ndarray, int]:
+        rng = np.random.default_rng()
+        return self.x[i] + 2 * rng.normal(size=8).astype(np.float32), i % 3
+
+
+@pytest.mark.parametrize(("kind", "seed"), [(_Shifted, 1234), (_ByIndex, None), (_Fresh, None)])
+def test_a_constant_seed_for_every_sample_is_read_off_the_data_set(kind: type, seed: int | None) -> None:
+    assert fed(DataLoader(torch.utils.data.Subset(kind(), range(48)), 8)).fact("data.fixed_seed") == seed

@@ -24,11 +24,13 @@ def _loss(broken_from: int | None = None) -> np.ndarray:
 def test_one_nan_is_enough_and_the_samples_are_named() -> None:
     counts = np.zeros(100)
     counts[7] = 2
-    run = a_run(batch__input_nonfinite=counts, loss__train=_loss(7), facts={"data.bad_samples": BAD})
-    [found] = rule.findings(run)
+    known = [{**row, "indexes": [117, 140]} for row in BAD]
+    [found] = rule.findings(a_run(batch__input_nonfinite=counts, loss__train=_loss(7), facts={"data.bad_samples": known}))
+    assert found.where == ("x of sample 117", "x of sample 140")
+    [found] = rule.findings(a_run(batch__input_nonfinite=counts, loss__train=_loss(7), facts={"data.bad_samples": BAD}))
     assert found.severity is Severity.CRITICAL and found.confidence is Confidence.EXACT
-    assert found.where == ("x sample 17", "x sample 40") and found.steps == (7, 7)
-    assert "step 7" in found.message and "x sample 17" in found.message
+    assert found.where[0] == "x row 17 in the batch of step 7" and found.steps == (7, 7)
+    assert "first at step 7: x row 17" in found.message
 
 
 def test_missing_values_that_the_code_masks_are_a_remark() -> None:
@@ -76,7 +78,7 @@ def test_two_extreme_samples_are_below_the_limit() -> None:
 def test_empty_sequences_are_mentioned() -> None:
     bad = [{"step": 1, "field": "ids", "kind": "empty", "samples": [3]}]
     [found] = rule.findings(a_run(facts={"data.bad_samples": bad}))
-    assert found.variant == "odd" and found.severity is Severity.INFO and "ids sample 3" in found.message
+    assert found.variant == "odd" and found.severity is Severity.INFO and "ids row 3 in the batch of step" in found.message
 
 
 def _coded(loss: np.ndarray, **facts: Any) -> Run:

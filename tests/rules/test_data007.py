@@ -38,3 +38,17 @@ def test_a_vote_of_neighbours_errs_at_the_borders_between_classes() -> None:
 
 def test_the_limit_is_the_users() -> None:
     assert list(rule.findings(a_run(facts={"data.feature_auc": {**HONEST, "5": 0.98}}), auc=0.95))
+
+
+def test_a_target_that_is_made_from_one_feature_is_a_remark() -> None:
+    two = {"data.class_counts": {"0": 500, "1": 500}, "data.label_probe": {"kind": "class", "n": 1000}}
+    toy = {"0": 0.51, "1": 0.53, "2": 0.5, "3": 0.52, "4": 1.0}
+    [found] = rule.findings(a_run(facts={"data.feature_auc": toy, **two}))
+    assert found.variant == "rule" and found.severity is Severity.INFO
+    [found] = rule.findings(a_run(facts={"data.feature_auc": {**toy, "1": 0.62}, **two}))
+    assert found.severity is Severity.WARNING
+    numbers = {"data.label_probe": {"kind": "regression", "n": 1000}}
+    [found] = rule.findings(a_run(facts={"data.feature_auc": {"0": 0.002, "1": 0.004, "2": 0.0, "3": 1.0}, **numbers}))
+    assert found.severity is Severity.INFO
+    [found] = rule.findings(a_run(facts={"data.feature_auc": {"0": 0.3, "1": 0.004, "2": 0.0, "3": 1.0}, **numbers}))
+    assert found.severity is Severity.WARNING

@@ -31,3 +31,8 @@ def test_strong_augmentation_is_a_remark() -> None:
 def test_the_limit_is_the_users() -> None:
     run = a_run(facts={"trial.augmentation": {"augmented": 0.6, "raw": 0.4}})
     assert list(rule.findings(run, strong=1.2))
+
+
+def test_a_constant_seed_for_every_sample_is_named() -> None:
+    [found] = rule.findings(a_run(facts={"data.fixed_seed": 1234}))
+    assert found.variant == "alike" and found.severity is Severity.WARNING and "1234" in found.message

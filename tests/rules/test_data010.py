@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pytest
+
 from runs import a_run
 from traindx.finding import Severity, Status
+from traindx.probes.contents import _ridge_folds, label_doubt
 from traindx.rules.data010_duplicates_conflicts_noise import duplicates_conflicts_noise as rule
-from traindx.run import Run
+from traindx.run import Run, Series
 
 
 def _run(conflicts: int = 0, repeats: float = 0.0, **facts: Any) -> Run:
@@ -57,3 +61,32 @@ def test_answers_of_a_few_kinds_have_several_labels_by_nature() -> None:
     facts = {"data.conflicts": 38, "data.seen": {"train": 380, "val": 132}}
     assert [f.severity for f in rule.findings(a_run(facts=facts))] == [Severity.WARNING]
     assert [f.severity for f in rule.findings(a_run(facts={**facts, "data.continuous": False}))] == [Severity.INFO]
+
+
+def _by_heart(sure: float, following: float, val_end: float = 2.5) -> Run:
+    signals = {
+        "loss/train": np.linspace(1.6, 0.2, 400),
+        "loss/val": Series(np.arange(19, 400, 20), np.r_[np.linspace(1.5, 1.3, 5), np.linspace(1.3, val_end, 15)]),
+    }
+    probe = {"n": 1000, "kind": "class", "score": 0.5, "null_mean": 0.2, "null_sd": 0.01}
+    return a_run(signals, facts={"data.label_probe": {**probe, "sure_errors": sure, "next_errors": following}})
+
+
+def test_labels_that_contradict_clear_inputs_and_are_learned_by_heart() -> None:
+    [found] = rule.findings(_by_heart(0.4, 0.42))
+    assert found.variant == "doubt" and found.severity is Severity.WARNING and "40%" in found.message
+    for other in (_by_heart(0.05, 0.22), _by_heart(0.05, 0.06), _by_heart(0.25, 0.4), _by_heart(0.4, 0.42, val_end=1.3)):
+        assert rule.outcome(other).status is Status.CLEAR  # classes that overlap, few wrong labels, weak signs, no overfitting
+
+
+@pytest.mark.parametrize(
+    ("noise", "spread", "low", "high"), [(0.0, 0.6, 0.0, 0.1), (0.05, 1.6, 0.0, 0.1), (0.5, 1.6, 0.3, 0.5)]
+)
+def test_wrong_labels_are_told_from_classes_that_overlap(noise: float, spread: float, low: float, high: float) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 1000)
+    x = spread * rng.normal(size=(5, 16))[y] + rng.normal(size=(1000, 16))
+    y = np.where(rng.random(1000) < noise, rng.integers(0, 5, 1000), y)
+    told = label_doubt(x, y.astype(float), _ridge_folds(x))
+    assert low <= told["sure_errors"] <= high
+    assert (told["next_errors"] - told["sure_errors"] < 0.1) is (spread > 1)

@@ -127,6 +127,7 @@ class Patches:
         self.modules: Any = None  # taps.Modules
         self.lane: Way | None = None  # open while an ordinary step is expected
         self.deep = False  # the forward under way is to be read module by module
+        self.drawn: Any = None  # indices in the data set of the batch that a DataLoader gave last, where its sampler tells
         self.scalars = True  # numbers that are read off tensors matter
         self._aim()
         self._patches: list[Patch] = []

@@ -302,7 +302,7 @@ def label_probe(feed: Feed, least: int = 200, permutations: int = 19) -> dict[st
     near, fold = _neighbours(x), _ridge_folds(x)
     rng = np.random.default_rng(0)
     null = [_skill(near, fold, rng.permutation(y), real) for _ in range(permutations)]
-    return {
+    return label_doubt(x, y, fold) | {
         "n": len(y),
         "features": int(x.shape[1]),
         "kind": "regression" if real else "class",
@@ -311,6 +311,29 @@ def label_probe(feed: Feed, least: int = 200, permutations: int = 19) -> dict[st
         "null_sd": float(np.std(null, ddof=1)),
         "permutations": permutations,
     }
+
+
+def label_doubt(x: Rows, y: NDArray[Any], folds: list[tuple[NDArray[np.bool_], NDArray[Any]]]) -> dict[str, float]:
+    """How often labels of a few classes contradict what both probes, out of fold, agree on: where they are surest, and next.
+
+    Classes that overlap are contradicted where they meet and hardly where the probes are sure; wrong labels are everywhere.
+    """
+    classes = np.unique(y)
+    if not 2 <= len(classes) <= 20 or np.bincount(np.searchsorted(classes, y)).max() > 0.8 * len(y):
+        return {}
+    goal = (y[:, None] == classes[None, :]).astype(float)
+    line = np.empty_like(goal)
+    for test, matrix in folds:
+        line[test] = matrix @ goal[~test]
+    answer = line.argmax(1)
+    agreed = np.flatnonzero(goal[_neighbours(x, 15)].mean(1).argmax(1) == answer)
+    ranked = np.sort(line[agreed], axis=1)
+    surest = agreed[np.argsort(ranked[:, -2] - ranked[:, -1], kind="stable")]
+    part = len(y) // 4
+    if len(surest) < 2 * part or part < 50:
+        return {}
+    wrong = answer[surest] != goal[surest].argmax(1)
+    return {"sure_errors": float(wrong[:part].mean()), "next_errors": float(wrong[part : 2 * part].mean())}
 
 
 def _neighbours(x: Rows, k: int = 5) -> NDArray[np.int64]:

@@ -99,6 +99,7 @@ class Data(Probe):
         held: dict[str, Any] = {"size": float(parts.samples)}
         held |= self._order(scene, feed, parts)
         feed.label(parts.target)
+        self.extremes.drawn = (scene.drawn, scene.loader.dataset) if isinstance(scene.loader, DataLoader) else None
         if phase != VAL:
             held |= self.extremes.range(parts, scene.step)
             held |= self.extremes.far(parts, scene.step)
@@ -243,6 +244,7 @@ class Data(Probe):
         if own:
             _new_pass(feed, parts.samples, scene.step)
         if phase == TRAIN:
+            self.extremes.drawn = None
             held |= self.extremes.range(parts, scene.step) | self.extremes.far(parts, scene.step)
             if own:
                 held |= readings.lengths(feed, parts)

@@ -16,6 +16,7 @@ FIRST_SAMPLES = 2_000  # CATALOGUE DATA001
 FAR = 50.0  # robust deviations, CATALOGUE DATA001
 _COLUMNS = 64  # features looked at
 _LISTED = 20
+Drawn = tuple[Any, Any] | None  # (indices of a batch, the data set they belong to)
 
 
 class Extremes:
@@ -23,8 +24,10 @@ class Extremes:
 
     def __init__(self) -> None:
         self.listed: list[dict[str, Any]] = []
+        self.drawn: Drawn = None  # of the batch at hand
         self._rows: list[NDArray[np.float32]] = []
         self._held = 0
+        self._batches: list[tuple[int, int, Drawn]] = []  # step, samples and indices of the rows held
         self._middle: NDArray[np.float32] | None = None
         self._reach: NDArray[np.float32] | None = None  # FAR deviations; infinite where a feature does not vary
 
@@ -79,6 +82,7 @@ class Extremes:
             if self._rows and self._rows[0].shape[1] != flat.shape[1]:
                 return {}
             self._rows.append(flat.copy())
+            self._batches.append((step, len(flat), self.drawn))
             self._held += len(flat)
             if self._held < FIRST_SAMPLES:
                 return {}
@@ -87,8 +91,18 @@ class Extremes:
             return {}
         away = (np.abs(flat - self._middle) > self._reach).any(1)
         if away.any():
-            self._list(step, "input", "extreme", np.flatnonzero(away))
+            self._list_far(step, away)
+        self._batches = []
         return {"batch/input_extreme": float(away.sum())}
+
+    def _list_far(self, step: int, away: NDArray[np.bool_]) -> None:
+        """List the samples by their batches; the first time these are all that were held."""
+        at, now = 0, self.drawn
+        for then, count, drawn in self._batches or [(step, len(away), self.drawn)]:
+            self.drawn = drawn
+            self._list(then, "input", "extreme", np.flatnonzero(away[at : at + count]))
+            at += count
+        self.drawn = now
 
     def _learn(self) -> NDArray[np.float32]:
         rows = np.concatenate(self._rows)
@@ -115,4 +129,23 @@ class Extremes:
 
     def _list(self, step: int, field: str, kind: str, samples: NDArray[np.int64]) -> None:
         if len(samples) and len(self.listed) < _LISTED:
-            self.listed.append({"step": step, "field": field, "kind": kind, "samples": [int(s) for s in samples[:20]]})
+            places = [int(s) for s in samples[:20]]
+            row = {"step": step, "field": field, "kind": kind, "samples": places}
+            self.listed.append(row | ({"indexes": found} if (found := _indexes(self.drawn, places)) else {}))
+
+
+def _indexes(drawn: Drawn, places: list[int]) -> list[int]:
+    """Indices in the data set itself, also where the loader draws from a subset of it; none when they are not known."""
+    if drawn is None:
+        return []
+    indices, dataset = drawn
+    try:
+        found = [indices[place] for place in places]
+        for _ in range(4):
+            chosen, inner = getattr(dataset, "indices", None), getattr(dataset, "dataset", None)
+            if chosen is None or inner is None:
+                break
+            found, dataset = [chosen[i] for i in found], inner
+        return [int(i) for i in found]
+    except (TypeError, ValueError, IndexError, KeyError):  # a sampler of another kind: streams give None, users give words
+        return []

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from traindx.probes import contents
-from traindx.probes.feeds import Feed, randomness
+from traindx.probes.feeds import Feed, fixed_seed, randomness
 
 
 def of_training(feed: Feed) -> dict[str, Any]:
@@ -40,6 +40,8 @@ def of_training(feed: Feed) -> dict[str, Any]:
         found["data.aug_repeats"] = again
     if not feed.tokens and (fine := contents.continuous(feed)) is not None:
         found["data.continuous"] = fine
+    if (seed := fixed_seed(feed.loader())) is not None:
+        found["data.fixed_seed"] = seed
     if (drifting := contents.drifts(feed.turns)) is not None:
         found["curriculum"] = drifting
     return found | _common(feed, "data.", "data.class_counts")

@@ -6,6 +6,7 @@ its batches were used for; everything is kept per feed until then.
 
 from __future__ import annotations
 
+import dis
 import random
 import weakref
 from collections import Counter
@@ -360,17 +361,44 @@ def randomness(loader: Any) -> bool:
     Such a generator is copied to every worker and, without persistent workers, anew in every epoch. It only counts when
     `__getitem__` names it; one that was used to build the data set says nothing.
     """
-    dataset = getattr(loader, "dataset", None)
-    for _ in range(4):  # Subset and its like
-        inner = getattr(dataset, "dataset", None)
-        if inner is None:
-            break
-        dataset = inner
+    dataset = _innermost(loader)
     getter = getattr(type(dataset), "__getitem__", None)
     named = set(getattr(getattr(getter, "__code__", None), "co_names", ()))
     if "get_worker_info" in named:  # it looks after its workers itself
         return False
     return any(isinstance(v, _GENERATORS) and k in named for k, v in getattr(dataset, "__dict__", {}).items())
+
+
+def _innermost(loader: Any) -> Any:
+    """The data set itself, without Subset and its like around it."""
+    dataset = getattr(loader, "dataset", None)
+    for _ in range(4):
+        inner = getattr(dataset, "dataset", None)
+        if inner is None:
+            break
+        dataset = inner
+    return dataset
+
+
+_SEEDERS = frozenset({"default_rng", "RandomState", "Random", "seed", "manual_seed"})
+
+
+def fixed_seed(loader: Any) -> int | None:
+    """The constant that `__getitem__` seeds a generator with for every sample, read off its code; None where it does not."""
+    code = getattr(getattr(type(_innermost(loader)), "__getitem__", None), "__code__", None)
+    if code is None or not _SEEDERS & set(code.co_names):
+        return None
+    waiting = False  # a seeder was named: is its argument a constant?
+    for step in dis.get_instructions(code):
+        if step.argval in _SEEDERS:
+            waiting = True
+        elif waiting and step.opname.startswith("LOAD"):
+            if type(step.argval) is int:
+                return int(step.argval)
+            waiting = False
+        elif step.opname.startswith("CALL"):
+            waiting = False
+    return None
 
 
 def _length(thing: Any) -> int | None:

@@ -97,6 +97,7 @@ class Phases:
         """A batch was fetched."""
         note = self._note(loader)
         self._loader, self._scene.loader = note, loader
+        self._scene.drawn = self._stage.patches.drawn
         note.batches += 1
         self._batch += 1
         self._leaving = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -330,6 +331,15 @@ def _dropouts(patches: Patches) -> None:
 
 def _loaders(patches: Patches) -> None:
     begun_by: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+    drawn: weakref.WeakKeyDictionary[Any, deque[Any]] = weakref.WeakKeyDictionary()  # indices of batches on their way
+
+    def begins(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if (kept := getattr(args[0], "_iterator", None)) is not None:  # persistent workers: an epoch may have been left early
+            drawn.pop(kept, None)
+
+    def draws(indices: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if getattr(args[0], "_in_order", True):
+            drawn.setdefault(args[0], deque()).append(indices)
 
     def iterates(iterator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         begun_by[iterator] = args[0]
@@ -345,7 +355,8 @@ def _loaders(patches: Patches) -> None:
                     patches.report("on_loader_end", begun_by[self], True)
                 error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
                 raise
-            loader = begun_by.get(self)
+            loader, indices = begun_by.get(self), drawn.get(self)
+            patches.drawn = indices.popleft() if indices else None
             if loader is not None:
                 patches.report("on_batch", loader, batch, begun, clock())
             return batch
@@ -356,7 +367,8 @@ def _loaders(patches: Patches) -> None:
         patches.report("loader_made", args[0])
 
     patches.replace(DataLoader, "__init__", partial(around, after=made))
-    patches.replace(DataLoader, "__iter__", partial(around, after=iterates))
+    patches.replace(DataLoader, "__iter__", partial(around, before=begins, after=iterates))
+    patches.replace(loaders._BaseDataLoaderIter, "_next_index", partial(around, after=draws))
     patches.replace(loaders._BaseDataLoaderIter, "__next__", make)
 
 

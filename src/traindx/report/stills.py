@@ -151,7 +151,7 @@ def _data(run: Run) -> Pictures:
         ("sample", "loss", "target", "predicted"),
     )
     yield _table(_probes(run.fact("eval.probes")), "the same samples, evaluation by evaluation", ())
-    yield _table(run.fact("data.bad_samples"), "samples that look wrong", ("step", "field", "kind", "samples"))
+    yield _table(run.fact("data.bad_samples"), "samples that look wrong", ("step", "field", "kind", "samples", "indexes"))
     slopes = run.matrix("eval/recall/class")
     if len(slopes) > 1:
         yield maps.heat_map(slopes, title="recall: class × step", log=False)

@@ -163,12 +163,13 @@ def _height(run: Run, name: str, steps: Ints) -> float:
 
 
 def _samples(run: Run, kind: str) -> list[str]:
+    """The samples by their index in the data set, else by their place in a batch."""
     found: list[str] = []
     for row in facts.rows(run, "data.bad_samples"):
         if row.get("kind") == kind:
-            ids = row.get("samples")
-            field = str(row.get("field", "batch"))
-            found += [f"{field} sample {i}" for i in (ids if isinstance(ids, list | tuple) else [])] or [field]
+            indexes, places = (v if isinstance(v, list | tuple) else () for v in (row.get("indexes"), row.get("samples")))
+            field, at = str(row.get("field", "batch")), f" in the batch of step {row.get('step')}" if "step" in row else ""
+            found += [f"{field} of sample {i}" for i in indexes] or [f"{field} row {i}{at}" for i in places] or [field]
     return list(dict.fromkeys(found))
 
 

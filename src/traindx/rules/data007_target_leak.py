@@ -13,6 +13,7 @@ and validation perfect and is not there, or not known, when the model is used.
 
 ## What else looks like this
 
+- A target that was made from one feature (a toy, a threshold): no other feature says anything about it. Only a remark.
 - Easy tasks: several features separate the classes, or there are only two or three of them. Only a remark then.
 - DATA006: whole samples are shared between training and validation.
 - A legitimate strong predictor: the rule cannot know. Ask whether the value is known at the moment of prediction.
@@ -24,7 +25,10 @@ Find out when and how that feature is filled in. Drop it if it is not known at p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+
+import numpy as np
 
 from traindx import facts
 from traindx.finding import Confidence, Evidence, Severity
@@ -36,7 +40,10 @@ from traindx.run import Run
     "DATA007",
     needs={"fact:data.feature_auc": 1},
     says={
-        "": "{where} alone predicts the target ({auc:.3f}; the next best feature {next_best:.2f})",
+        "": "{where} alone gives the target away ({auc:.3f} of 1; the next best feature {next_best:.2f}): is it known when the "
+        "model is used?",
+        "rule": "{where} alone decides the target ({auc:.3f}) and no other feature says anything about it ({next_best:.2f}): a "
+        "rule made of one feature, or a leak in data without any other signal",
         "easy": "{where} predicts the target by itself ({auc:.3f}), and others nearly do: an easy task, or several leaks",
     },
     fix="Check whether {where} is known at the moment of prediction; if not, drop it and split by time.",
@@ -62,9 +69,24 @@ def target_leak(
     where = tuple(f"feature {name}" for name, _ in leaks)
     values = {"auc": leaks[0][1], "next_best": next_best}
     if len(leaks) == 1 and next_best <= apart and len(ranked) >= least_features:
-        yield Evidence(values, where)
+        if next_best <= _nothing(run):
+            yield Evidence(values, where, say="rule", severity=Severity.INFO)
+        else:
+            yield Evidence(values, where)
     else:
         yield Evidence(values, where, say="easy", confidence=Confidence.SUGGESTIVE)
+
+
+def _nothing(run: Run) -> float:
+    """What the best of a few features without any bearing on the target reaches by chance."""
+    probe, classes = facts.table(run, "data.label_probe"), facts.counts(run.fact("data.class_counts"))
+    n = facts.number(probe.get("n"), 0.0)
+    if n <= 0:
+        return 0.0
+    if probe.get("kind") == "regression" and len(classes) != 2:
+        return 10.0 / n
+    shares = np.array([*classes.values()]) / max(sum(classes.values()), 1.0) if len(classes) == 2 else np.array([0.5, 0.5])
+    return 0.5 + 3.0 / math.sqrt(12 * n * float(max(shares.prod(), 1e-3))) if len(classes) <= 2 else 0.05
 
 
 def _borders(run: Run, most: float = 0.05) -> float:

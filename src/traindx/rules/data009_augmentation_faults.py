@@ -4,7 +4,8 @@
 
 Validation samples that came with different content in two evaluations (the set is read in the same order, so the same
 sample was transformed at random); randomly augmented training samples that came back with the very same content in the
-second epoch; and, where a trial measured it, a loss on augmented samples more than twice that on the raw ones.
+second epoch; a `__getitem__` of the training set that seeds a generator with a constant, for every sample anew; and, where a
+trial measured it, a loss on augmented samples more than twice that on the raw ones.
 
 ## Why it matters
 
@@ -25,6 +26,7 @@ set. Halve the strength of the augmentation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from traindx import facts
@@ -35,16 +37,19 @@ from traindx.run import Run
 
 @rule(
     "DATA009",
-    needs={"fact:data.val_random | fact:data.aug_repeats | fact:trial.augmentation": 1},
+    needs={"fact:data.val_random | fact:data.aug_repeats | fact:data.fixed_seed | fact:trial.augmentation": 1},
     says={
         "validation": "validation samples change from one evaluation to the next: random transforms are applied to them",
         "frozen": "{repeats:.0f} of {checked:.0f} augmented samples came back unchanged in the second epoch: the "
         "augmentation is not random",
+        "alike": "`__getitem__` seeds its generator with the constant {seed} for every sample: all samples, in all epochs, get "
+        "the same random numbers",
         "strong": "the loss on augmented samples is {ratio:.1f} times that on the raw ones",
     },
     fix={
         "validation": "Use transforms without random parts for validation.",
         "frozen": "Draw the random numbers in `__getitem__` from a generator seeded per worker and epoch.",
+        "alike": "Make the generator once (seeded per worker), or seed it with the index and the epoch.",
         "strong": "Halve the strength of the augmentation, and check that it keeps the label true.",
     },
     severity=Severity.WARNING,
@@ -65,6 +70,8 @@ def augmentation_faults(
     again, checked = facts.number(seen.get("repeats"), 0.0), facts.number(seen.get("checked"), 0.0)
     if checked >= least_checked and again / checked > repeats:
         yield Evidence({"repeats": again, "checked": checked}, say="frozen")
+    if math.isfinite(seed := facts.number(run.fact("data.fixed_seed"))):
+        yield Evidence({"seed": f"{seed:.0f}"}, say="alike")
     trial = facts.table(run, "trial.augmentation")
     augmented, raw = facts.number(trial.get("augmented")), facts.number(trial.get("raw"))
     if raw > 0 and augmented / raw > strong:

@@ -4,7 +4,9 @@
 
 Content hashes of the training samples: inputs seen with more than one label (above .5 % of the distinct inputs, at least
 five), samples whose content had been seen before within the first epoch, and, where a trial estimated it out of fold on
-2,000 samples, a share of wrong labels above 5 %.
+2,000 samples, a share of wrong labels above 5 %. Without a trial: labels that contradict two simple probes (neighbours and a
+line, out of fold) in more than 15 % of the samples where these are surest, and hardly more often in the next ones, while the
+network learns its labels by heart and validation gets worse.
 
 ## Why it matters
 
@@ -27,11 +29,12 @@ noisy use label smoothing of .1 or a robust loss.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import facts
+from traindx import facts, regime
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -39,15 +42,18 @@ from traindx.run import Run
 
 @rule(
     "DATA010",
-    needs={"fact:data.conflicts | fact:data.duplicate_share | fact:data.label_noise": 1},
+    needs={"fact:data.conflicts | fact:data.duplicate_share | fact:data.label_noise | fact:data.label_probe": 1},
     says={
         "conflicts": "{conflicts:.0f} inputs occur with more than one label ({share:.1%} of those seen)",
         "duplicates": "{share:.0%} of the samples of an epoch repeat an earlier one",
         "noise": "about {share:.0%} of the labels are wrong (estimated on {n:.0f} samples)",
+        "doubt": "about {share:.0%} of the labels contradict their inputs even where these leave little doubt (judged on "
+        "{n:.0f} samples without the network), and the network learns them by heart",
     },
     fix={
         "conflicts": "Review these inputs: keep the majority label or drop them; no model can fit both answers.",
         "duplicates": "Remove duplicates before splitting; the effective data set is {rest:.0%} of its size.",
+        "doubt": "Look at samples that are learned last; clean their labels, or stop early and smooth labels by .1.",
         "noise": "Clean the labels with the largest out-of-fold loss first; label smoothing .1 meanwhile.",
     },
     severity=Severity.WARNING,
@@ -81,6 +87,28 @@ def duplicates_conflicts_noise(
     share, n = facts.number(estimate.get("share"), 0.0), facts.number(estimate.get("n"), 0.0)
     if share > noise and n >= least_noise:
         yield Evidence({"share": share, "n": n}, say="noise", confidence=Confidence.STRONG)
+    else:
+        yield from _doubt(run)
+
+
+def _doubt(run: Run, least: float = 0.15, level: float = 0.1, gain: float = 0.15) -> Iterator[Evidence]:
+    """Labels that are contradicted as often where inputs are clear as elsewhere, in a run that learns them by heart.
+
+    The quarter of the samples where probes are surest must be contradicted in 15 % of the cases beyond doubt, and the next
+    quarter hardly more often: classes that merely overlap are contradicted where they meet.
+    """
+    probe = facts.table(run, "data.label_probe")
+    sure, following, n, score, null = (
+        facts.number(probe.get(k)) for k in ("sure_errors", "next_errors", "n", "score", "null_mean")
+    )
+    train, val = regime.curve(run).finite().values, run.series("loss/val").finite().values
+    if not (n >= 300 and following - sure < level and score - null > gain) or len(val) < 5 or len(train) < 50:
+        return
+    error = 2.6 * math.sqrt(max(sure * (1 - sure), 0.01) / (n / 4))
+    late, now = float(np.median(val[-max(3, len(val) // 5) :])), float(np.median(train[-max(5, len(train) // 10) :]))
+    by_heart = late > 1.1 * float(np.min(val)) > 0 and now < 0.6 * late
+    if sure - error > least and by_heart:
+        yield Evidence({"share": sure, "n": n}, say="doubt", severity=Severity.WARNING, confidence=Confidence.STRONG)
 
 
 def _places(run: Run) -> bool:
