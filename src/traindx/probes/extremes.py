@@ -89,7 +89,7 @@ class Extremes:
             flat = self._learn()
         if self._middle is None or self._reach is None or flat.shape[1] != len(self._middle):
             return {}
-        away = (np.abs(flat - self._middle) > self._reach).any(1)
+        away = np.asarray((np.abs(flat - self._middle) > self._reach).any(1))
         if away.any():
             self._list_far(step, away)
         self._batches = []
