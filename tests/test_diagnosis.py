@@ -256,3 +256,10 @@ def test_numbers_are_shown_only_where_calibration_earned_them() -> None:
     from traindx.report.json import report
 
     assert report(diagnose(log))["diagnosis"]["causes"][0]["calibrated"] is False
+
+
+def test_a_prescription_names_the_parameters_and_not_the_line() -> None:
+    where = ("head.weight", "/home/me/train.py:9")
+    f = Finding("WIRE001", "x", Severity.CRITICAL, Confidence.EXACT, "m", where, (5, 9), {}, (), "")
+    top = rank(watched(), [Outcome("WIRE001", Status.FOUND, (f,))], catalogue())[0]
+    assert "head.weight" in top.prescription and "train.py" not in top.prescription

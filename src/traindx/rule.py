@@ -26,7 +26,7 @@ from traindx.finding import Blind, Confidence, Evidence, Finding, Muted, Outcome
 from traindx.run import Run
 
 Look = Callable[..., Iterator[Evidence]]
-_LINE = re.compile(r"\.py:\d+$")
+LINE = re.compile(r"\.py:\d+$")
 _NEAREST = {"loss": "backward", "dataset": "loader", "val_loader": "evaluate", "zero_grad": "step"}  # where a line is unknown
 
 FAMILIES: dict[str, str] = {
@@ -133,7 +133,7 @@ class Rule:
         sites = told if isinstance(told, dict) else {}
         line = run.fact("loss.site") if what == "loss" else sites.get(what)
         line = line or sites.get(_NEAREST.get(what, ""))
-        named = any(_LINE.search(w) for w in e.where)
+        named = any(LINE.search(w) for w in e.where)
         return (line,) if isinstance(line, str) and line and not named else ()
 
     def _in_words(self, e: Evidence, line: tuple[str, ...] = ()) -> Finding:

@@ -27,7 +27,7 @@ from traindx import regime
 from traindx.cause import Cause
 from traindx.diagnosis.trees import TREES
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
-from traindx.rule import FAMILIES, Rule
+from traindx.rule import FAMILIES, LINE, Rule
 from traindx.run import Run
 
 FALSE_ALARM = 0.02  # a statistic found without its cause: what the clinic's healthy runs show at most, per rule
@@ -293,8 +293,8 @@ def _filled(template: str, findings: Sequence[Finding], known: Mapping[str, obje
     for f in findings:
         for key, value in f.facts.items():
             facts.setdefault(key, _short(value))
-        if f.where:
-            facts.setdefault("where", ", ".join(f.where[:3]))
+        if places := [w for w in f.where if not LINE.search(w)] or f.where:  # a parameter, not the line it is mended at
+            facts.setdefault("where", ", ".join(places[:3]))
     facts = {**known, **facts}
     out, rest = "", template
     while "[[" in rest:
