@@ -34,6 +34,12 @@ def test_from_a_log_alone_it_is_a_warning() -> None:
     assert found.severity is Severity.WARNING and found.confidence is Confidence.STRONG
 
 
+def test_a_loss_in_other_units_repeats_because_its_digits_end() -> None:
+    weights = {"weights_moved": Series(AT, np.ones(10))}
+    assert not list(rule.findings(_run(np.r_[4.29e10, np.full(9, 4.2873101e10)], **weights)))
+    assert list(rule.findings(_run(np.r_[4.29e10, np.full(9, 4.2873101e10)], train=1e10 * learning(1001), **weights)))
+
+
 def test_a_true_plateau_jitters() -> None:
     assert rule.outcome(_run(1.87 + noise(10, 1e-5))).status is Status.CLEAR
 

@@ -18,6 +18,8 @@ jitters in the third to fifth digit; a number that does not jitter is not being 
 
 - Training itself stands still (learning rate zero, every parameter frozen, early stopping): then the repeat is honest, and
   this rule is silent.
+- Validation targets in other units (raw prices, training standardised): the loss is so large that nothing training gains shows
+  in its seven digits. It repeats, and DATA008 names the reason.
 - Accuracy on a few samples has few levels and repeats: only the loss is judged.
 - An average of the weights (EMA, SWA) is evaluated on purpose: its value moves, and that is only a remark.
 
@@ -77,7 +79,7 @@ def stale_eval(
         steps = val.steps[first : first + count]
         moved, exact = _training_went_on(run, steps, still)
         passing = first + count < len(val) and count < max(5, brief * len(val))
-        if not moved or passing:
+        if not moved or passing or _drowned(run, float(val.values[first])):
             continue
         if _digits(val.values[first : first + 1]) < 4:
             doubt = True  # a round number is a floor, a clamp or nothing at all
@@ -102,6 +104,12 @@ def _rows(values: Floats, least: int) -> list[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(np.concatenate([[0], same.astype(np.int8), [0]])))
     rows = [(int(a), int(b - a) + 1) for a, b in zip(edges[::2], edges[1::2], strict=True)]
     return sorted((r for r in rows if r[1] >= least), key=lambda r: -r[1])
+
+
+def _drowned(run: Run, value: float) -> bool:
+    """Whether the value is so large that all training has gained would not show in its seven digits: targets in other units."""
+    train = regime.curve(run).values
+    return len(train) > 0 and float(np.ptp(train)) < 1e-6 * abs(value)
 
 
 def _digits(values: Floats) -> int:
