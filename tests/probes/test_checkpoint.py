@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,15 @@ def test_generators_that_were_drawn_from_are_known_where_we_launched_the_script(
 
     used = watched(loop, Checkpoints()).fact("rng.used")
     assert used == ({"numpy": False, "torch": True} if early else {"python": True, "numpy": False, "torch": True})
+
+
+def test_a_generator_of_numpys_that_is_made_later_counts_once_it_is_drawn_from(monkeypatch):
+    """numpy makes its generator when it is first asked for, which may be long after the launch."""
+    mtrand = sys.modules["numpy.random.mtrand"]
+    monkeypatch.setattr(dice, "_launched", {"python": 1})
+    monkeypatch.setattr(mtrand, "_rand", np.random.RandomState())
+    assert "numpy" in dice.untouched()
+    mtrand._rand.normal()
+    assert "numpy" not in dice.untouched()
+    monkeypatch.delitem(sys.modules, "numpy.random.mtrand")
+    assert "numpy" in dice.untouched()

@@ -37,8 +37,12 @@ class Price:
 class Seeds:
     """What was set, and the way back: call it, or use it as a block."""
 
-    def __init__(self, back: Callable[[], None], *, deterministic: bool) -> None:
-        self._back, self.deterministic = back, deterministic
+    def __init__(self, seed: int, back: Callable[[], None], *, deterministic: bool) -> None:
+        self.seed, self._back, self.deterministic = seed, back, deterministic
+
+    def __repr__(self) -> str:
+        how = "deterministic" if self.deterministic else "not deterministic"
+        return f"<Seeds {self.seed}, {how}: price(step) measures what it costs, undo() takes it back>"
 
     def __call__(self) -> None:
         self.undo()
@@ -85,6 +89,8 @@ def seed_everything(seed: int, *, deterministic: bool = True) -> Seeds:
     copied to every worker; `worker_init_fn=traindx.seed_worker` gives each of them a seed of its own.
 
     >>> undo = seed_everything(3)
+    >>> undo
+    <Seeds 3, deterministic: price(step) measures what it costs, undo() takes it back>
     >>> first = float(torch.rand(()))
     >>> undo()
     >>> with seed_everything(3):
@@ -105,7 +111,7 @@ def seed_everything(seed: int, *, deterministic: bool = True) -> Seeds:
     if deterministic:
         os.environ.setdefault(_CUBLAS, ":4096:8")  # cuBLAS is deterministic only with a fixed workspace
         _be_strict(True)
-    return Seeds(back, deterministic=deterministic)
+    return Seeds(seed, back, deterministic=deterministic)
 
 
 def seed_worker(worker_id: int) -> None:

@@ -10,6 +10,7 @@ import random
 import sys
 from typing import Any
 
+_UNDRAWN = 623  # the place of numpy's Mersenne twister when it has just been made from the system's entropy
 _launched: dict[str, int] = {}
 
 
@@ -19,8 +20,21 @@ def remember() -> None:
 
 
 def untouched() -> set[str]:
-    """Generators that are as they were at launch."""
-    return {name for name, state in _states().items() if _launched.get(name) == state}
+    """Generators that are as they were at launch; one that was not there yet, as it is before its first draw."""
+    if not _launched:
+        return set()
+    now = _states()
+    same = {name for name, state in now.items() if _launched.get(name) == state}
+    if "numpy" not in now or ("numpy" not in _launched and _undrawn()):
+        same.add("numpy")
+    return same
+
+
+def _undrawn() -> bool:
+    """Whether numpy's generator, made in the meantime, has not been drawn from."""
+    mtrand: Any = sys.modules["numpy.random.mtrand"]
+    _, _, place, gauss, _ = mtrand._rand.get_state()
+    return place == _UNDRAWN and not gauss
 
 
 def _states() -> dict[str, int]:
