@@ -162,3 +162,12 @@ def test_a_curriculum_is_not_judged() -> None:
 def test_limits_are_the_users() -> None:
     assert not list(rule.findings(_run(_loss(_blocks())), correlation=0.999))
     assert list(rule.findings(_run(data__label_dispersion=1.5, data__label_dispersion_p=1e-9), dispersion=1.2))
+
+
+def test_blocks_that_look_like_a_smoothed_loss_are_seen_and_a_smoothed_loss_is_not() -> None:
+    form = {"data.steps_per_epoch": PER, "log_form": {"loss/train": "ema"}}
+    blocks = a_run({"loss/train": _loss(_blocks())}, facts=form)
+    assert [f.variant for f in rule.findings(blocks)] == ["profile"]
+    for seed in range(10):
+        smooth = np.convolve(noise(EPOCHS * PER + 19, 0.2, seed), np.full(20, 0.05), "valid")
+        assert rule.outcome(a_run({"loss/train": 1 + smooth}, facts=form)).status is Status.CLEAR, seed

@@ -193,6 +193,12 @@ def _profile(run: Run, correlation: float, z: float, least: int = 20) -> Iterato
     if _lr_repeats(run, per):
         return
     found = stats.epoch_profile_corr(values, per)
+    if (
+        regime.log_form(run) == "ema"
+    ):  # blocks look smoothed; a smoothed loss agrees with itself by chance, in five epochs to .7
+        if len(values) < 5 * per:
+            return
+        correlation = max(correlation, 0.75)
     if found.m > correlation and found.z > z:
         smooth = _smooth(values, per)
         say = "profile" if smooth else "fixed"
@@ -205,7 +211,7 @@ def _per_epoch(run: Run) -> tuple[Floats, int]:
     curve = regime.curve(run)
     per = regime.steps_per_epoch(run) or 0
     gap = regime.interval(run)
-    if regime.log_form(run) not in ("raw", "running-mean") or gap < 1 or per % gap:
+    if regime.log_form(run) not in ("raw", "running-mean", "ema") or gap < 1 or per % gap:
         return curve.values, 0
     return curve.values, int(per // gap)
 
