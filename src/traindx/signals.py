@@ -379,6 +379,7 @@ FACTS: dict[str, str] = {
     "data.worker_duplicates": "augmented samples that two workers both produced",
     "data.aug_repeats": "randomly augmented samples that came with the very same content in the second epoch: "
     "{repeats, checked}; absent when nothing shows that samples are augmented at random",
+    "data.series": "training samples are windows of one series in the order of time",
     "data.fixed_seed": "the constant that the training set's `__getitem__` seeds a generator with, for every sample anew",
     "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, eos_named, eos_given, unk_share, double_bos, top_share} of "
     "token inputs (eos_named: the program states the end token beside the model's config; eos_given: share of whole "

@@ -812,3 +812,11 @@ class _Fresh(_Shifted):
 @pytest.mark.parametrize(("kind", "seed"), [(_Shifted, 1234), (_ByIndex, None), (_Fresh, None)])
 def test_a_constant_seed_for_every_sample_is_read_off_the_data_set(kind: type, seed: int | None) -> None:
     assert fed(DataLoader(torch.utils.data.Subset(kind(), range(48)), 8)).fact("data.fixed_seed") == seed
+
+
+@pytest.mark.parametrize(("shuffle", "stride", "told"), [(False, 1, True), (False, 3, True), (True, 1, None)])
+def test_windows_of_a_series_are_known_by_moving_on(shuffle: bool, stride: int, told: bool | None) -> None:
+    windows = torch.randn(600, generator=torch.Generator().manual_seed(0)).unfold(0, 8, stride).contiguous()
+    run = fed(loader(windows, torch.arange(len(windows)) % 3, size=16, shuffle=shuffle))
+    assert run.fact("data.series") is told
+    assert fed(loader(torch.ones(200, 8), Y[:200])).fact("data.series") is None

@@ -129,3 +129,14 @@ def test_texts_must_be_learned_by_heart_before_their_labels_are_blamed() -> None
     assert rule.outcome(_run(0.1, **words, data__label_probe=EMPTY)).status is Status.UNSURE
     [found] = rule.findings(_run(0.1, loss=0.6, **words, data__label_probe=EMPTY))
     assert found.severity is Severity.WARNING
+
+
+def test_validation_that_never_beats_an_untrained_network_is_a_hypothesis() -> None:
+    train = np.linspace(1.39, 1.0, 400) + noise(400, 0.03)
+    val = Series(np.arange(20, 401, 20), np.r_[np.full(10, 1.385), np.linspace(1.385, 1.5, 10)])
+    [found] = rule.findings(a_run({"loss/train": train, "loss/val": val}))
+    assert found.variant == "nothing" and found.severity is Severity.INFO
+    honest = Series(val.steps, np.r_[np.linspace(1.35, 1.2, 10), np.linspace(1.2, 1.5, 10)])  # it learned, then overfits
+    assert rule.outcome(a_run({"loss/train": train, "loss/val": honest})).status is Status.CLEAR
+    flat = 1.39 + noise(400, 0.03)
+    assert rule.outcome(a_run({"loss/train": flat, "loss/val": val})).status is Status.CLEAR

@@ -171,3 +171,13 @@ def test_blocks_that_look_like_a_smoothed_loss_are_seen_and_a_smoothed_loss_is_n
     for seed in range(10):
         smooth = np.convolve(noise(EPOCHS * PER + 19, 0.2, seed), np.full(20, 0.05), "valid")
         assert rule.outcome(a_run({"loss/train": 1 + smooth}, facts=form)).status is Status.CLEAR, seed
+
+
+def test_windows_of_a_series_in_the_order_of_time_are_a_remark() -> None:
+    run = _run(_loss(_blocks()))
+    assert [f.severity for f in rule.findings(run)] == [Severity.WARNING]
+    assert [f.severity for f in rule.findings(run.with_(facts={"data.series": True}))] == [Severity.INFO]
+    layers = [{"name": "rnn", "class": "LSTM", "order": 0}]
+    sequence = {"model.outline": layers, "loss.kind": "mse"}
+    assert [f.severity for f in rule.findings(run.with_(facts=sequence))] == [Severity.INFO]
+    assert [f.severity for f in rule.findings(run.with_(facts={**sequence, "loss.kind": "ce"}))] == [Severity.WARNING]

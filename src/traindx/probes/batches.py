@@ -250,3 +250,18 @@ def numbers(tensor: Tensor, most: int = 16_384, channels: int = 64) -> Numbers:
     var = spread.mean() + ((means - mean) ** 2).mean()
     step = -(-len(means) // channels)
     return Numbers(mean, var, low, high, means[::step], spread[::step], whole)
+
+
+def moving_windows(tensor: Tensor, most: int = 24) -> bool:
+    """Whether the samples of a batch are windows of one series, each moved on by the same number of places.
+
+    >>> moving_windows(torch.arange(20.0).unfold(0, 6, 2))
+    True
+    """
+    rows = tensor.detach()[:16]
+    if rows.ndim not in (2, 3) or len(rows) < 4 or rows.shape[1] < 4 or not rows.is_floating_point():
+        return False
+    for by in range(1, min(most, rows.shape[1] - 2)):
+        if torch.equal(rows[1, :-by], rows[0, by:]):
+            return torch.equal(rows[1:, :-by], rows[:-1, by:]) and bool((rows[0] != rows[0, :1]).any())
+    return False

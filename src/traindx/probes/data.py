@@ -24,6 +24,7 @@ from traindx.probes.looks import look, targets
 from traindx.probes.tally import with_withdrawals
 
 _AGAIN = 4  # batches of a second evaluation that are looked at whatever it costs
+_WINDOWS = 3  # batches of moving windows that make a series
 _LOOKS = 3  # batches of each kind that are kept for a person to look at, when asked
 _NEW_SAMPLES = 5_000  # validation samples hashed at once, whatever it costs (about 3 ms)
 
@@ -156,6 +157,8 @@ class Data(Probe):
             return {}
         got = batches.numbers(main)
         feed.describe_numbers(got, parts.samples)
+        if feed.windows < _WINDOWS and main.device.type == "cpu":
+            feed.windows += batches.moving_windows(main)
         out: dict[str, Any] = {
             "batch/input_mean": got.mean,
             "batch/input_std": got.var.sqrt(),
@@ -383,6 +386,8 @@ class Data(Probe):
                 found["data.shared_apart"] = other
         if len(joined := contents.joined([f for f in self.feeds.values() if f.phase == TRAIN])):
             found["data.joined_at"] = joined
+        if train is not None and train.windows >= _WINDOWS:
+            found["data.series"] = True
         if self._squares:
             found["loss.by_hand"] = "mse"
         if self._shown:

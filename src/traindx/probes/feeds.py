@@ -114,6 +114,7 @@ class Feed:
         self.tokens = False  # inputs are sequences of ids: the same context may well be followed by another word
         self.top_id = 0  # the largest of these ids
         self.table = False  # inputs are rows of at most 64 numbers
+        self.windows = 0  # batches whose samples are windows of one series, each moved on from the one before
         self.float_labels = False
         self.projected = False  # the row labels are one number made of many
         self.single_labels = False  # one label a sample, or one number: not sequences of tokens
@@ -164,7 +165,7 @@ class Feed:
         if self.kept_rows < MOST_ROWS and self.passes == 1:
             self.rows, self.row_labels, self.kept_rows = other.rows, other.row_labels, other.kept_rows
         self.tokens, self.table, self.single_labels = other.tokens, other.table, other.single_labels
-        self.top_id = max(self.top_id, other.top_id)
+        self.top_id, self.windows = max(self.top_id, other.top_id), self.windows + other.windows
         self.float_labels = self.float_labels or other.float_labels
         self.projected = self.projected or other.projected
 

@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from traindx import facts, regime
+from traindx import facts, regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Run
@@ -55,7 +55,7 @@ class _Skill:
 
 @rule(
     "DATA004",
-    needs={"fact:data.label_probe | fact:trial.label_info | fact:data.met_again | accuracy/val": 3},
+    needs={"fact:data.label_probe | fact:trial.label_info | fact:data.met_again | accuracy/val | loss/val": 3},
     says={
         "": "neighbouring inputs share no labels (probe {score:.3f} against {null:.3f} for permuted labels, {n:.0f} "
         "samples), and {skill}",
@@ -63,6 +63,8 @@ class _Skill:
         "apart": "{conflicts:.0f} of {again:.0f} inputs that came again came with another label, as many as by chance, and "
         "{skill}: inputs and labels are shuffled apart",
         "offset": "labels fit the inputs when shifted by {offset:.0f} rows (z {offset_z:.1f}, as they stand {z:.1f})",
+        "nothing": "the training loss fell from {first:.4g} to {late:.4g}, and validation (at best {best:.4g}) never cost less "
+        "than an untrained network: nothing that was learned holds for a new sample",
         "memorised": "training accuracy reached {train:.0%} while {skill}: what was learned holds for no new sample",
     },
     fix={
@@ -117,7 +119,7 @@ def labels_uninformative(
     elif lopsided and probe and skill.fails:
         raise Unsure(f"{skill.words}; {common:.0%} of the labels are one class, and a probe cannot tell")
     elif not probe and not trial:
-        yield from _memorised(run, skill, memorised)
+        yield from _memorised(run, skill, memorised) if len(facts.accuracy(run)) >= 3 else _for_nothing(run)
 
 
 def _apart(run: Run, skill: _Skill, near: float = 0.8, least: int = 30) -> Evidence | None:
@@ -140,6 +142,18 @@ def _probe_z(probe: Mapping[str, Any], least: int) -> float:
         return math.inf
     score, mean, spread = (facts.number(probe.get(k)) for k in ("score", "null_mean", "null_sd"))
     return (score - mean) / spread if math.isfinite(score - mean) and spread > 1e-6 else math.inf
+
+
+def _for_nothing(run: Run, least: int = 5) -> Iterator[Evidence]:
+    """Of two curves alone: training falls clearly below its first losses, validation never does."""
+    train, val = regime.curve(run).finite().values, run.series("loss/val").finite().values
+    if regime.log_form(run) != "raw" or regime.logged_by_epoch(run) or len(train) < 100 or len(val) < least:
+        return
+    first, late = float(np.median(train[:5])), float(np.median(train[-max(20, len(train) // 10) :]))
+    noise = stats.noise_sigma(train)
+    if late < first - max(0.05 * abs(first), 2 * noise) and np.min(val) > first - 0.02 * abs(first) > 0:
+        values = {"first": first, "late": late, "best": float(np.min(val))}
+        yield Evidence(values, steps=run.steps, say="nothing", confidence=Confidence.SUGGESTIVE)
 
 
 def _by_heart(run: Run, share: float = 0.95) -> bool:

@@ -134,9 +134,16 @@ def _by_target(run: Run, least: int = 10, learned: float = 0.1) -> Evidence | No
         if pairs >= least:
             spread, now = regime.target_variance(run), regime.curve(run).finite().values
             fits = spread is not None and len(now) > 0 and float(np.max(now[-len(now) // 4 :])) < learned * spread[0]
-            severity = Severity.INFO if fits and run.fact("loss.kind") == "mse" else Severity.WARNING
+            meant = (fits and run.fact("loss.kind") == "mse") or _in_time(run)
+            severity = Severity.INFO if meant else Severity.WARNING
             return Evidence({"pairs": pairs, "way": way}, _loader(run), None, "target", severity, Confidence.EXACT)
     return None
+
+
+def _in_time(run: Run) -> bool:
+    """Whether samples follow one another in time: windows of a series, or numbers to be told from sequences."""
+    numbers = run.fact("loss.kind") in ("mse", "l1", "huber") or bool(run.fact("loss.by_hand"))
+    return bool(run.fact("data.series")) or (numbers and facts.has_layer(run, "LSTM", "GRU", "RNN"))
 
 
 def _longest(flags: NDArray[np.bool_]) -> int:
@@ -202,7 +209,7 @@ def _profile(run: Run, correlation: float, z: float, least: int = 20) -> Iterato
     if found.m > correlation and found.z > z:
         smooth = _smooth(values, per)
         say = "profile" if smooth else "fixed"
-        severity = Severity.WARNING if smooth else Severity.INFO
+        severity = Severity.WARNING if smooth and not _in_time(run) else Severity.INFO
         yield Evidence({"m": found.m, "z": found.z, "per_epoch": per}, _loader(run), run.steps, say, severity)
 
 
