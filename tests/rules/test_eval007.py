@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from runs import a_run, learning, noise
+from traindx import diagnose
 from traindx.finding import Severity, Status
 from traindx.rules.eval007_val_flat_from_start import val_flat_from_start as rule
 from traindx.run import Run, Series
@@ -21,6 +22,15 @@ def test_flat_validation_under_falling_training() -> None:
     [found] = rule.findings(_run(2.31 + noise(20, 0.01)))
     assert found.severity is Severity.WARNING and found.facts["count"] == 20
     assert "2.3" in found.message
+
+
+def test_where_nothing_was_ever_known_is_no_place_for_an_overfitted_model() -> None:
+    [found] = rule.findings(_run(2.31 + noise(20, 0.01)))
+    assert found.variant == "unmoved" and "where training began" in found.message
+    [found] = rule.findings(_run(0.9 + noise(20, 0.01)))  # it knew something from the first look on
+    assert found.variant == ""
+    said = diagnose(_run(2.31 + noise(20, 0.01)))
+    assert said.verdict == "fix-evaluation" and said.causes[0].cause.name in ("stale-evaluation", "train-val-mismatch")
 
 
 def test_a_model_that_learned_before_the_first_evaluation_is_a_remark() -> None:

@@ -98,3 +98,28 @@ def test_two_players_sit_at_ln_two_by_right() -> None:
 def test_its_limit_is_how_long(steps: int) -> None:
     status = pinned_level.outcome(zoo.stuck_at_chance(), steps=steps).status
     assert status is (Status.FOUND if steps == 10 else Status.UNSURE)
+
+
+def curves(loss: np.ndarray, accuracy: np.ndarray, **facts):
+    return a_run({"loss/train": loss, "accuracy/train": accuracy}, facts=facts)
+
+
+@pytest.mark.parametrize("classes", [3, 10, 100])
+def test_in_a_log_softmax_twice_is_told_by_the_sum_of_loss_and_accuracy(classes: int) -> None:
+    accuracy = 1 / classes + (0.97 - 1 / classes) * (1 - np.exp(-np.arange(40) / 8)) + noise(40, 0.004)
+    [found] = the(curves(math.log(math.e + classes - 1) - accuracy + noise(40, 0.004, 1), accuracy))
+    assert found.severity is Severity.WARNING and found.facts["classes"] == classes and "softmax" in found.message
+
+
+def test_plain_and_smoothed_cross_entropies_do_not_add_up_with_their_accuracy() -> None:
+    at = np.arange(60)
+    accuracy = 0.1 + 0.87 * (1 - np.exp(-at / 8)) + noise(60, 0.004)
+    plain = 2.3 * np.exp(-at / 10) + 0.08
+    smoothed = 1.75 * np.exp(-at / 9) + 0.56
+    for loss in (plain, smoothed, smoothed[8:], plain + 0.7):
+        assert not pinned_level.outcome(curves(loss, accuracy[-len(loss) :])).findings
+
+
+def test_two_classes_alone_tell_nothing() -> None:
+    accuracy = 0.5 + 0.45 * (1 - np.exp(-np.arange(40) / 8))
+    assert not pinned_level.outcome(curves(1.3133 - accuracy, accuracy)).findings

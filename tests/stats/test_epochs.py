@@ -50,3 +50,12 @@ def test_a_steep_smooth_course_has_no_shape_of_its_epochs() -> None:
     assert stats.epoch_profile_corr(falls, 28).m < 0.3
     batches = np.tile(np.random.default_rng(1).standard_normal(28), 12)
     assert stats.epoch_profile_corr(falls * np.exp(0.1 * batches), 28).m > 0.3
+
+
+@pytest.mark.parametrize("teeth", [2, 4, 8, 10, 20])
+def test_data_sorted_by_class_repeat_themselves_within_an_epoch_and_still_count(teeth: int) -> None:
+    rng = np.random.default_rng(0)
+    tooth = [np.linspace(1.5, 0.5, len(part)) for part in np.array_split(np.arange(60), teeth)]
+    loss = np.concatenate([np.concatenate(tooth) * np.exp(-e / 12) + rng.normal(0, 0.05, 60) for e in range(8)])
+    found = stats.epoch_profile_corr(np.maximum(loss, 1e-3), 60)
+    assert found.m > 0.5 and found.z > 8

@@ -8,6 +8,7 @@ double_activation = Cause(
     likely={
         "WIRE006": 0.97,
         "LOSS011": 0.5,
+        "LOSS011:squashed": 0.5,
         "LOSS003": 0.35,
         "LOSS009": 0.3,
         "EVAL010": 0.25,
@@ -23,7 +24,7 @@ double_activation = Cause(
     prior=1.0,
     verdict="restart",
     cure="Feed the loss logits: remove the softmax or sigmoid at the end of the model[[ ({where})]].",
-    witness=("WIRE006",),
+    witness=("WIRE006", "LOSS011:squashed"),
     settle="overfit",
     cost_steps=300,
 )

@@ -8,6 +8,7 @@ stale_evaluation = Cause(
     likely={
         "EVAL001": 0.95,
         "LOSS003:val": 0.4,
+        "EVAL007:unmoved": 0.4,
         "LOSS008:gap": 0.3,
         "EVAL004:chance": 0.3,
         "LOSS003": 0.3,
@@ -19,6 +20,6 @@ stale_evaluation = Cause(
     verdict="fix-evaluation",
     cure="Evaluate the module that the optimizer updates; no deepcopy, no reloaded checkpoint, no cached result, no "
     "average that forgets more slowly than the run is long.",
-    witness=("EVAL001",),
+    witness=("EVAL001", "EVAL007:unmoved"),
     not_yet=("do not touch the training: it is fine",),
 )

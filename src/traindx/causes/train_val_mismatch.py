@@ -26,6 +26,6 @@ train_val_mismatch = Cause(
     cure="Prepare training and validation with one function and the training set's constants; then evaluate the same "
     "weights again.",
     refutes=("EVAL001", "ACTV008"),
-    witness=("DATA008", "EVAL007:never"),
+    witness=("DATA008", "EVAL007:never", "EVAL007:unmoved"),
     not_yet=("do not regularise: training is fine",),
 )

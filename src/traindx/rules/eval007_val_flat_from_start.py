@@ -45,6 +45,8 @@ from traindx.run import Floats, Run, Series
     says={
         "": "validation stayed at {level:.4g} (±{scatter:.1g}) over {count} evaluations while training fell from "
         "{before:.4g} to {now:.4g}",
+        "unmoved": "validation never left {level:.4g} (±{scatter:.1g}) in {count} evaluations, where training began, while "
+        "training fell from {before:.4g} to {now:.4g}",
         "never": "validation accuracy stayed at {level:.1%} over {count} evaluations and its loss was never below the first, "
         "while training rose to {now:.1%}",
         "late": "validation stayed at {level:.4g} over {count} evaluations; most of the training fall was before the "
@@ -90,9 +92,9 @@ def val_flat_from_start(
     values = {"level": float(np.median(val.values)), "scatter": noise, "count": len(val), "before": before, "now": now}
     mostly_after = fell >= early * total
     steps = (int(val.steps[0]), int(val.steps[-1]))
-    yield Evidence(
-        values, ("loss/val",), steps, "" if mostly_after else "late", Severity.WARNING if mostly_after else Severity.INFO
-    )
+    # a model that memorises grows sure of wrong answers: its validation loss rises and does not stay where nothing is known
+    say = "late" if not mostly_after else "unmoved" if abs(values["level"] - before) < part * fell else ""
+    yield Evidence(values, ("loss/val",), steps, say, Severity.WARNING if mostly_after else Severity.INFO)
 
 
 def _never_better(run: Run, val: Series) -> Evidence | None:

@@ -6,8 +6,9 @@ The level on which the curve stands (an equivalence test says it stands) against
 prior (the input is ignored), ln(e+C−1)−1 (softmax applied twice), the entropy of smoothed labels (perfect), ln 2, the
 variance of the target (predicts the mean), ln of the batch (contrastive, uniform). The tolerance is three standard errors of
 the level, at least half a percent, and the chance of an accident is given. For imported logs, where the number of classes is
-unknown, ln of a small integer counts, as a hint unless it fits too well to be an accident. Impossible values are facts: a
-cross-entropy below zero or below the entropy of its smoothed labels, a loss of exactly 0 from the start or at once.
+unknown, ln of a small integer counts, as a hint unless it fits too well to be an accident; where they hold an accuracy, a loss
+that is ln(e+C−1) less the accuracy all the way tells softmax applied twice, long before the floor. Impossible values are
+facts: a cross-entropy below zero or below the entropy of its smoothed labels, a loss of exactly 0 from the start or at once.
 
 ## Why it matters
 
@@ -31,7 +32,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import regime, stats
+from traindx import facts, regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime.curves import Plateau, plateau, progress
 from traindx.rule import rule
@@ -59,6 +60,8 @@ HARMLESS = ("smoothing",)
         "perfect": "the {what} sits at {level:.4g} = {floor:.4g}, {meaning}",
         "integer": "the {what} sits at {level:.4g} = ln {classes}: the level of a model that knows nothing about {classes} "
         "classes",
+        "squashed": "{what} and accuracy add up to {level:.4g} = ln(e + {classes} − 1) all along: {loss:.4g} at an accuracy of "
+        "{accuracy:.1%}, as when softmax is applied before a cross-entropy over {classes} classes",
         "zero": "the {what} is exactly 0 from step {first} on ({count} records)",
         "negative": "the {what} is negative ({level:.4g}), which a cross-entropy alone cannot be",
         "below": "the {what} is {level:.4g}, below the entropy {floor:.4g} of its smoothed labels, which cannot be",
@@ -67,6 +70,7 @@ HARMLESS = ("smoothing",)
         "": "The model ignores its input: check that gradients reach it, that the labels belong to the inputs, and the "
         "loss's arguments.",
         "perfect": "Nothing to do: with label smoothing the loss cannot go lower.",
+        "squashed": "Give the loss logits: drop the softmax at the end of the model.",
         "zero": "Check that labels are not all ignored and that the logged number is the loss.",
         "negative": "Check the arguments of the loss: probabilities, weights or targets out of range.",
         "below": "Check that the loss and its logged value use the same smoothing.",
@@ -86,6 +90,10 @@ def pinned_level(
     impossible = _impossible(run, series, what)
     if impossible is not None:
         yield impossible
+        return
+    squashed = _squashed(run, name, series, what)
+    if squashed is not None:
+        yield squashed
         return
     stands = _stands(run, series)
     if stands is None:
@@ -137,6 +145,39 @@ def _integer(run: Run, stands: Plateau, series: Series, what: str, span: tuple[i
     numbers = {"what": what, "level": stands.level, "classes": classes, "chance": chance}
     sure = chance < accident and len(series) >= 8 and stands.start == 0
     return Evidence(numbers, steps=span, say="integer", confidence=Confidence.STRONG if sure else Confidence.SUGGESTIVE)
+
+
+def _squashed(
+    run: Run,
+    name: str,
+    loss: Series,
+    what: str,
+    *,
+    least: int = 8,
+    right: float = 0.9,  # accuracy by now: a plain cross-entropy is far below the sum then, whatever the number of classes
+    off: float = 0.03,  # of the sum; seen .00 to .02 (CATALOGUE 2.9)
+) -> Evidence | None:
+    """Without a known loss: loss + accuracy = ln(e+C−1), C > 2, over a part of the way in which both have moved."""
+    accuracy = facts.accuracy(run, name.removeprefix("loss/"))
+    if run.fact("loss.kind") is not None or regime.may_be_negative(run):
+        return None
+    steps, here, there = np.intersect1d(loss.steps, accuracy.steps, return_indices=True)
+    if len(steps) < least:
+        return None
+    y, a = loss.values[here], accuracy.values[there]
+    late = slice(-max(3, len(steps) // 4), None)
+    level, now = float(np.median(y[late] + a[late])), float(np.median(a[late]))
+    classes = round(float(np.exp(level) - np.e + 1))
+    if classes < 3 or not right <= now <= 1 or abs(level - float(np.log(np.e + classes - 1))) > off:
+        return None
+    if float(np.ptp(a)) < 0.05:
+        return None
+    # one falls as the other rises; a plain cross-entropy falls by much more, with smoothed labels too
+    slope = float(np.polyfit(a, y, 1)[0])
+    if not -1.25 < slope < -0.8 or float(np.corrcoef(a, y)[0, 1]) > -0.97:
+        return None
+    values = {"what": what, "level": level, "classes": classes, "loss": float(np.median(y[late])), "accuracy": now}
+    return Evidence(values, (), (int(steps[0]), int(steps[-1])), "squashed")
 
 
 def _impossible(run: Run, series: Series, what: str) -> Evidence | None:

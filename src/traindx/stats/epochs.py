@@ -50,26 +50,31 @@ def _ranks(y: Floats) -> Floats:
     return out
 
 
+_PARTS = (0.5, 0.38, 0.27)  # of an epoch; no number of equal teeth repeats itself at all three
+
+
 def epoch_profile_corr(loss: ArrayLike, per_epoch: int, skip: int = 1) -> Profile:
     """Rank correlation of consecutive epochs, each freed of its own line (CATALOGUE 2.7); shuffled data give |m| ≤ .12.
 
-    Where a smooth course is steeper than a line, stretches half an epoch apart are alike as well: that much is not the epochs'.
+    Where a smooth course is steeper than a line, stretches part of an epoch apart are alike as well: that much is not the
+    epochs'. Several parts are tried, because data sorted by class repeat themselves at some of them: one tooth a class.
     """
     values = as_floats(loss)
     epochs = len(values) // per_epoch if per_epoch > 0 else 0
     if epochs - skip < 2 or per_epoch < 3:
         return Profile(0.0, 0.0, 0)
-    logs, half = _logs(values[: epochs * per_epoch]), per_epoch // 2
+    logs = _logs(values[: epochs * per_epoch])
     table = logs.reshape(epochs, per_epoch)[skip:]
-    between = logs[half : half + (epochs - 1) * per_epoch].reshape(epochs - 1, per_epoch)[skip:]
+    apart = [int(part * per_epoch) for part in _PARTS]
+    between = [logs[s : s + (epochs - 1) * per_epoch].reshape(epochs - 1, per_epoch)[skip:] for s in apart]
     at = np.arange(per_epoch, dtype=np.float64)
     if per_epoch > 400:  # block means keep the shape and bound the cost
         keep = np.linspace(0, per_epoch, 401).astype(np.int64)
-        table, between = (np.add.reduceat(t, keep[:-1], axis=1) / np.diff(keep) for t in (table, between))
+        table, *between = (np.add.reduceat(t, keep[:-1], axis=1) / np.diff(keep) for t in (table, *between))
         at = np.arange(table.shape[1], dtype=np.float64)
-    ranks, others = ([_ranks(row - theil_sen(row, at).value * at) for row in t] for t in (table, between))
+    ranks, *others = ([_ranks(row - theil_sen(row, at).value * at) for row in t] for t in (table, *between))
     pairs = [_correlation(a, b) for a, b in pairwise(ranks)]
-    anyway = float(np.mean([_correlation(a, b) for a, b in zip(ranks, others, strict=False)]))
+    anyway = min(float(np.mean([_correlation(a, b) for a, b in zip(ranks, other, strict=False)])) for other in others)
     m = float(np.mean(pairs)) - max(0.0, anyway)
     return Profile(m, m * math.sqrt((table.shape[1] - 1) * len(pairs)), len(pairs))
 
