@@ -11,6 +11,7 @@ train_val_mismatch = Cause(
     likely={
         "DATA008": 0.9,
         "EVAL007:never": 0.6,
+        "EVAL007:unmoved": 0.5,
         "EVAL007": 0.45,
         "EVAL004": 0.35,
         "LOSS008": 0.25,
