@@ -140,6 +140,8 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("rl/kl", "step", "", "approximate KL per update"),
     ("rl/return", "step", "", "mean return of the latest episodes, as the user logged it"),
     ("rl/explained_variance", "step", "", "1 - Var(return - value) / Var(return)"),
+    ("gan/d_loss", "step", "", "loss of the discriminator, where a log has it"),
+    ("gan/g_loss", "step", "", "loss of the generator, where a log has it"),
     ("gan/d_accuracy", "step", "share", "real and fake samples the discriminator tells right, both counted alike"),
     ("gan/g_grad_norm", "step", "", "gradient norm of the generator at its own update"),
     ("gan/fake_diversity", "step", "", "mean pairwise distance of a batch of fakes over that of a batch of reals"),

@@ -47,3 +47,13 @@ def test_few_looks_far_apart_are_enough() -> None:
     assert [f.variant for f in rule.findings(a_run(fading, steps=at))] == [""]
     fading["gan/g_grad_norm"] = [1e-3, 2e-3, 1e-3, 5e-4, 1e-3, 8e-4, 1e-3]
     assert not list(rule.findings(a_run(fading, steps=at)))
+
+
+def test_in_a_log_the_losses_of_both_players_tell_it() -> None:
+    at = np.arange(2000)
+    d, g = 0.69 * np.exp(-at / 80) + 1e-4, 0.7 + 9 * (1 - np.exp(-at / 150))
+    [found] = rule.findings(a_run(gan__d_loss=d, gan__g_loss=g))
+    assert found.severity is Severity.WARNING and "discriminator's loss fell" in found.message
+    for usual in ({"gan__d_loss": d + 0.3, "gan__g_loss": 0.7 + g / 3}, {"gan__d_loss": d, "gan__g_loss": 0.7 + g / 9}):
+        assert rule.outcome(a_run(**usual)).status is Status.CLEAR
+    assert not list(rule.findings(a_run(gan__d_loss=d - 1, gan__g_loss=g)))  # a critic's

@@ -23,5 +23,5 @@ labels_masked = Cause(
     verdict="fix-and-resume",
     cure="Check the response template and truncate the prompt, not the answer; leave out samples without a label. The "
     "weights are fine.",
-    witness=("TUNE002",),
+    witness=("TUNE002", "LOSS011:zero"),
 )

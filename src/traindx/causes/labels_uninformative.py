@@ -43,6 +43,8 @@ labels_uninformative = Cause(
         "GRAD001",
         "LOSS001:worse",
         "ACTV001",
+        "LOSS011:zero",
+        "LOSS011:squashed",
     ),
     settle="label-info",
     cost_steps=240,

@@ -40,6 +40,7 @@ underfitting = Cause(
         "GRAD004",
         "TUNE005",
         "DATA010:conflicts",
+        "LOSS011:zero",
     ),
     settle="overfit",
     cost_steps=300,

@@ -76,7 +76,7 @@ def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cau
 
 
 def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | None) -> Verdict:
-    curve = max((len(run.series(n).finite()) for n in ("loss/train", "loss/val")), default=0)
+    curve = max(len(run.series(n).finite()) for n in ("loss/train", "loss/val", "gan/d_loss"))
     if error := _crash(run):
         return _crashed(run, outcomes, error, curve)
     if not curve and (skipped := len(run.series("amp/skipped").finite())):

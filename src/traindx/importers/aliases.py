@@ -297,5 +297,11 @@ def is_reward(name: str) -> bool:
 
 def adversarial(parts: list[str]) -> bool:
     """Whether loss parts of these names belong to two players."""
+    return all(players(parts))
+
+
+def players(parts: list[str]) -> tuple[list[int], list[int]]:
+    """Which of these loss parts belong to a discriminator, and which to a generator."""
     sides = [set(part.split("_")) for part in parts]
-    return any(s & GENERATOR for s in sides) and any(s & DISCRIMINATOR for s in sides)
+    one, two = ([i for i, s in enumerate(sides) if s & names] for names in (DISCRIMINATOR, GENERATOR))
+    return one, two

@@ -85,6 +85,9 @@ class Losses:
         if aliases.adversarial(rests):
             own.facts["adversarial"] = True
             own.notes.append(f"{_listed(parts)} belong to two players: taken for adversarial training, which has no one loss")
+            for found, player in zip(aliases.players(rests), ("gan/d_loss", "gan/g_loss"), strict=True):
+                if len(found) == 1 and split == "train":
+                    own.out[player] = own.series(own.tracks[parts[found[0]]])
             return
         if len(parts) == 1:
             own.take(parts[0], signal)

@@ -4,7 +4,8 @@
 
 Discriminator accuracy above `accuracy` over the last `steps` steps (from `gan/d_accuracy`, or from mean outputs that
 are probabilities) while the generator's gradient norm has fallen below `faded` of its early level. Without the
-generator's norm it is a hint only.
+generator's norm it is a hint only. In a log that has the losses of both players: a discriminator's loss below a twentieth of
+where it began (and of ln 2) for that long, while the generator's is more than three times its early one.
 
 ## Why it matters
 
@@ -15,7 +16,7 @@ still.
 
 - A strong discriminator early on, with gradients that still reach the generator: normal.
 - A critic (Wasserstein) has outputs without bounds: large differences are its purpose; not judged.
-- Rising generator losses alone: normal in this game.
+- Rising generator losses alone, or a discriminator at .3: normal in this game.
 
 ## What to do
 
@@ -25,6 +26,7 @@ labels of 0.9.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -37,9 +39,11 @@ from traindx.stats.persistence import finite_median
 
 @rule(
     "SPEC001",
-    needs={"gan/d_accuracy | gan/d_real": 5},
+    needs={"gan/d_accuracy | gan/d_real | gan/d_loss": 5},
     says={
         "": "the discriminator is right in {accuracy:.1%} and the generator's gradient fell to {faded:.2g} of its early norm",
+        "losses": "the discriminator's loss fell from {before:.3g} to {now:.2g}, and the generator's rose from "
+        "{g_before:.3g} to {g_now:.3g}",
         "hint": "the discriminator is right in {accuracy:.1%}: does the generator still get a gradient?",
     },
     fix="Weaken the discriminator: R1 penalty, spectral norm, labels of 0.9, or a lower learning rate for it.",
@@ -48,6 +52,8 @@ from traindx.stats.persistence import finite_median
 def gan_discriminator_wins(run: Run, *, accuracy: float = 0.98, faded: float = 0.01, steps: int = 500) -> Iterator[Evidence]:
     # CATALOGUE: accuracy above .98 for 500 steps, generator norm below a hundredth of its own early level.
     right = _accuracy(run)
+    if not len(right):
+        yield from _by_losses(run, steps)
     if len(right) < 5 or right.steps[-1] - right.steps[0] < steps:
         return
     # under the default budget late records are few and far between, but each is a whole batch
@@ -66,6 +72,25 @@ def gan_discriminator_wins(run: Run, *, accuracy: float = 0.98, faded: float = 0
     early, now = finite_median(norm.values[:head]), finite_median(recent)
     if early > 0 and now < faded * early:
         yield Evidence(steps=at, facts={"accuracy": level, "faded": now / early})
+
+
+def _by_losses(run: Run, steps: int, none: float = 0.05, rise: float = 3.0) -> Iterator[Evidence]:
+    """From a log: next to no loss left for the discriminator for that long, and several times the early one for the generator.
+
+    Losses below zero are a critic's: its distance says nothing of who wins.
+    """
+    d, g = run.series("gan/d_loss").finite(), run.series("gan/g_loss").finite()
+    if len(d) < 50 or len(g) < 50 or d.steps[-1] - d.steps[0] < 2 * steps or min(d.values.min(), g.values.min()) < 0:
+        return
+    head = max(5, len(d) // 50)
+    before, g_before = finite_median(d.values[:head]), finite_median(g.values[:head])
+    late, g_late = (s.between(lo=d.steps[-1] - steps) for s in (d, g))
+    if len(late) < 5 or len(g_late) < 5:
+        return
+    now, g_now = finite_median(late.values), finite_median(g_late.values)
+    if float(np.quantile(late.values, 0.9)) < none * min(before, math.log(2)) and g_now > rise * g_before > 0:
+        facts = {"before": before, "now": now, "g_before": g_before, "g_now": g_now}
+        yield Evidence(steps=(int(late.steps[0]), int(late.steps[-1])), say="losses", facts=facts)
 
 
 def _accuracy(run: Run) -> Series:
