@@ -258,10 +258,10 @@ def moving_windows(tensor: Tensor, most: int = 24) -> bool:
     >>> moving_windows(torch.arange(20.0).unfold(0, 6, 2))
     True
     """
-    rows = tensor.detach()[:16]
-    if rows.ndim not in (2, 3) or len(rows) < 4 or rows.shape[1] < 4 or not rows.is_floating_point():
+    rows = host(tensor[:16]) if tensor.ndim in (2, 3) and tensor.is_floating_point() else None
+    if rows is None or len(rows) < 4 or rows.shape[1] < 4:
         return False
     for by in range(1, min(most, rows.shape[1] - 2)):
-        if torch.equal(rows[1, :-by], rows[0, by:]):
-            return torch.equal(rows[1:, :-by], rows[:-1, by:]) and bool((rows[0] != rows[0, :1]).any())
+        if np.array_equal(rows[1, :-by], rows[0, by:]):
+            return np.array_equal(rows[1:, :-by], rows[:-1, by:]) and bool((rows[0] != rows[0, :1]).any())
     return False

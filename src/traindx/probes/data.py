@@ -157,7 +157,7 @@ class Data(Probe):
             return {}
         got = batches.numbers(main)
         feed.describe_numbers(got, parts.samples)
-        if feed.windows < _WINDOWS and main.device.type == "cpu":
+        if feed.windows < _WINDOWS and len(feed.turns) <= 1:
             feed.windows += batches.moving_windows(main)
         out: dict[str, Any] = {
             "batch/input_mean": got.mean,
