@@ -41,6 +41,16 @@ def test_the_share_stays_within_the_budget(step_s, full_s):
     assert len(full) > 50
 
 
+def test_on_a_crowded_machine_the_start_lasts_as_much_longer():
+    def seen(share: float) -> int:
+        governor = Governor(0.01)
+        governor.had(share, 1.0)
+        return len(drive(governor, 2_000, 0.02, 1e-4, 0.05))
+
+    assert seen(0.5) > seen(1.0) + 3
+    assert seen(0.01) == seen(0.25)  # it ends, whatever was measured
+
+
 def test_everything_every_step_without_a_budget():
     assert len(drive(Governor(None), 300, 1e-3, 1e-5, 1e-2)) == 300
 

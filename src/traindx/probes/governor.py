@@ -1,14 +1,16 @@
 """The budget: how often everything may be read, so that observing costs no more than its share of the training time.
 
-The start is free: the first 20 steps (read in full on large models only as far as `DEAR_S` reaches) and `START_S` seconds.
+The start is free: the first 20 steps (read in full on large models only as far as `DEAR_S` reaches) and `START_S` seconds
+of processor time: on a crowded machine the clock runs while others work, and a run would be read no further than they let it.
 From then on no more is spent than the budget's share of the time that has passed since, unless something looks abnormal.
 """
 
 from __future__ import annotations
 
 FIRST = 20  # steps that are always read in full: what kills a run is mostly visible in its first steps (CATALOGUE 1.3)
-START_S = 1.0  # of our own time that every run has free: a short run is read closely, a long one does not feel it
-DEAR_S = 2.0  # of our own time after which the first steps are no longer all read in full
+START_S = 1.0  # of our own processor time that every run has free: a short run is read closely, a long one does not feel it
+DEAR_S = 2.0  # of it after which the first steps are no longer all read in full
+CROWDED = 0.25  # the least share of the processor that is believed: the start must end
 ALWAYS = 3  # of the first steps that are read in full whatever they cost
 SHORT_STEP_S = 3e-3  # a step shorter than this counts as this long: 1 % of 0.3 ms is not enough to see anything with
 GROWTH = 1.15  # while free time is left: at least one full step each time the run has grown by this factor
@@ -30,6 +32,8 @@ class Governor:
     def __init__(self, budget: float | None) -> None:
         self.budget = budget  # share of wall time; None: everything every step
         self.spent_s = 0.0  # all of our own time
+        self._worked_s = 0.0  # the same in processor time, as far as it is known
+        self._had = 1.0  # share of the processor that our own work had when it was last measured
         self.elapsed_s = 0.0  # all step time
         self.later_spent_s = 0.0  # the same two since the start was over
         self.later_elapsed_s = 0.0
@@ -45,12 +49,12 @@ class Governor:
         self._alarm = 0
 
     def _first(self, step: int) -> bool:
-        return step < ALWAYS or (step < FIRST and self.spent_s < DEAR_S)
+        return step < ALWAYS or (step < FIRST and self._worked_s < DEAR_S)
 
     @property
     def starting(self) -> bool:
         """Whether the first steps, or the free time of the start, are not over yet."""
-        return self.steps < FIRST or self.spent_s < START_S
+        return self.steps < FIRST or self._worked_s < START_S
 
     @property
     def owing(self) -> bool:
@@ -65,13 +69,19 @@ class Governor:
         """Read the next steps in full whatever is owed: for what happens a few times in a run."""
         self._alarm = max(self._alarm, steps)
 
+    def had(self, cpu_s: float, wall_s: float) -> None:
+        """A piece of our own work took so long, and this much of it was processor time."""
+        if wall_s > 0:
+            self._had = min(max(cpu_s / wall_s, CROWDED), 1.0)
+
     def account(self, step: int, step_s: float, own_s: float, was_full: bool) -> None:
         """Book one step: how long it took, and how much of that was ours."""
         written = self._read is not None and not self.later_elapsed_s  # what the start's last full step has left
-        start = step <= FIRST or self.spent_s < START_S or written
+        start = step <= FIRST or self._worked_s < START_S or written
         self.steps += 1
         self.elapsed_s += step_s
         self.spent_s += own_s
+        self._worked_s += own_s * self._had
         self.full_steps += was_full
         self.start_steps += start
         earned = KEPT * (self.budget or 0.0) * max(step_s - own_s, SHORT_STEP_S)
@@ -99,7 +109,7 @@ class Governor:
         """Whether `step` shall be read in full."""
         if self._first(step) or self.budget is None:
             return True
-        if self.spent_s < START_S:
+        if self._worked_s < START_S:
             due = step >= GROWTH * self._last
         else:  # where nothing can be saved up
             due = self._lean >= self._earned and step >= SPARSE * self._last

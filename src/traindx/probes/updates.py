@@ -180,7 +180,13 @@ class Updates:
         if not self._scene.full and self._grad_gate.bad(self._scene, optimizer):
             self._scene.full = True  # the probes of gradients find out which
             self._recorder.governor.alarm()
+        governor = self._recorder.governor
+        if not (self._scene.full and governor.starting):
+            self._recorder.tell("before_step", optimizer)
+            return
+        begun, worked = clock(), time.thread_time()
         self._recorder.tell("before_step", optimizer)
+        governor.had(time.thread_time() - worked, clock() - begun)
 
     def step_ends(self, optimizer: Any) -> None:
         """The update was made."""
