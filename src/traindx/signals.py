@@ -362,7 +362,7 @@ FACTS: dict[str, str] = {
     "data.seen": "distinct samples hashed: {train, val}",
     "data.shared": "validation samples (by content) that were also trained on",
     "data.conflicts": "inputs (by content) seen with more than one label",
-    "data.commonest": "the input that came most often, at least 20 times: {share (of samples), samples, labels}",
+    "data.commonest": "the input that came most often, far more than others: {share (of samples), samples, labels}",
     "data.usual_spread": "robust deviation of an ordinary input feature over the first 2,000 samples",
     "data.met_again": "inputs (by content) seen more than once with a label",
     "data.duplicate_share": "training samples whose content was seen before within the first epoch",

@@ -727,6 +727,7 @@ def test_one_input_in_place_of_many_is_counted_with_its_labels() -> None:
     told = fed(loader(blank, Y, shuffle=True)).fact("data.commonest")
     assert told["labels"] == 3 and told["share"] == pytest.approx(0.2, abs=0.05)
     assert fed(loader(shuffle=True)).fact("data.commonest") is None
+    assert fed(loader(X[:32], Y[:32], size=8), epochs=25).fact("data.commonest") is None  # every sample comes 25 times
 
 
 def test_samples_are_kept_when_asked_without_a_loader_too(tmp_path: Path) -> None:

@@ -90,3 +90,12 @@ def test_wrong_labels_are_told_from_classes_that_overlap(noise: float, spread: f
     told = label_doubt(x, y.astype(float), _ridge_folds(x))
     assert low <= told["sure_errors"] <= high
     assert (told["next_errors"] - told["sure_errors"] < 0.1) is (spread > 1)
+
+
+@pytest.mark.parametrize(
+    ("length", "conflicts", "severity"), [(8, 20, Severity.INFO), (8, 80, Severity.WARNING), (60, 20, Severity.WARNING)]
+)
+def test_a_few_names_belong_to_several_classes(length: int, conflicts: int, severity: Severity) -> None:
+    facts = {"data.conflicts": conflicts, "data.seen": {"train": 400, "val": 100}}
+    run = a_run({"batch/length": np.full(20, float(length))}, facts=facts)
+    assert [f.severity for f in rule.findings(run)] == [severity]

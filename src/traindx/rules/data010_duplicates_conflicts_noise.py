@@ -19,6 +19,7 @@ pass, and a model that does pass it has memorised.
 - Questions that are open by nature (several annotators, stochastic outcomes): the floor is real and right.
 - Inputs with few possible values (a handful of integer features): they repeat by nature. If half the samples are repeats,
   only a remark.
+- Names and other short texts: a few of them belong to several classes. Below a tenth of the inputs only a remark.
 - Sampling with replacement: the same *sample* comes twice with the same label, and is not a conflict.
 
 ## What to do
@@ -71,13 +72,15 @@ def duplicates_conflicts_noise(
     least_noise: int = 2000,
     duplicates: float = 0.1,
     discrete: float = 0.5,  # repeats above this mean that inputs have few possible values
+    often: float = 0.1,  # names and words of several meanings are rarer than that
     another: float = 0.5,  # conflicts above this are a second task on the same inputs, not noise
 ) -> Iterator[Evidence]:
     seen = facts.number(facts.table(run, "data.seen").get("train"), 0.0)
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
     clash = facts.number(run.fact("data.conflicts"), 0.0)
     if seen > 0 and clash >= least and clash / seen > conflicts and not _places(run):
-        by_nature = repeats > discrete or clash / seen > another or run.fact("data.continuous") is False
+        few = run.fact("data.continuous") is False or (_short(run) and clash / seen < often)
+        by_nature = repeats > discrete or clash / seen > another or few
         severity = Severity.INFO if by_nature else Severity.WARNING
         yield Evidence({"conflicts": clash, "share": min(clash / seen, 1.0)}, say="conflicts", severity=severity)
     sampler = str(facts.table(run, "data.loader").get("sampler") or "")
@@ -89,6 +92,12 @@ def duplicates_conflicts_noise(
         yield Evidence({"share": share, "n": n}, say="noise", confidence=Confidence.STRONG)
     else:
         yield from _doubt(run)
+
+
+def _short(run: Run, most: float = 16.0) -> bool:
+    """Whether inputs are texts so short (names, words) that the same one may mean several things."""
+    length = run.series("batch/length").finite().values
+    return len(length) > 0 and float(np.median(length)) <= most
 
 
 def _doubt(run: Run, least: float = 0.15, level: float = 0.1, gain: float = 0.15) -> Iterator[Evidence]:
