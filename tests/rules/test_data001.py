@@ -92,9 +92,9 @@ def _coded(loss: np.ndarray, **facts: Any) -> Run:
     return a_run({"batch/input_nonfinite": np.zeros(100), "batch/input_extreme": far, "loss/train": loss}, facts=told)
 
 
-def test_a_code_for_missing_values_is_a_warning_where_nothing_is_learned() -> None:
+def test_a_code_for_missing_values_is_critical_where_nothing_is_learned() -> None:
     [found] = rule.findings(_coded(1e6 + noise(100, 1e3)))
-    assert found.variant == "owning" and found.severity is Severity.WARNING and "-99999" in found.message
+    assert found.variant == "owning" and found.severity is Severity.CRITICAL and "-99999" in found.message
     [found] = rule.findings(_coded(learning(100, floor=0.1)))
     assert found.variant == "extreme" and found.severity is Severity.INFO
     [found] = rule.findings(_coded(1e6 + noise(100, 1e3), data__usual_spread=6000.0))

@@ -8,6 +8,8 @@ bad_data_values = Cause(
     likely={
         "DATA001": 0.9,
         "DATA001:nonfinite": 0.8,
+        "DATA001:owning": 0.2,
+        "OPTM002": 0.15,
         "NUMR001:batch": 0.5,
         "NUMR001": 0.5,
         "NUMR003": 0.5,

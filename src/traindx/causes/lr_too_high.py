@@ -53,6 +53,7 @@ lr_too_high = Cause(
         "WGHT004",
         "OPTM003:zero",
         "DATA005:sorted",
+        "DATA001:owning",
         "LOSS007:repeating",
         "NUMR001:origin",
         "NUMR001:batch",

@@ -50,10 +50,10 @@ from traindx.run import Ints, Run, Series
         "extreme": "{samples:.0f} samples hold a value beyond 50 deviations of what came before{named}",
         "harmful": "{samples:.0f} samples hold a value beyond 50 deviations, and the {signal} of those steps stands "
         "out by {z:.0f} deviations{named}",
-        "owning": "{samples:.0f} samples hold a value beyond 50 deviations: a code for 'missing' ({low:.6g} … {high:.6g} where "
-        "inputs usually vary by {usual:.2g})?{named}",
-        "blank": "{share:.0%} of the samples are one and the same input, and it comes with {labels} different labels: a "
-        "stand-in for what could not be read?{named}",
+        "owning": "{samples:.0f} samples hold a value beyond 50 deviations (inputs reach from {low:.6g} to {high:.6g} and "
+        "usually vary by {usual:.2g}), perhaps a code for 'missing'{named}",
+        "blank": "{share:.0%} of the samples are one and the same input, and it comes with {labels} different labels, "
+        "perhaps a stand-in for what could not be read{named}",
         "odd": "{samples} samples are {kind}{named}",
     },
     fix={
@@ -119,13 +119,18 @@ def _extreme(run: Run, least: int, stands_out: float, common: float) -> Iterator
         return
     samples = _samples(run, "extreme")
     values = {"samples": total, "named": _named(samples)}
-    steps = (int(far.steps[0]), int(far.steps[-1]))
+    listed = [
+        int(facts.number(r.get("step"), far.steps[0]))
+        for r in facts.rows(run, "data.bad_samples")
+        if r.get("kind") == "extreme"
+    ]
+    steps = (min([int(far.steps[0]), *listed]), int(far.steps[-1]))  # those of the first 2,000 are judged together
     signal, z = max(((s, _height(run, s, far.steps)) for s in ("loss/train", "grad_norm")), key=lambda p: p[1])
     if z > stands_out:
         say = "harmful"
         yield Evidence({**values, "signal": signal, "z": z}, tuple(samples), steps, say, Severity.WARNING, Confidence.STRONG)
     elif owned := _owning(run):
-        yield Evidence({**values, **owned}, tuple(samples), steps, "owning", Severity.WARNING, Confidence.STRONG)
+        yield Evidence({**values, **owned}, tuple(samples), steps, "owning", Severity.CRITICAL, Confidence.STRONG)
     elif _share(run, total) < common:
         yield Evidence(values, tuple(samples), steps, "extreme", Severity.INFO, Confidence.STRONG)
 
