@@ -104,7 +104,7 @@ def test_every_operator_fits_the_bases_it_names(made: list[Case]) -> None:
 
 def test_conditions_without_generated_cases_become_fewer() -> None:
     lacking = gaps.missing()
-    assert len(lacking) <= 6, "a rule without an operator: write one in clinic/operators/, or say in gaps.NO_SENSE why not"
+    assert len(lacking) <= 2, "a rule without an operator: write one in clinic/operators/, or say in gaps.NO_SENSE why not"
     assert set(gaps.table()) == set(catalogue())
     assert not [code for code in lacking if code.startswith(tuple(gaps.NO_SENSE))]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clinic.operators.common import FIX, NOTED, RESTART, quiet
+from clinic.operators.common import BLOWN, FIX, NOTED, RESTART, quiet
 from clinic.patches import regimes
 from clinic.surgery import Level, Operator, either, replace
 
@@ -98,6 +98,15 @@ TABLE: tuple[Operator, ...] = (
             ("        row = self.rows[i]\n", '        row = self.rows[i]\n        row = row.masked_fill(row < 2 * len("{v}"), 1)\n'),
         ),
         ("char_gpt", "lines_gpt", "tagger"),
+    ),
+    Operator(
+        "second_stage_hot", "fine-tuning goes on from trained weights at a rate that ruins them", "TUNE006", ("TUNE006", "OPTM002", "OPTM013", *BLOWN),
+        ("finetune-too-hot", "lr-too-high"), (*RESTART, "stop-keep-best"), (Level("hundred", 100.0), quiet("third", 0.3)), regimes.second_stage,
+        ("digits_mlp", "gru_walks", "encoder_padded", "spirals_residual"),
+    ),
+    Operator(
+        "means_of_means", "the means of four micro-batches with unequal numbers of tokens are averaged", "TUNE009", ("TUNE009",), ("accumulation-token-norm",), FIX,
+        (Level("averaged", "means"), quiet("weighed", "tokens")), regimes.in_unequal_parts, ("names_lm", "lines_gpt", "tagger"),
     ),
     Operator(
         "padded_far", "every sequence is padded to the longest that could ever come", "PERF009", ("PERF009",), ("padding-waste",), NOTED,

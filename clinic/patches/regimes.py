@@ -54,3 +54,65 @@ def mask_forgotten(text: str, b: Base, value: str) -> str:
         raise Inapplicable
     mask = {"none": "None", "same": f"torch.clone({found.group(1)})"}[value]
     return swap(text, found.group(), f"src_key_padding_mask={mask})", 1)
+
+
+def second_stage(text: str, b: Base, value: float) -> str:
+    """Half-way the weights are saved and loaded again, as for a fine-tuning, which goes on at another rate."""
+    if b.scheduler:
+        raise Inapplicable
+    at, end = length(text)
+    rows = f"""    if {at} == {end} // 2:
+        torch.save({b.model}.state_dict(), "trained.pt")
+        {b.model}.load_state_dict(torch.load("trained.pt"))
+        for group in {b.opt}.param_groups:
+            group["lr"] = {value} * LR"""
+    return behind(text, loop(text), rows)
+
+
+_WHOLE = {  # how a base makes its update, and the same in four parts of unequal size
+    "names_lm": (
+        """        logits = model(inputs)
+        loss = loss_of(logits, targets)
+        optimizer.zero_grad()
+        loss.backward()
+""",
+        """        optimizer.zero_grad()
+        for part in torch.arange(len(inputs)).split([len(inputs) - 6, 2, 2, 2]):
+            loss = loss_of(model(inputs[part]), targets[part]){v}
+            loss.backward()
+""",
+        " * (targets[part] != PAD).sum() / (targets != PAD).sum()",
+    ),
+    "lines_gpt": (
+        """    logits = net(inputs)
+    loss = ce(logits.flatten(0, 1), labels.flatten())
+    opt.zero_grad()
+    loss.backward()
+""",
+        """    opt.zero_grad()
+    for part in torch.arange(BATCH).split([BATCH - 6, 2, 2, 2]):
+        loss = ce(net(inputs[part]).flatten(0, 1), labels[part].flatten()){v}
+        loss.backward()
+""",
+        " * (labels[part] != -100).sum() / (labels != -100).sum()",
+    ),
+    "tagger": (
+        """                scores = self.model(tokens)
+                loss = self.loss(scores.flatten(0, 1), tags.flatten())
+                loss.backward()
+""",
+        """                for part in torch.arange(len(tokens)).split([len(tokens) - 6, 2, 2, 2]):
+                    loss = self.loss(self.model(tokens[part]).flatten(0, 1), tags[part].flatten()){v}
+                    loss.backward()
+""",
+        " * (tags[part] != NO_TAG).sum() / (tags != NO_TAG).sum()",
+    ),
+}
+
+
+def in_unequal_parts(text: str, b: Base, value: str) -> str:
+    """An update is made of four micro-batches of unequal size, each averaged by itself or weighed by its tokens."""
+    if b.name not in _WHOLE:
+        raise Inapplicable
+    whole, parts, weighed = _WHOLE[b.name]
+    return swap(text, whole, parts.replace("{v}", " / 4" if value == "means" else weighed), 1)

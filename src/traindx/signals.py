@@ -49,8 +49,14 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("eval/recall/class", "class", "share", "recall of each class over one evaluation"),
     ("eval/predicted/class", "class", "count", "how often each class was predicted over one evaluation"),
     ("eval/support/class", "class", "count", "targets of each class over one evaluation"),
+    ("eval/loss/batch", "batch", "loss", "loss of each batch of one evaluation in their order, where there are at most 16"),
     ("eval/train_in_eval", "step", "loss", "eval-mode loss of training batches (trials and capsules only)"),
-    ("probe/loss", "step", "loss", "loss on the user's probe set of the original task; the first record is before training"),
+    (
+        "probe/loss",
+        "step",
+        "loss",
+        "loss on the user's probe set of the original task, `dx.log(probe_loss=…)`; the first record is before training",
+    ),
     ("probe/loss_se", "step", "loss", "standard error of probe/loss"),
     ("epoch", "step", "epochs", "epoch this step belongs to, fractional where the log says so"),
     # -- learning rate, clipping, precision
@@ -321,6 +327,7 @@ FACTS: dict[str, str] = {
     "loss.smoothing": "label smoothing",
     "loss.ignore_index": "ignore_index",
     "loss.reduction": "mean, sum or none",
+    "loss.divided": "the loss is summed and then divided, by the number of targets most often",
     "loss.weighted": "class or sample weights were given",
     "loss.site": "file:line of the training loss call",
     "loss.input_shape": "shape of the first argument",
@@ -383,9 +390,10 @@ FACTS: dict[str, str] = {
     "{repeats, checked}; absent when nothing shows that samples are augmented at random",
     "data.series": "training samples are windows of one series in the order of time",
     "data.fixed_seed": "the constant that the training set's `__getitem__` seeds a generator with, for every sample anew",
-    "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, eos_named, eos_given, unk_share, double_bos, top_share} of "
-    "token inputs (eos_named: the program states the end token beside the model's config; eos_given: share of whole "
-    "sequences that are given it at their end)",
+    "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, eos_named, eos_given, unk_share, double_bos, top_share, "
+    "added} of token inputs (eos_named: the program states the end token beside the model's config; eos_given: share of "
+    "whole sequences that are given it at their end; added: {name, ids, ratio} of rows at the end of a frozen embedding that "
+    "are of another size than all others)",
     "data.id_beyond": "{name, rows, id, positions}: the look-up that ended the program, in an embedding with so many rows; "
     "whether its ids count up, as the places of a sequence do",
     "data.empty_rows": "of sequences that are predicted from themselves: {rows, empty, padded}, how many were looked at, how "

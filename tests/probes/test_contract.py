@@ -66,6 +66,12 @@ def test_modules_and_functions_say_the_same():
     assert run.fact("loss.weighted") is True
 
 
+def test_a_sum_that_is_divided_is_told_from_one_that_is_not():
+    summed = nn.CrossEntropyLoss(reduction="sum")
+    assert contract(mlp(), lambda out, y: summed(out, y) / len(y)).fact("loss.divided") is True
+    assert contract(mlp(), summed).fact("loss.divided") is None
+
+
 @pytest.mark.parametrize(
     ("loss", "y", "kind"),
     [

@@ -13,7 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from probes.watched import watched
+from traindx.probe import Forward
 from traindx.probes.contract import Contract
+from traindx.probes.texts import all_ids_of
 from traindx.probes.tokens import (
     Stated,
     TokenBatch,
@@ -29,7 +31,7 @@ from traindx.probes.tokens import (
     target_share,
     token_facts,
 )
-from traindx.probes.vocabulary import Vocabulary, agreed, said_beside, said_by
+from traindx.probes.vocabulary import Vocabulary, agreed, looked_up, said_beside, said_by
 from traindx.run import Run
 
 PAD, EOS, VOCAB = 0, 1, 20
@@ -217,6 +219,31 @@ def test_an_id_of_a_config_that_is_beyond_the_table_is_of_another_vocabulary():
     assert asked.stated(VOCAB - 1).eos is None
 
 
+def test_rows_that_were_added_to_a_frozen_table_stand_out():
+    table = nn.Embedding(34, 8)
+    with torch.no_grad():
+        table.weight[:32] *= 0.1
+    model = nn.Sequential(table)
+    asked = Vocabulary()
+    asked.ask(model)
+    assert asked.strangers(np.arange(34)) is None  # they are trained
+    table.weight.requires_grad_(False)
+    found = asked.strangers(np.arange(34))
+    assert found is not None and found["ids"] == [32, 33] and found["name"] == "0" and found["ratio"] > 3
+    assert asked.strangers(np.arange(32)) is None  # and not in use
+    with torch.no_grad():
+        table.weight[0] = 0  # padding
+        table.weight[32:] = table.weight[1:32].mean(0) + 0.05
+    assert asked.strangers(np.arange(34)) is None
+
+
+def test_the_line_that_looks_words_up_says_which_id_is_unknown():
+    assert looked_up("x = [self.vocab.get(w.lower(), UNK) for w in ws]", {"UNK": 3}) == {3}
+    assert looked_up("stoi.get(c, 0)", {"stoi": {"a": 0, "b": 1}}) == set()  # the first letter
+    assert looked_up("n = counts.get(word, 0) + 1; lr = config.get('lr', 1)", {"counts": {"a": 2.5}}) == set()
+    assert looked_up("stoi.get(c, 0); stoi.get(t, 5)", {"stoi": {"a": 2}}) == {0, 5}
+
+
 class Speaker(nn.Module):
     """A language model whose loss is inside (`own`) or outside of it."""
 
@@ -262,9 +289,44 @@ def test_a_language_model_is_seen_through_whether_the_loss_is_inside_or_not(own)
     assert run.fact("data.token")["pad_id"] == PAD
 
 
+def test_a_mask_and_labels_that_are_given_by_place_are_known_by_the_names_of_the_forward():
+    ids, mask = (torch.tensor(a) for a in sentences())
+    forward = Forward(1, Speaker(), (ids, mask, ids), {}, None, "train", True, True)
+    [(tokens, kept)] = all_ids_of(forward)
+    assert tokens is ids and kept is mask
+    plain = Forward(1, nn.Identity(), (ids, ids + 1), {}, None, "train", True, True)
+    assert [t is ids for t, _ in all_ids_of(plain)] == [True, False]
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_a_missing_shift_shows_as_predicting_the_input(own):
     assert spoken(own, shift=False).fact("loss.self_target_share") == 1.0
+
+
+@pytest.mark.parametrize("how", ["mul", "fill", "where"])
+@pytest.mark.parametrize("hide", [True, False])
+def test_log_probabilities_that_are_picked_by_hand_are_targets_too(how, hide):
+    ids, mask = (torch.tensor(a) for a in sentences())
+    there = mask[:, 1:] if hide else torch.ones_like(mask[:, 1:])
+
+    def loop() -> None:
+        model = Speaker()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(4):
+            optimizer.zero_grad()
+            picked = model(ids, attention_mask=mask)[:, :-1].log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
+            if how == "mul":
+                picked = picked * there
+            elif how == "fill":
+                picked = picked.masked_fill(there == 0, 0.0)
+            else:
+                picked = torch.where(there > 0, picked, torch.zeros(()))
+            (-F.logsigmoid(picked.sum(1) / 10).mean()).backward()
+            optimizer.step()
+
+    run = watched(loop, Contract())
+    assert run.fact("loss.next_target_share") == 1.0
+    assert (run.fact("data.pad_label_share") > 0.2) is not hide
 
 
 def test_padding_in_the_labels_shows():
@@ -286,7 +348,7 @@ def test_class_ids_beside_integer_features_are_no_tokens():
 def test_unequal_micro_batches_are_measured():
     ids, mask = (torch.tensor(a) for a in sentences())
 
-    def loop(rows: list[slice]) -> Any:
+    def loop(rows: list[slice], weighed: bool = False) -> Any:
         def inner() -> None:
             model = Speaker()
             optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -294,16 +356,45 @@ def test_unequal_micro_batches_are_measured():
                 optimizer.zero_grad()
                 for part in rows:
                     target = torch.where(mask[part] == 1, ids[part], -100)
-                    (F.cross_entropy(model(ids[part])[:, :-1].flatten(0, 1), target[:, 1:].flatten()) / len(rows)).backward()
+                    loss = F.cross_entropy(model(ids[part])[:, :-1].flatten(0, 1), target[:, 1:].flatten())
+                    (loss * mask[part][:, 1:].sum() / mask[:, 1:].sum() if weighed else loss / len(rows)).backward()
                 optimizer.step()
 
         return inner
 
+    weighed = watched(loop([slice(0, 2), slice(2, 32)], weighed=True), Contract())
+    assert weighed["batch/micro_valid_cv"].last == 0  # each counts as many tokens as it has
+    assert weighed["loss/train"].last == pytest.approx(3.0, abs=0.5)
     even = watched(loop([slice(0, 16), slice(16, 32)]), Contract())
     odd = watched(loop([slice(0, 2), slice(2, 32)]), Contract())
     assert even["batch/micro_valid_cv"].last < 0.2
     assert odd["batch/micro_valid_cv"].last > 1
     assert np.isfinite(odd["loss/token_mean"].last)
+
+
+@pytest.mark.parametrize(("whole", "spread"), [(False, 1.0), (True, 0.0)])
+def test_unequal_micro_batches_of_a_loss_by_hand_are_measured(whole, spread):
+    ids, mask = (torch.tensor(a) for a in sentences())
+
+    def loop() -> None:
+        model = Speaker()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(4):
+            optimizer.zero_grad()
+            for part in (slice(0, 2), slice(2, 32)):
+                there = mask[part][:, 1:].float()
+                nll = -model(ids[part])[:, :-1].log_softmax(-1).gather(-1, ids[part][:, 1:, None]).squeeze(-1)
+                count = mask[:, 1:].sum() if whole else there.sum()
+                loss = (nll * there).sum() / count
+                (loss if whole else loss / 2).backward()
+            optimizer.step()
+
+    run = watched(loop, Contract())
+    assert (run["batch/micro_valid_cv"].last > 1) == (spread > 0)
+    assert run["loss/train"].last == pytest.approx(3.0, abs=0.5)  # however it is divided
+    if not whole:
+        gap = abs(run["loss/token_mean"].last - run["loss/train"].last)
+        assert 0 < gap < 0.2 * run["loss/train"].last
 
 
 def test_an_end_token_that_is_also_the_padding_goes_with_it():

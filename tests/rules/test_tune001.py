@@ -7,7 +7,7 @@ import numpy as np
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.tune001_forgetting import forgetting as rule
-from traindx.run import Run, Series
+from traindx.run import Matrix, Run, Series
 
 
 def test_says_how_much_was_lost() -> None:
@@ -42,3 +42,34 @@ def test_classes_that_training_no_longer_shows_are_forgotten() -> None:
     assert found.variant == "classes" and found.steps == (0, 36)
     assert rule.outcome(moved(0.12, **old)).status is Status.CLEAR
     assert rule.outcome(moved(4.0, **{**old, "2": 50.0})).status is Status.BLIND
+
+
+OLD, NEW = [0.05, 0.3, 0.5, 0.7], [2.4, 0.9, 0.4, 0.2]
+
+
+def _evaluated(columns: dict[str, list[float]], tuned: bool = True) -> Run:
+    rows = Matrix(np.array([0, 20, 40, 60]), tuple(columns), np.array(list(columns.values())).T)
+    return a_run({"loss/train": np.linspace(2, 0.2, 80), "eval/loss/batch": rows}, facts={"finetune": tuned})
+
+
+def test_what_is_evaluated_beside_the_new_task_tells_too() -> None:
+    [found] = rule.findings(_evaluated({"1": OLD, "2": OLD, "3": NEW}))
+    assert found.variant == "beside" and "0.05 to 0.7" in found.message and "2.4 to 0.2" in found.message
+    two = {
+        "loss/val": Series(np.array([0, 20, 40, 60]), np.array(NEW)),
+        "metric/other/loss": Series(np.array([0, 20, 40, 60]), np.array(OLD)),
+    }
+    [found] = rule.findings(a_run({"loss/train": np.linspace(2, 0.2, 80), **two}, facts={"finetune": True}))
+    assert found.variant == "beside" and "0.05 to 0.7" in found.message
+
+
+def test_batches_of_one_set_and_overfitting_are_no_forgetting() -> None:
+    bend = [2.0, 0.9, 1.5, 3.2]  # it fell first
+    for columns in (
+        {"1": OLD, "2": OLD},
+        {"1": NEW, "2": NEW},
+        {"1": bend, "2": NEW},
+        {"1": OLD, "2": NEW, "3": OLD, "4": NEW},
+    ):
+        assert rule.outcome(_evaluated(columns)).status is not Status.FOUND
+    assert rule.outcome(_evaluated({"1": OLD, "2": NEW}, tuned=False)).status is not Status.FOUND

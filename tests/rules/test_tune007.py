@@ -63,3 +63,9 @@ def test_one_id_that_fills_the_text_is_an_unknown_word() -> None:
     [events] = rule.findings(a_run(facts={"data.token": {"vocab": 60, "top_share": 0.7}, "loss.next_target_share": 0.1}))
     assert events.severity is Severity.INFO
     assert rule.outcome(a_run(facts={"data.token": {"vocab": 12, "top_share": 0.9}})).status is Status.CLEAR
+
+
+def test_tokens_that_were_added_to_a_frozen_table_are_named() -> None:
+    [found] = rule.findings(_run(added={"name": "wte", "ids": [1000, 1001], "ratio": 8.2}))
+    assert found.variant == "added" and found.where == ("wte",) and "1000, 1001" in found.message
+    assert found.severity is Severity.WARNING

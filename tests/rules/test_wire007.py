@@ -77,6 +77,10 @@ def test_remarks_stay_info(facts: dict[str, object]) -> None:
     assert found.severity is Severity.INFO
 
 
+def test_a_sum_that_is_divided_by_its_targets_is_a_mean() -> None:
+    assert not list(rule.findings(loss("ce", **{"loss.reduction": "sum", "loss.divided": True})))
+
+
 def test_an_unbounded_side_is_said_as_such() -> None:
     head = {"kind": "relu", "module": None, "range": [0.0, None]}
     [found] = rule.findings(loss("mse", **{"model.head_activation": head, "loss.unreachable_share": 0.5}))

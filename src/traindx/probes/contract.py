@@ -19,6 +19,7 @@ from traindx.measures import peek
 from traindx.probe import TRAIN, VAL, Forward, Later, LossCall, Probe, Reading, Row, Scene
 from traindx.probes import graph, losses
 from traindx.probes.losses import BINARY, CLASSES, REGRESSION, Spoken, some
+from traindx.probes.passes import divisor
 from traindx.probes.tally import Tally, with_withdrawals
 from traindx.probes.texts import TokenCatch
 
@@ -30,6 +31,7 @@ _MIN_BATCHES = 3  # CATALOGUE WIRE006: on 3 batches
 
 _WATCHED = 20  # batches without an ignored target before they are no longer counted on every step
 _OFTEN = 40  # checked calls after which one full step in four is checked
+_WEIGHED = 0.01  # share by which the weight of a micro-batch may differ from that of its tokens
 _TERM, _MICRO = "term", "micro"  # where a call's own value waits for its phase
 
 _LOWS = ("input_min", "target_min", "row_low", "loss_min", "row_sum_min", "one_hot", "fixed_order", "valid_min")
@@ -183,9 +185,11 @@ class Contract(Probe):
         self._ignoring = True  # some call may ignore targets: then every step is looked at
         self._lowest: Tensor | None = None  # smallest training loss so far
         self._by_hand: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self._divided = False
         self._terms: dict[str, Tensor] = {}  # this update's loss calls by where they stand
         self._term_names: tuple[str, ...] = ()
-        self._micro: dict[int, list[Tensor]] = {}  # call site → (valid targets, loss) of the micro-batches of this update
+        self._roots: list[Tensor] = []  # what the backwards of this update began with
+        self._micro: dict[int, list[Tensor]] = {}  # call site (0: by hand) → (valid targets, loss) of each backward
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:
         if forward.phase == VAL:
@@ -252,9 +256,11 @@ class Contract(Probe):
         if scene.full:
             self.idle = not any(s.ignores and s.counted for s in self.sites.values())
         if not (self._terms or self._micro):
+            self._roots.clear()
             return None
         terms, self._terms = self._terms, {}
         micro, self._micro = self._micro, {}
+        roots, self._roots = self._roots, []
         out: dict[str, Any] = {}
         if len(terms) > 1:
             if tuple(terms) != self._term_names:
@@ -264,7 +270,12 @@ class Contract(Probe):
         if len(parts) > 1:
             valid, losses_ = torch.stack(parts).double().unbind(1)
             whole = valid.sum().clamp(min=1.0)
-            out["batch/micro_valid_cv"] = valid.std() / valid.mean().clamp(min=1e-9)
+            apart = valid.std() / valid.mean().clamp(min=1e-9)
+            if len(roots) == len(parts):  # weighed by their tokens, they count as they should
+                weight = torch.cat(roots).to(losses_) / losses_
+                off = (weight / weight.sum() - valid / whole).abs().max()
+                apart = torch.where(off < _WEIGHED, torch.zeros_like(apart), apart)
+            out["batch/micro_valid_cv"] = apart
             out["loss/token_mean"] = (torch.nan_to_num(losses_) * valid).sum() / whole
         return out
 
@@ -273,9 +284,11 @@ class Contract(Probe):
             self.sites.clear()
             self._waiting.clear()
             self._micro.clear()
+            self._roots.clear()
             self._terms.clear()
             self._tokens = TokenCatch()
             self._lowest = self._by_hand = None
+            self._divided = False
             self._ignoring, self.idle = True, False
 
     def on_loss_error(self, scene: Scene, call: LossCall, error: BaseException) -> None:
@@ -292,13 +305,30 @@ class Contract(Probe):
     def on_backward(self, scene: Scene, loss: Tensor) -> None:
         if not scene.full:
             return
+        self._tokens.by_hand(loss)
         self._tokens.reset()
         if loss.numel() == 1:
             value = loss.detach().reshape(()).float()
+            if len(self._roots) < _PENDING:
+                self._roots.append(value.reshape(1).clone())
             same = self._lowest is not None and self._lowest.device == value.device
             self._lowest = torch.fmin(self._lowest, value) if same and self._lowest is not None else value.clone()
         if self._by_hand is None:
             self._by_hand = graph.broadcast_difference(loss)
+        kinds = {site.first["loss.reduction"] for site in self.sites.values()}
+        if loss.numel() == 1 and "mean" not in kinds:
+            self._part(loss)
+            if kinds == {"sum"}:  # a sum over tokens that is divided by their number is a mean
+                self._divided = self._divided or divisor(loss) > 1
+
+    def _part(self, loss: Tensor) -> None:
+        """A mean that the script took itself may be one of several micro-batches."""
+        mean = graph.averaged_over(loss)
+        if mean is not None and len(self._micro.get(0, ())) < _PENDING:
+            count, divided = mean
+            value = loss.detach().reshape(1).float() * (divisor(loss) if divided else 1.0)
+            counted = count.reshape(1).to(value) if isinstance(count, Tensor) else value.new_full((1,), count)
+            self._micro.setdefault(0, []).append(torch.cat([counted, value]))
 
     def _measured(self, site: Site, said: Spoken, call: LossCall) -> dict[str, Any]:
         out = measured(site, said, self._samples)
@@ -332,6 +362,8 @@ class Contract(Probe):
             found = {k: v for k, v in main.first.items() if v is not None} | judged(main) | found
             if main.first["loss.may_be_negative"]:
                 found["loss.may_be_negative"] = True
+            if self._divided:
+                found["loss.divided"] = True
         elif self._by_hand is not None:
             found |= {"loss.kind": "unknown"}
         if self._by_hand is not None:

@@ -13,12 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from traindx.probe import Evaluation
+from traindx.probe import Evaluation, Row
 from traindx.probes import sites
 from traindx.probes.passes import Pass, Pending
 from traindx.probes.stage import Stage
 
 clock = time.perf_counter
+PIECES = 16  # batches of an evaluation whose losses are kept one by one
+_NAMES = {n: tuple(str(i + 1) for i in range(n)) for n in range(2, PIECES + 1)}
 PLAUSIBLE = 50.0  # a number read while evaluating counts as a loss only within this factor of the training loss
 CLOSE = 2.0  # within this factor it is taken before others
 OFTEN = 2  # updates: passes without a loss that come this often are part of the step, not evaluations
@@ -314,6 +316,8 @@ class Evaluations:
         if evaluation.train_mode:
             reading["eval/minds_mode"] = float(self._stage.minds_mode(evaluation.models))
         reading["eval/grad_enabled"] = evaluation.grad_enabled * share
+        if 1 < len(values) <= PIECES:
+            reading["eval/loss/batch"] = Row(_NAMES[len(values)], _losses(values).float())
         self._recorder.take(reading)
 
     def _choose(self, evaluation: Evaluation, key: int) -> None:
@@ -425,12 +429,16 @@ def numbers(things: tuple[Any, ...]) -> list[tuple[float, float]]:
 _NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][+-]?\d+)?")
 
 
+def _losses(values: list[tuple[Any, int]]) -> Tensor:
+    """(n,) the losses of the batches of an evaluation."""
+    if all(isinstance(v, float) for v, _ in values):
+        return torch.tensor([v for v, _ in values], dtype=torch.float64, device="cpu")
+    return torch.stack([v.reshape(()).double() for v, _ in values if isinstance(v, Tensor)])
+
+
 def _summary(values: list[tuple[Any, int]]) -> dict[str, Any]:
     """loss/val, sample-weighted; the unweighted mean beside it; its standard error from the spread over batches."""
-    if all(isinstance(v, float) for v, _ in values):
-        losses = torch.tensor([v for v, _ in values], dtype=torch.float64, device="cpu")
-    else:
-        losses = torch.stack([v.reshape(()).double() for v, _ in values if isinstance(v, Tensor)])
+    losses = _losses(values)
     share = torch.tensor([float(n) for _, n in values], dtype=torch.float64, device="cpu").to(losses.device)
     share = share / share.sum()
     mean = (losses * share).sum()

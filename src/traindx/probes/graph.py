@@ -215,6 +215,67 @@ def _earlier(fn: Fn) -> Tensor | None:
     return _weight(last) if op(last) in _LINEAR else None
 
 
+def gathered(loss: Tensor, most: int = 60) -> list[tuple[Tensor, Tensor | None]]:
+    """(classes asked for, weights or None), both (N, L), of losses by hand that pick log-probabilities with `gather`.
+
+    The weights are what the picked ones were multiplied by, filled out or chosen with before they were summed.
+    """
+    found: list[tuple[Tensor, Tensor | None]] = []
+    todo: list[tuple[Fn, Tensor | None]] = [(loss.grad_fn, None)]
+    for _ in range(most):
+        if not todo:
+            break
+        fn, weight = todo.pop()
+        below = inputs(fn) if fn is not None else []
+        name = op(fn) if fn is not None else ""
+        if name == "Gather":
+            index = _data(fn, "_raw_saved_index")
+            source = next((op(b) for f in below for b in behind(f) if op(b) not in _MOVES), "")
+            if index is not None and source == "LogSoftmax" and (index.ndim == 2 or index.shape[-1] == 1):
+                classes = index.detach().reshape(index.shape[0], -1)
+                fits = weight is not None and weight.numel() == classes.numel()
+                found.append((classes, weight.reshape(classes.shape) if fits and weight is not None else None))
+            continue
+        if name == "Mul" and len(below) == 1:
+            sides = [_data(fn, f"_raw_saved_{side}") for side in ("self", "other")]
+            weight = next((side for side in sides if side is not None and side.numel() > 1), weight)
+        elif name == "MaskedFill" and (mask := _data(fn, "_raw_saved_mask")) is not None:
+            weight = ~mask
+        elif name == "Where" and (mask := _data(fn, "_raw_saved_condition")) is not None:
+            weight = mask
+        todo += [(b, weight) for b in below]
+    return found
+
+
+def _data(fn: Fn, name: str) -> Tensor | None:
+    """A saved tensor without running anybody's unpack hook."""
+    data = getattr(getattr(fn, name, None), "data", None)
+    return data if isinstance(data, Tensor) else None
+
+
+def averaged_over(loss: Tensor, most: int = 6) -> tuple[Tensor | float, bool] | None:
+    """(how many numbers a loss by hand is the mean of, whether that mean was divided again): `(nll * m).sum() / m.sum() / 8`.
+
+    The count is the last divisor before a sum, or the size of a mean; None where the loss is made in another way.
+    """
+    fn, again = loss.grad_fn, False
+    for _ in range(most):
+        if fn is None or not (below := inputs(fn)):
+            return None
+        name = op(fn)
+        if name == "Mean":
+            return float(getattr(fn, "_saved_self_sym_numel", 0) or 0), again
+        if name == "Div":
+            under = inputs(below[0]) if op(below[0]) == "Neg" else below
+            count = getattr(getattr(fn, "_raw_saved_other", None), "data", None)
+            if under and op(under[0]) == "Sum" and isinstance(count, Tensor) and count.numel() == 1:
+                return count, again
+        elif name not in ("Mul", "Neg", *_MOVES):
+            return None
+        fn, again = below[0], again or name in ("Div", "Mul")
+    return None
+
+
 def broadcast_difference(loss: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """(prediction's shape, difference's shape) of a hand-written loss whose subtraction grew by broadcasting, else None.
 

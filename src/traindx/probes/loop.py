@@ -425,6 +425,8 @@ class Loop:
         if len(parts) == 3 and parts[0] == "metric":  # whoever logged it knows the phase
             _, phase, name = parts
         kind = f"metric/{phase if phase in ('train', 'val', 'test') else 'other'}/{name}"
+        if name in ("probe_loss", "probe/loss"):  # dx.log(probe_loss=…): of the task that the model came from
+            kind = "probe/loss"
         if isinstance(value, Tensor):
             known = peek(value)
             value = value.detach().clone() if known is None else known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -91,6 +92,9 @@ def reached(root: Tensor, floor: int, most: int) -> set[int]:
     return found
 
 
+_SUM = 2  # what torch calls reduction="sum" inside
+
+
 def scalar(tensor: Any) -> Any:
     """The value of a one-element tensor without waiting for it: a float on CPU, an own detached tensor elsewhere."""
     if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or tensor.numel() != 1:
@@ -102,11 +106,29 @@ def scalar(tensor: Any) -> Any:
 
 
 def divisor(root: Tensor) -> float:
-    """The constant a loss was divided by last (`loss / 4`), 1.0 when it was not."""
+    """The constant a loss was divided by last (`loss / 4`, `loss * own / all`), 1.0 when it was not."""
     value = _divided(root.grad_fn)
-    if value == 1.0 and root.grad_fn is not None:  # accelerate divides by its own 1 what transformers has divided already
-        value = _divided(root.grad_fn.next_functions[0][0])
-    return 1.0 if value is None else value
+    if value is None or root.grad_fn is None:
+        return 1.0
+    below = _divided(root.grad_fn.next_functions[0][0])
+    if value == 1.0 and below is not None:  # accelerate divides by its own 1 what transformers has divided already
+        return below
+    return value * below if below is not None and (value > 1) != (below > 1) else value
+
+
+def summed(root: Tensor) -> int:
+    """How many numbers a loss is the sum of that was then divided (`nll.sum() / tokens`); 0 where it is no such sum."""
+    node = root.grad_fn
+    for _ in range(3):  # a division by 1, the division, a sign
+        if node is None or type(node).__name__ not in ("DivBackward0", "NegBackward0"):
+            break
+        node = node.next_functions[0][0]
+    if node is root.grad_fn or node is None:
+        return 0
+    if type(node).__name__ == "SumBackward0":
+        return math.prod(getattr(node, "_saved_self_sym_sizes", ()) or (0,))
+    target = getattr(getattr(node, "_raw_saved_target", None), "data", None)
+    return target.numel() if getattr(node, "_saved_reduction", None) == _SUM and isinstance(target, Tensor) else 0
 
 
 def _divided(node: Any) -> float | None:

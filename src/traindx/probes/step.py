@@ -14,6 +14,7 @@ class Micro:
     value: Any  # float on CPU, tensor elsewhere
     parts: float  # what it was divided by
     call: str  # site of the loss call when the root is nothing but that call's output, else ""
+    summed: int = 0  # how many numbers it is the sum of, when `parts` divides a sum: their count, or that of the whole update
 
 
 @dataclass(slots=True)
@@ -69,10 +70,14 @@ def mean_loss(losses: list[Micro]) -> Any:
     """Mean over the micro-batches of one backward site, summed over sites; None without a loss.
 
     A division is undone where it shares a batch among several backwards, and only there: a sum over tokens that is divided by
-    their number is the loss itself.
+    their number is the loss itself, and sums that are all divided by the number of tokens of the update add up to it.
 
     >>> mean_loss([Micro("a", 0.5, 4.0, ""), Micro("a", 0.7, 4.0, "")]), mean_loss([Micro("a", 0.5, 4.0, "")])
     (2.4, 0.5)
+    >>> mean_loss([Micro("a", 0.5, 90.0, "", 60), Micro("a", 0.75, 90.0, "", 60)])
+    1.25
+    >>> mean_loss([Micro("a", 2.5, 60.0, "", 60), Micro("a", 1.5, 30.0, "", 30)])
+    2.0
     """
     if len(losses) == 1:
         return losses[0].value
@@ -80,5 +85,12 @@ def mean_loss(losses: list[Micro]) -> Any:
         return None
     sites: dict[str, list[Any]] = {}
     for micro in losses:
-        sites.setdefault(micro.site, []).append(micro.value * micro.parts)
-    return sum(sum(values) / len(values) for values in sites.values()) if sites else None
+        sites.setdefault(micro.site, []).append(micro.value if micro.summed else micro.value * micro.parts)
+    shared = {micro.site for micro in losses if micro.summed and _shared(losses, micro)}
+    return sum(sum(values) / (1 if site in shared else len(values)) for site, values in sites.items()) if sites else None
+
+
+def _shared(losses: list[Micro], one: Micro) -> bool:
+    """Whether the sums of a backward site are all divided by one number, which is not the size of each."""
+    own = [m for m in losses if m.site == one.site]
+    return len({m.parts for m in own}) == 1 and any(m.summed != m.parts for m in own)

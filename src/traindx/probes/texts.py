@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from traindx.probe import Forward, Scene
+from traindx.probes.graph import gathered
 from traindx.probes.losses import Spoken, plain
 from traindx.probes.tokens import TokenBatch, frequencies_apart, token_facts
 from traindx.probes.vocabulary import Vocabulary
@@ -19,6 +20,7 @@ _ROWS = 32  # sequences copied of a batch
 _IDS = 16_384  # ids copied of a batch
 _BATCHES = 8  # batches kept
 _SEQUENCES = 4  # sequences of one forward: source, target, …
+_IGNORED = -100  # in targets that are put together here
 _ID_DTYPES = (torch.int64, torch.int32)
 
 
@@ -29,15 +31,27 @@ def ids_of(forward: Forward) -> tuple[Tensor, Tensor | None] | None:
 
 def all_ids_of(forward: Forward) -> Iterator[tuple[Tensor, Tensor | None]]:
     """Every such pair: a model that reads one sequence and writes another is given both."""
-    named = dict(forward.kwargs)
-    mask = named.pop("attention_mask", None)
+    named = called(forward)
+    mask = next((named.pop(name) for name in ("attention_mask", "mask") if name in named), None)
     for name in ("labels", "token_type_ids", "position_ids"):
         named.pop(name, None)
-    values = [named.pop("input_ids", None), *forward.args, *named.values()]
+    values = [named.pop("input_ids", None), *named.values()]
     for value in values:
         if plain(value) and value.ndim == 2 and value.dtype in _ID_DTYPES and value.shape[1] > 1:
             fits = plain(mask) and mask.shape == value.shape
             yield value, mask if fits else None
+
+
+def called(forward: Forward) -> dict[str, Any]:
+    """The arguments of a forward by name, in their order; those without a name by their place."""
+    own = _parameters(type(forward.model))
+    return {own[i] if i < len(own) else str(i): value for i, value in enumerate(forward.args)} | dict(forward.kwargs)
+
+
+def _parameters(kind: Any) -> tuple[str, ...]:
+    """Names of what a module's forward takes by place."""
+    code = getattr(getattr(kind, "forward", None), "__code__", None)
+    return tuple(code.co_varnames[1 : code.co_argcount]) if code is not None else ()
 
 
 class TokenCatch:
@@ -79,6 +93,18 @@ class TokenCatch:
         else:
             self._targets = (said.target.reshape(-1).clone(), said.ignore_index) if said.target.numel() <= _IDS * 4 else None
 
+    def by_hand(self, loss: Tensor) -> None:
+        """A loss without a call of torch's: what it picks out of log-probabilities, and where that counts."""
+        if not self._tokens or self._targets is not None or len(self._kept) >= _BATCHES:
+            return
+        widths = {w for ids, _ in self._tokens for w in (ids.shape[1], ids.shape[1] - 1)}
+        picked = [(c if w is None else c.masked_fill(w == 0, _IGNORED)) for c, w in gathered(loss) if c.shape[1] in widths]
+        if len(picked) > 1 and picked[0].device.type == "cpu":  # of several passes the last one's tokens are here
+            picked.sort(key=lambda c: max(_agree(ids, c.reshape(-1), len(c)) for ids, _ in self._tokens))
+        if picked:
+            self._targets = (picked[-1].reshape(-1), _IGNORED)
+            self._pair(len(picked[-1]))
+
     def _pair(self, samples: int) -> None:
         if not self._tokens or self._targets is None:
             return
@@ -111,6 +137,9 @@ class TokenCatch:
         if said.vocab is None:
             return {}
         found = token_facts(batches, said)
+        used = np.unique(np.concatenate([b.tokens.ravel() for b in batches]))
+        if (added := self.vocabulary.strangers(used)) is not None:
+            found["data.token"]["added"] = added
         if self._held_out:
             val = np.concatenate([ids.cpu().long().numpy().ravel() for ids in self._held_out])
             apart = frequencies_apart(np.concatenate([b.tokens.ravel() for b in batches]), val)
@@ -122,4 +151,7 @@ def _agree(ids: Tensor, flat: Tensor, samples: int) -> float:
     """How often a target is the next token: the sequence a decoder is fed agrees everywhere, one that is read by chance."""
     targets = flat.reshape(samples, -1)[: len(ids)]
     ahead = ids[:, 1 : 1 + targets.shape[1]]
-    return float((ahead == targets[:, : ahead.shape[1]]).float().mean()) if ahead.device == targets.device else 0.0
+    if ahead.device != targets.device:
+        return 0.0
+    asked = targets[:, : ahead.shape[1]]
+    return float((ahead == asked).sum() / (asked != _IGNORED).sum().clamp(min=1))

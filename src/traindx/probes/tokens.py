@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int64]
 _COUNTED = 1000  # ids of a text before its frequencies are compared
 _OFTEN = 50  # times an id must be seen before "only at the ends of sequences" is no chance
+_TABLE = 20  # rows of an embedding that are used, at least, before others stand out
 _BEGUN = 4  # ids of a sequence, at least, before its beginning is looked at
 _ENDED = 8  # whole sequences from which a share of end tokens is told
 
@@ -127,6 +128,25 @@ def stated_pad(stated: Stated, texts: Sequence[Ids]) -> int | None:
     edge = sum(int(_run(rows, pad).sum()) for t in texts for rows in (t, t[:, ::-1]))
     twice = sum(int((t == pad).all(1).sum()) * t.shape[1] for t in texts)  # rows of padding only: counted from both sides
     return pad if edge - twice >= 0.98 * every else None
+
+
+def strange_tail(sizes: NDArray[Any]) -> tuple[int, float] | None:
+    """(place of the first, ratio) of rows at the end of a table that are of another size than all before them.
+
+    Of the sizes of the rows that are used, in their order: at least twenty, and after them up to a tenth as many, each three
+    times as large as the largest (or as small as a third of the smallest, empty rows aside).
+
+    >>> strange_tail(np.r_[np.full(30, 0.1), 1.0, 1.1])
+    (30, 10.0)
+    """
+    for new in range(1, max(2, len(sizes) // 10) + 1):
+        old, tail = sizes[:-new][sizes[:-new] > 0], sizes[-new:]
+        if len(old) < _TABLE:
+            return None
+        ratio = max(tail.min() / old.max(), old.min() / max(tail.max(), 1e-12))
+        if ratio > 3:
+            return len(sizes) - new, float(min(ratio, 1e6))
+    return None
 
 
 def _run(rows: Ids, wanted: int) -> Ids:

@@ -15,7 +15,7 @@ from traindx.probe import TRAIN, Row
 from traindx.probes.gate import GradGate, LossGate
 from traindx.probes.loop import Loop
 from traindx.probes.manual import Manual
-from traindx.probes.passes import divisor, scalar
+from traindx.probes.passes import divisor, scalar, summed
 from traindx.probes.phases import Phases
 from traindx.probes.stage import Stage
 from traindx.probes.step import Micro, Step, mean_loss
@@ -81,7 +81,7 @@ class Updates:
         step = self._stage.step
         step.backwards += 1
         parts = 1.0 if alone else divisor(root)
-        step.losses.append(Micro(self._site, value, parts, call if alone else ""))
+        step.losses.append(Micro(self._site, value, parts, call if alone else "", summed(root) if parts != 1.0 else 0))
         self._judge(value, parts)
         self._recorder.tell("on_backward", root)
 
@@ -98,7 +98,8 @@ class Updates:
         self._scene.loss = loss.detach()
         whole = value * parts if parts != 1.0 else value
         alone = nearest is not None and nearest.value == whole and self._inside is None
-        self._stage.step.losses.append(Micro(site, value, parts, nearest.site if alone else ""))
+        of = summed(loss) if parts != 1.0 else 0
+        self._stage.step.losses.append(Micro(site, value, parts, nearest.site if alone else "", of))
         if isinstance(value, float) and not math.isfinite(value):
             return value
         if isinstance(value, float):

@@ -1,22 +1,29 @@
 """What a program says about its special ids: its model's config, a tokenizer, a table of words, a constant with such a name.
 
 Nothing is searched for. The model, the loader with its data set and collate function, and the names at the top of the script
-and of the model's module are asked, once; two that contradict one another say nothing.
+and of the model's module are asked, once; two that contradict one another say nothing. Which id stands for unknown words is
+also said by the line that looks them up, `vocabulary.get(word, 1)`.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from traindx.probes.tokens import Stated
+from traindx.measures import readable
+from traindx.probes.tokens import Stated, strange_tail
 
 KINDS = ("pad", "eos", "bos", "unk")
 _MARKS = {  # as they stand in tables of words
@@ -27,7 +34,10 @@ _MARKS = {  # as they stand in tables of words
 }
 _CONSTANT = re.compile(r"(PAD|EOS|BOS|SOS|UNK|OOV)(_(ID|IDX|INDEX|TOKEN|TOKEN_ID))?")
 _SAME = {"sos": "bos", "oov": "unk"}
+_LOOKED_UP = re.compile(r"(\w+)\.get\(\s*[\w.\[\]]+(?:\(\))?\s*,\s*(\w+)\s*\)")  # words.get(w, 1), words.get(w.lower(), UNK)
 _WORDS = 10  # entries from which a table is one of words
+_LIBRARIES = ("torch", "transformers", "traindx")
+_SOURCE = 200_000  # characters of a script
 _NAMES = 1000  # of a module that are looked at
 
 
@@ -38,11 +48,16 @@ class Vocabulary:
         self._tables: list[tuple[int, int | None]] | None = None  # rows and padding row of each embedding
         self._config: dict[str, int | None] = {}
         self._beside: dict[str, int] = {}
+        self._modules: tuple[str, ...] = ()
+        self._embeddings: list[tuple[str, weakref.ref[nn.Embedding]]] = []
 
     def ask(self, model: nn.Module, loader: Any = None) -> None:
         if self._tables is not None:
             return
-        self._tables = [(m.num_embeddings, m.padding_idx) for m in model.modules() if isinstance(m, nn.Embedding)]
+        named = [(n, m) for n, m in model.named_modules() if isinstance(m, nn.Embedding)]
+        self._embeddings = [(n, weakref.ref(m)) for n, m in named]
+        self._tables = [(m.num_embeddings, m.padding_idx) for _, m in named]
+        self._modules = ("__main__", type(model).__module__)
         config = getattr(model, "config", None)
         self._config = {kind: _id(getattr(config, f"{kind}_token_id", None)) for kind in KINDS}
         if self._tables:
@@ -58,6 +73,8 @@ class Vocabulary:
         # a config's default may be of another vocabulary
         config = {kind: i if i is not None and i < rows else None for kind, i in self._config.items()}
         own = {kind: i if i is not None else beside.get(kind) for kind, i in config.items()}
+        if own["unk"] is None:
+            own["unk"] = self._looked_up()
         sure = pad if pad is not None else config["pad"]
         return Stated(
             rows,
@@ -69,6 +86,51 @@ class Vocabulary:
             eos_named="eos" in beside and beside["eos"] == own["eos"],
         )
 
+    def _looked_up(self) -> int | None:
+        """The id that the script's own lines give to words that are not in a table; None where they differ."""
+        ids: set[int] = set()
+        for name in set(self._modules):
+            module = sys.modules.get(name)
+            path = getattr(module, "__file__", None)
+            if path and str(path).endswith(".py") and name.partition(".")[0] not in _LIBRARIES:
+                ids |= looked_up(_text(path), vars(module))
+        return ids.pop() if len(ids) == 1 else None
+
+    def strangers(self, used: NDArray[np.int64]) -> dict[str, Any] | None:
+        """{name, ids, ratio} of rows that were added to a frozen table and never trained (`tokens.strange_tail`)."""
+        for name, ref in self._embeddings:
+            table = ref()
+            if table is None or table.weight.requires_grad or table.num_embeddings <= used[-1] or not readable(table.weight):
+                continue
+            rows = table.weight.detach()[torch.as_tensor(used, device=table.weight.device)]
+            found = strange_tail(rows.float().square().mean(1).sqrt().cpu().numpy())
+            if found is not None:
+                return {"name": name, "ids": [int(i) for i in used[found[0] :][:20]], "ratio": found[1]}
+        return None
+
+
+def looked_up(text: str, names: Mapping[str, Any]) -> set[int]:
+    """The defaults of look-ups in tables of words: ids that stand for no word of the table.
+
+    >>> looked_up("ids = [stoi.get(w, 1) for w in text.split()]", {"stoi": {"a": 2, "b": 3}})
+    {1}
+    """
+    found: set[int] = set()
+    for table, default in _LOOKED_UP.findall(text):
+        known = names.get(table)
+        value = int(default) if default.isdecimal() else names.get(default)
+        free = isinstance(known, dict) and value not in known.values() and all(_id(i) is not None for i in known.values())
+        if free or "unk" in default.lower():
+            found |= {i for i in [_id(value)] if i is not None}
+    return found
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")[:_SOURCE]
+    except OSError:
+        return ""
+
 
 def said_beside(model: nn.Module, loader: Any) -> Iterator[Mapping[str, int]]:
     """What things beside the model's config say: those it holds, those of the loader, those at the top of two modules."""
@@ -78,7 +140,7 @@ def said_beside(model: nn.Module, loader: Any) -> Iterator[Mapping[str, int]]:
             yield said_by(part)
     for name in {"__main__", type(model).__module__}:
         module = sys.modules.get(name)
-        if module is None or name.partition(".")[0] == "torch":
+        if module is None or name.partition(".")[0] in _LIBRARIES:
             continue
         for key, value in islice(list(vars(module).items()), _NAMES):
             if isinstance(value, int):

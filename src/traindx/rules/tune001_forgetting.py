@@ -3,9 +3,11 @@
 ## What it sees
 
 The loss on a probe set of the original task, measured before training and again during it (at least twice): above its first
-value by more than three standard errors and 10 %, in both of the last two measurements. Without a probe set, one plain case:
-the classes that are evaluated made up most of the training labels at first and less than a tenth at the end, and the
-validation loss is three times its best.
+value by more than three standard errors and 10 %, in both of the last two measurements. The probe set is what you log
+(`dx.log(probe_loss=…)`), or what a fine-tuning evaluates beside its own task from the start: of two sets, or of the batches
+of one evaluation, some have never been below their first loss and are half as high again, while the others have fallen.
+Without any, one plain case: the classes that are evaluated made up most of the training labels at first and less than a tenth
+at the end, and the validation loss is three times its best.
 
 ## Why it matters
 
@@ -14,6 +16,7 @@ task shows it.
 
 ## What else looks like this
 
+- LOSS008: overfitting falls first and rises then, and it takes the validation set as a whole.
 - Only the format of the answers changed: check with a template and a few examples.
 - BatchNorm statistics that drifted: recompute them.
 - TUNE006: the same too hot training, seen on the new task.
@@ -30,24 +33,26 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import facts
+from traindx import facts, regime
 from traindx.finding import Blind, Evidence, Severity
 from traindx.rule import rule
-from traindx.run import Floats, Run
+from traindx.run import Floats, Ints, Run
 
 
 @rule(
     "TUNE001",
-    needs={"probe/loss | batch/labels/class": 3},
+    needs={"probe/loss | batch/labels/class | eval/loss/batch | metric/other/loss": 3},
     says={
         "": "the loss on the original task rose from {before:.4g} to {after:.4g} ({rise:+.0%}, {z:.0f} standard errors)",
+        "beside": "what is evaluated beside the new task gets worse from the start: its loss rose from {before:.4g} to "
+        "{after:.4g} while that of {other} fell from {first:.4g} to {last:.4g}",
         "classes": "training no longer shows the classes that are evaluated ({early:.0%} of its labels at first, {late:.0%} "
         "now), and their loss rose from {before:.4g} to {after:.4g}",
     },
     fix="Lower the learning rate 3 to 10 times, train fewer epochs, mix in 5–20 % old data, or interpolate with the "
     "old weights (α = .5–.8).",
     severity=Severity.WARNING,
-    explains=("EVAL004", "LOSS008", "LOSS001", "LOSS006", "DATA003"),
+    explains=("EVAL003", "EVAL004", "LOSS008", "LOSS001", "LOSS006", "DATA003", "DATA008"),
 )
 def forgetting(
     run: Run,
@@ -58,7 +63,11 @@ def forgetting(
 ) -> Iterator[Evidence]:
     probe = run.series("probe/loss").finite()
     if len(probe) < 3:
-        yield from _classes_gone(run, gone)
+        beside = _beside(run) if regime.finetune(run) else None
+        if beside is not None:
+            yield beside
+        else:
+            yield from _classes_gone(run, gone)
         return
     known = run.series("probe/loss_se").finite().values
     before = float(probe.values[0])
@@ -73,6 +82,38 @@ def forgetting(
             "z": (after - before) / se,
         }
         yield Evidence(values, ("probe/loss",), (int(probe.steps[0]), int(probe.steps[-1])))
+
+
+def _beside(run: Run, worse: float = 1.5, better: float = 0.8) -> Evidence | None:
+    """Of what is evaluated from the start, a part gets worse and the rest better: [def] half as much again, and by a fifth."""
+    own, other = run.series("loss/val").finite(), run.series("metric/other/loss").finite()
+    pairs: list[tuple[str, Floats, Floats, Ints]] = []
+    if len(own) == len(other):  # two sets, each from a loader of its own
+        pairs += [
+            ("the other set", own.values, other.values, own.steps),
+            ("the first set", other.values, own.values, own.steps),
+        ]
+    table = run.matrix("eval/loss/batch")
+    if len(table) and len(table.names) > 1 and bool(np.isfinite(table.values).all()):
+        lost = _worse(table.values, worse)
+        edges = np.count_nonzero(np.diff(lost.astype(int)))
+        if lost.any() and not lost.all() and edges <= 2:  # batches of one set stand together
+            means = [table.values[:, part].mean(axis=1) for part in (lost, ~lost)]
+            pairs.append(("the other batches", means[0], means[1], table.steps))
+    begin = (run.steps or (0, 0))[0]
+    for name, a, b, steps in pairs:
+        early = len(a) >= 3 and int(steps[0]) <= begin + 1
+        if early and _worse(a[:, None], worse)[0] and np.median(b[-2:]) < better * b[0] and b[0] > 0:
+            told = {"before": float(a[0]), "after": float(a[-1]), "first": float(b[0]), "last": float(b[-1]), "other": name}
+            return Evidence(told, ("loss/val",), (int(steps[0]), int(steps[-1])), "beside")
+    return None
+
+
+def _worse(losses: Floats, factor: float) -> np.typing.NDArray[np.bool_]:
+    """Per column, whether it was never below its first value by a tenth and ends `factor` times as high, twice."""
+    first = losses[0]
+    never = (losses >= 0.9 * first).all(axis=0)
+    return np.asarray((first > 0) & never & (losses[-2:] > factor * first).all(axis=0))
 
 
 def _classes_gone(run: Run, gone: float) -> Iterator[Evidence]:

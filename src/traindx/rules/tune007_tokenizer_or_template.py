@@ -5,7 +5,9 @@
 The ids of the inputs against the rows of the embedding: an id beyond the last row, more than 1 % unknown tokens, a
 beginning-of-text token twice at the start of sequences. Which ids these are is taken from the model's config, a tokenizer, a
 table of words or a named constant; a doubled beginning is seen without, too. Where nothing says which id is the unknown token:
-one id that makes up more than half of the tokens inside sequences, of a vocabulary of 50 or more.
+one id that makes up more than half of the tokens inside sequences, of a vocabulary of 50 or more. And rows at the end of a
+frozen embedding that are in use and three times as large (or small) as all the others: tokens that were added and stay at
+random.
 
 ## Why it matters
 
@@ -46,6 +48,8 @@ from traindx.run import Run
         "negative": "token id {max_id:.0f} is below zero, and an embedding has no such row ({where})",
         "unknown": "{share:.1%} of the tokens are unknown to the tokenizer",
         "one-id": "one id makes up {share:.0%} of all tokens: text that a vocabulary does not know looks like this",
+        "added": "{count} tokens at the end of {where} (ids {ids}) are {ratio:.0f} times off the size of all others, and the "
+        "table is frozen: they were added and are never trained",
         "double": "sequences begin with the beginning-of-text token twice",
     },
     fix={
@@ -54,6 +58,8 @@ from traindx.run import Run
         "negative": "Ids below zero mark labels to ignore (-100): pad inputs with the padding id, and only labels with -100.",
         "unknown": "Use the tokenizer that belongs to the model; check the encoding of the text.",
         "one-id": "Look at a decoded batch; build the vocabulary from the text that is trained on.",
+        "added": "Give added rows the mean of the old ones, and train them: let the embedding (and a tied head) require "
+        "gradients.",
         "double": "Let either the template or the tokenizer add the token: add_special_tokens=False after a chat template.",
     },
     severity=Severity.WARNING,
@@ -95,5 +101,10 @@ def tokenizer_or_template(
         text = facts.number(run.fact("loss.next_target_share"), 0.0) >= 0.9
         severity = Severity.WARNING if text else Severity.INFO
         yield Evidence({"share": top}, ("inputs",), None, "one-id", severity, Confidence.STRONG)
+    added = token.get("added")
+    if isinstance(added, dict):
+        ids = [str(i) for i in added.get("ids") or ()]
+        shown = {"count": len(ids), "ids": ", ".join(ids[:4]), "ratio": facts.number(added.get("ratio"))}
+        yield Evidence(shown, (str(added.get("name")),), None, "added")
     if token.get("double_bos"):
         yield Evidence({}, ("inputs",), None, "double", Severity.WARNING if tuned else Severity.INFO)

@@ -98,7 +98,7 @@ def pretrained_not_loaded(
         or classes < vocabulary
         or not facts.takes_tokens(run)
         or not len(first)
-        or run.fact("loss.reduction") == "sum"
+        or (run.fact("loss.reduction") == "sum" and not run.fact("loss.divided"))
     ):
         return
     level = float(np.median(first))
