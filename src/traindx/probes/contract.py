@@ -17,7 +17,7 @@ from torch import Tensor
 
 from traindx.measures import peek
 from traindx.probe import TRAIN, VAL, Forward, Later, LossCall, Probe, Reading, Row, Scene
-from traindx.probes import graph, losses
+from traindx.probes import graph, losses, sites
 from traindx.probes.losses import BINARY, CLASSES, REGRESSION, Spoken, some
 from traindx.probes.passes import divisor
 from traindx.probes.tally import Tally, with_withdrawals
@@ -189,7 +189,9 @@ class Contract(Probe):
         self._terms: dict[str, Tensor] = {}  # this update's loss calls by where they stand
         self._term_names: tuple[str, ...] = ()
         self._roots: list[Tensor] = []  # what the backwards of this update began with
-        self._micro: dict[int, list[Tensor]] = {}  # call site (0: by hand) → (valid targets, loss) of each backward
+        self._micro: dict[
+            int, list[Tensor]
+        ] = {}  # call site, or line of a loss by hand → (valid targets, loss) of each backward
 
     def on_forward(self, scene: Scene, forward: Forward) -> None:
         if forward.phase == VAL:
@@ -322,13 +324,16 @@ class Contract(Probe):
                 self._divided = self._divided or divisor(loss) > 1
 
     def _part(self, loss: Tensor) -> None:
-        """A mean that the script took itself may be one of several micro-batches."""
-        mean = graph.averaged_over(loss)
-        if mean is not None and len(self._micro.get(0, ())) < _PENDING:
+        """A mean over tokens that the script took itself may be one of several micro-batches: those of one backward line."""
+        mean = graph.averaged_over(loss) if self._tokens.seen else None
+        if mean is None:
+            return
+        parts = self._micro.setdefault(hash(sites.line()), [])
+        if len(parts) < _PENDING:
             count, divided = mean
             value = loss.detach().reshape(1).float() * (divisor(loss) if divided else 1.0)
             counted = count.reshape(1).to(value) if isinstance(count, Tensor) else value.new_full((1,), count)
-            self._micro.setdefault(0, []).append(torch.cat([counted, value]))
+            parts.append(torch.cat([counted, value]))
 
     def _measured(self, site: Site, said: Spoken, call: LossCall) -> dict[str, Any]:
         out = measured(site, said, self._samples)

@@ -118,12 +118,14 @@ def divisor(root: Tensor) -> float:
 
 def summed(root: Tensor) -> int:
     """How many numbers a loss is the sum of that was then divided (`nll.sum() / tokens`); 0 where it is no such sum."""
-    node = root.grad_fn
+    node, divided = root.grad_fn, 0
     for _ in range(3):  # a division by 1, the division, a sign
-        if node is None or type(node).__name__ not in ("DivBackward0", "NegBackward0"):
+        name = type(node).__name__
+        if name not in ("DivBackward0", "NegBackward0"):
             break
+        divided += name == "DivBackward0" and _divided(node) != 1.0
         node = node.next_functions[0][0]
-    if node is root.grad_fn or node is None:
+    if divided != 1:  # a mean that is shared among several backwards is divided twice
         return 0
     if type(node).__name__ == "SumBackward0":
         return math.prod(getattr(node, "_saved_self_sym_sizes", ()) or (0,))

@@ -63,6 +63,7 @@ class TokenCatch:
         self._kept: list[tuple[Tensor, Tensor | None, Tensor | None, int]] = []
         self._held_out: list[Tensor] = []  # ids of validation
         self.vocabulary = Vocabulary()
+        self.seen = False  # tokens were read
 
     def validation(self, forward: Forward) -> None:
         """Keep a few ids that the model is evaluated on."""
@@ -76,6 +77,7 @@ class TokenCatch:
         found = list(itertools.islice(all_ids_of(forward), _SEQUENCES))
         if not found:
             return
+        self.seen = True
         self.vocabulary.ask(forward.model, loader)
         # a loss inside the model was seen before the model returned, so its targets may already wait here
         self._tokens = []
