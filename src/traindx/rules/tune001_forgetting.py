@@ -41,7 +41,7 @@ from traindx.run import Floats, Ints, Run
 
 @rule(
     "TUNE001",
-    needs={"probe/loss | batch/labels/class | eval/loss/batch | metric/other/loss": 3},
+    needs={"probe/loss | batch/labels/class | eval/loss/batch | loss/val": 3},
     says={
         "": "the loss on the original task rose from {before:.4g} to {after:.4g} ({rise:+.0%}, {z:.0f} standard errors)",
         "beside": "what is evaluated beside the new task gets worse from the start: its loss rose from {before:.4g} to "
