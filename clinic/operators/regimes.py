@@ -105,8 +105,8 @@ TABLE: tuple[Operator, ...] = (
         ("digits_mlp", "gru_walks", "encoder_padded", "spirals_residual"),
     ),
     Operator(
-        "means_of_means", "the means of four micro-batches with unequal numbers of tokens are averaged", "TUNE009", ("TUNE009",), ("accumulation-token-norm",), FIX,
-        (Level("averaged", "means"), quiet("weighed", "tokens")), regimes.in_unequal_parts, ("names_lm", "lines_gpt", "tagger"),
+        "means_of_means", "the means of four micro-batches with unequal numbers of tokens are averaged", "TUNE009", ("TUNE009",), ("accumulation-token-norm",), (*FIX, "healthy", "wait"),
+        (Level("averaged", "means", least="info"), quiet("weighed", "tokens")), regimes.in_unequal_parts, ("names_lm", "lines_gpt", "tagger"),
     ),
     Operator(
         "padded_far", "every sequence is padded to the longest that could ever come", "PERF009", ("PERF009",), ("padding-waste",), NOTED,
