@@ -132,6 +132,14 @@ def test_an_end_token_that_doubles_as_padding_and_is_masked_is_never_learned():
     assert pad_label_share([healed], EOS) == 0.0
 
 
+def test_sequences_whose_input_reaches_the_edge_and_whose_targets_do_not_are_whole():
+    ids = np.array([[5, 6, 7], [5, 8, 9]] * 6)
+    targets = np.array([[6, 7, PAD], [8, 9, PAD]] * 6)
+    assert eos_share([TokenBatch(ids, targets, None, PAD)], EOS, PAD) == 0.0
+    cut = np.array([[6, 7, 8], [8, 9, 4]] * 6)
+    assert eos_share([TokenBatch(ids, cut, None, PAD)], EOS, PAD) is None
+
+
 def test_what_the_model_states_is_believed():
     found = token_facts([batch()], Stated(VOCAB, PAD, EOS, bos=5, unk=7))
     assert found["data.token"]["vocab"] == VOCAB

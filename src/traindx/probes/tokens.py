@@ -357,9 +357,12 @@ def common_end(batches: Sequence[TokenBatch], pad: int | None) -> float | None:
 
 
 def _last_targets(batch: TokenBatch, pad: int | None) -> Ids:
-    """The last counted target of each sequence that was not cut at the edge."""
+    """The last counted target of each sequence that was not cut at the edge.
+
+    A decoder is fed all but the last token: its input may reach the edge where its targets do not.
+    """
     assert batch.targets is not None
-    whole = _ends(batch, pad) >= 0
+    whole = (_ends(batch, pad) >= 0) | (batch.targets[:, -1] == batch.ignore)
     counted = (batch.targets != batch.ignore) & (~_padding_only(batch, pad))
     rows = whole & counted.any(1)
     last = counted.shape[1] - 1 - counted[:, ::-1].argmax(1)
