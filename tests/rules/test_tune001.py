@@ -73,3 +73,5 @@ def test_batches_of_one_set_and_overfitting_are_no_forgetting() -> None:
     ):
         assert rule.outcome(_evaluated(columns)).status is not Status.FOUND
     assert rule.outcome(_evaluated({"1": OLD, "2": NEW}, tuned=False)).status is not Status.FOUND
+    little = [0.004, 0.05, 0.03, 0.04]  # ten times next to nothing
+    assert rule.outcome(_evaluated({"1": little, "2": NEW})).status is not Status.FOUND

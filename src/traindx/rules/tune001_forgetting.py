@@ -5,7 +5,8 @@
 The loss on a probe set of the original task, measured before training and again during it (at least twice): above its first
 value by more than three standard errors and 10 %, in both of the last two measurements. The probe set is what you log
 (`dx.log(probe_loss=…)`), or what a fine-tuning evaluates beside its own task from the start: of two sets, or of the batches
-of one evaluation, some have never been below their first loss and are half as high again, while the others have fallen.
+of one evaluation, some have never been below their first loss and are half as high again, while the others have fallen; and
+the rise is at least a tenth of that fall.
 Without any, one plain case: the classes that are evaluated made up most of the training labels at first and less than a tenth
 at the end, and the validation loss is three times its best.
 
@@ -103,6 +104,8 @@ def _beside(run: Run, worse: float = 1.5, better: float = 0.8) -> Evidence | Non
     begin = (run.steps or (0, 0))[0]
     for name, a, b, steps in pairs:
         early = len(a) >= 3 and int(steps[0]) <= begin + 1
+        # a loss near zero doubles easily: what was lost is held against what was gained
+        early = early and np.median(a[-2:]) - a[0] > 0.1 * (b[0] - np.median(b[-2:]))
         if early and _worse(a[:, None], worse)[0] and np.median(b[-2:]) < better * b[0] and b[0] > 0:
             told = {"before": float(a[0]), "after": float(a[-1]), "first": float(b[0]), "last": float(b[-1]), "other": name}
             return Evidence(told, ("loss/val",), (int(steps[0]), int(steps[-1])), "beside")
