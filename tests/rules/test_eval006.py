@@ -63,6 +63,14 @@ def test_clean_training_batches_make_it_a_warning() -> None:
     assert rule.outcome(_run(-0.15, eval__train_in_eval=clean)).status is Status.CLEAR
 
 
+def test_training_data_evaluated_after_every_epoch_are_compared_with_the_validation_of_their_own_step() -> None:
+    fell = learning(1001, sd=0.0)[AT]
+    healthy = a_run({"loss/train": learning(1001), "loss/val": Series(AT, fell + 0.01), "eval/train_in_eval": Series(AT, fell)})
+    assert rule.outcome(healthy).status is Status.CLEAR  # the last validation is far below the training loss of the first half
+    easier = a_run({"loss/train": learning(1001), "loss/val": Series(AT, fell * 0.8), "eval/train_in_eval": Series(AT, fell)})
+    assert [f.variant for f in rule.findings(easier)] == ["clean"]
+
+
 def test_the_limit_is_the_users() -> None:
     assert not list(rule.findings(_run(-0.15), margin=0.5))
 

@@ -74,12 +74,11 @@ def val_better_than_train(
     error = _error(run, val)
     clean = run.series("eval/train_in_eval").finite()
     if len(clean):
-        train, spread = (
-            float(np.median(clean.values)),
-            stats.mad(clean.values) / math.sqrt(len(clean)) if len(clean) > 2 else 0.0,
-        )
-        if val.last < train - deviations * math.hypot(error, spread) and val.last < train - margin * abs(train):
-            yield Evidence({"val": val.last, "train": train}, ("loss/val",), None, "clean", Severity.WARNING)
+        train, own = _side_by_side(clean, val)
+        limit = train - np.maximum(margin * np.abs(train), deviations * error)
+        if float(np.mean(own < limit)) >= share:
+            values = {"val": float(np.median(own)), "train": float(np.median(train))}
+            yield Evidence(values, ("loss/val",), None, "clean", Severity.WARNING)
         return
     later = _train_after(run, val)
     known = np.isfinite(later)
@@ -102,6 +101,13 @@ def val_better_than_train(
             yield Evidence({**values, "ratio": ratio}, ("loss/val",), steps, "scale", Severity.WARNING, Confidence.STRONG)
             return
         yield Evidence({**values, "reason": _reason(run)}, ("loss/val",), steps, "", Severity.INFO, Confidence.STRONG)
+
+
+def _side_by_side(clean: Series, val: Series) -> tuple[Floats, Floats]:
+    """The later evaluations of training data, each with the validation nearest to it: the model of the same moment."""
+    half = len(clean) // 2
+    nearest = np.argmin(np.abs(val.steps[None, :] - clean.steps[half:, None]), axis=1)
+    return clean.values[half:], val.values[nearest]
 
 
 def _factor(train: Floats, val: Floats, least: float) -> float | None:
