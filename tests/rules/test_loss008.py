@@ -122,3 +122,13 @@ def test_accuracies_tell_it_where_no_loss_was_logged() -> None:
     still = 0.78 - 0.4 * np.exp(-at / 5) + noise(60, 0.006)
     assert not list(overfitting.findings(a_run(accuracy__train=train, accuracy__val=still)))
     assert overfitting.outcome(a_run(loss__train=2 - at / 60, accuracy__val=falling)).status is Status.BLIND
+
+
+def test_a_validation_whose_last_evaluation_is_its_best_has_not_stopped_improving() -> None:
+    at = np.arange(50, 401, 50)
+    val = np.array([1.86, 0.94, 0.72, 0.66, 0.60, 0.582, 0.585, 0.537])  # augmented at test time: above training by nature
+    train = np.interp(np.arange(401), [0, 100, 400], [2.3, 0.4, 0.09])
+    better = a_run({"loss/train": train, "loss/val": Series(at, val)})
+    assert not [f for f in the(better) if f.variant == "gap"]
+    worse = a_run({"loss/train": train, "loss/val": Series(at, np.r_[val[:6], 0.585, 0.59])})
+    assert [f.variant for f in the(worse)] == ["gap"]

@@ -225,7 +225,8 @@ def _gap(run: Run, val: Series, train: Floats, found: Overfit, least: float) -> 
     best = int(np.argmin(val.values))
     third = max(1, len(val) // 3)
     before, since = val.values[:-third], val.values[-third:]
-    stalled = float(np.min(before) - np.min(since)) < max(0.01 * abs(float(np.min(before))), 0.1 * apart)
+    won, little = float(np.min(before) - np.min(since)), 0.01 * abs(float(np.min(before)))
+    stalled = won < max(little, 0.1 * apart) and not (best == len(val) - 1 and won > little)  # the last is the best by far
     fell = float(np.median(train[: max(1, len(train) // 3)]) - np.median(train[-third:]))
     noise = found.sigma if math.isfinite(found.sigma) else 0.0
     times = apart > 0.04 * gained and now > 3 * (now - apart) > 0  # small beside the gain, but validation is a multiple
