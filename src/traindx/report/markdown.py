@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from traindx.diagnosis import Diagnosis
 from traindx.finding import Severity, Status
+from traindx.report import profile
 from traindx.report.words import ICON, safe, span
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>()#+!|~@-])")
@@ -39,6 +40,8 @@ def _one(d: Diagnosis) -> str:
         for f in shown[:30]:
             where = ", ".join(escaped(w) for w in f.where[:3])
             lines.append(f"| {ICON[f.severity]} | {f.code} | {escaped(f.message)} | {where} | {span(f.steps)} |")
+    if read := profile.sentences(d.run):
+        lines += ["", escaped(" ".join(read))]
     counts = {s: len(d.with_status(s)) for s in (Status.CLEAR, Status.UNSURE, Status.BLIND)}
     lines += ["", f"{counts[Status.CLEAR]} clear, {counts[Status.UNSURE]} unsure, {counts[Status.BLIND]} blind"]
     return "\n".join(lines)

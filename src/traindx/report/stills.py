@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from traindx import facts, ranks
+from traindx import ranks
 from traindx.diagnosis import Diagnosis
-from traindx.report import charts, maps, vitals
+from traindx.report import charts, errors, maps, profile, vitals
 from traindx.report.narrative import text
 from traindx.report.words import number, safe
 from traindx.run import Matrix, Run
@@ -142,79 +142,11 @@ def _data(run: Run) -> Pictures:
     counts = run.fact("data.class_counts")
     if isinstance(counts, Mapping) and 1 < len(counts) <= 40:
         yield maps.bars([f"class {k}" for k in counts], [_float(v) for v in counts.values()], title="training targets by class")
-    yield confusion(run.fact("eval.confusion"))
-    yield _table(_per_class(run), "errors by class, last evaluation", ("class", "n", "precision", "recall", "AUROC", "AP"))
-    yield _table(run.fact("eval.slices"), "where the last evaluation goes wrong", ("slice", "n", "loss", "mean_loss", "p"))
-    yield _table(
-        run.fact("eval.worst"),
-        "worst examples of the last evaluation, by their place in its order",
-        ("sample", "loss", "target", "predicted"),
-    )
-    yield _table(_probes(run.fact("eval.probes")), "the same samples, evaluation by evaluation", ())
+    yield from errors.tables(run)
     yield _table(run.fact("data.bad_samples"), "samples that look wrong", ("step", "field", "kind", "samples", "indexes"))
     slopes = run.matrix("eval/recall/class")
     if len(slopes) > 1:
         yield maps.heat_map(slopes, title="recall: class × step", log=False)
-
-
-def _per_class(run: Run, most: int = 20) -> list[dict[str, Any]]:
-    """A row per class with targets: how many, precision, recall, and how well its scores rank."""
-    try:
-        rows = np.asarray(run.fact("eval.confusion"), dtype=np.float64)
-    except (TypeError, ValueError):
-        return []
-    if rows.ndim != 2 or rows.shape[0] != rows.shape[1] or not 2 <= len(rows) <= most:
-        return []
-    ranked = {k: facts.table(run, fact) for k, fact in (("AUROC", "eval.auroc"), ("AP", "eval.ap"))}
-    out = []
-    for i, (n, named) in enumerate(zip(rows.sum(axis=1), rows.sum(axis=0), strict=True)):
-        row = {"class": str(i), "n": int(n), "precision": rows[i, i] / named if named else None}
-        row["recall"] = rows[i, i] / n if n else None
-        out.append(row | {k: float(t[str(i)]) for k, t in ranked.items() if str(i) in t})
-    return out
-
-
-def _probes(told: Any, most: int = 6) -> list[dict[str, Any]]:
-    """A row per sample that every evaluation began with: its target, and what was predicted at some of the evaluations."""
-    if not isinstance(told, Mapping) or not told.get("steps"):
-        return []
-    steps, predicted, targets = told["steps"], told["predicted"], told["targets"]
-    chosen = sorted({int(i) for i in np.linspace(0, len(steps) - 1, min(most, len(steps)))})
-    return [
-        {"sample": i, "target": _whole(t)}
-        | {f"step {steps[k]}": _whole(predicted[k][i]) for k in chosen if i < len(predicted[k])}
-        for i, t in enumerate(targets)
-    ]
-
-
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def confusion(table: Any) -> str:
-    """The confusion of the last evaluation, tinted by share of the row."""
-    try:
-        rows = np.asarray(table, dtype=np.float64)
-    except (TypeError, ValueError):
-        return ""
-    if rows.ndim != 2 or rows.shape[0] != rows.shape[1] or not 2 <= len(rows) <= 20:
-        return ""
-    share = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1)
-    head = "".join(f"<th scope=col>{j}</th>" for j in range(len(rows)))
-    body = "".join(
-        f"<tr><th scope=row>{i}</th>{''.join(_confused(rows[i, j], share[i, j], i == j) for j in range(len(rows)))}<td class='recall'>{share[i, i]:.0%}</td></tr>"
-        for i in range(len(rows))
-    )
-    return (
-        '<figure class="chart"><figcaption><b>confusion of the last evaluation</b><span class="soft">rows: target, columns: predicted, right: recall</span></figcaption>'
-        f'<div class="scroll"><table class="confusion"><tr><th></th>{head}<th>recall</th></tr>{body}</table></div></figure>'
-    )
-
-
-def _confused(count: float, share: float, right: bool) -> str:
-    level = min(4, math.ceil(share * 4)) if count else 0
-    kind = f"{'right' if right else 'wrong'}{level}" if level else "none"
-    return f'<td class="{kind}">{int(count) if math.isfinite(count) else "–"}</td>'
 
 
 def _table(rows: Any, title: str, columns: Sequence[str]) -> str:
@@ -238,12 +170,14 @@ def _float(value: Any) -> float:
 def _time(run: Run) -> Pictures:
     yield maps.waterfall(vitals.phases(run), title="one step, from data to update", note="means over the run")
     yield _line(run, "time/step", "seconds per step", height=150)
-    profile = run.fact("perf.profile")
-    top = profile.get("top") if isinstance(profile, Mapping) else None
+    table = run.fact("perf.profile")
+    top = table.get("top") if isinstance(table, Mapping) else None
     if isinstance(top, Sequence) and top and all(isinstance(t, Mapping) for t in top):
         yield maps.bars(
             [str(t.get("op")) for t in top], [_float(t.get("share")) for t in top], title="operations by time", share=True
         )
+    if told := profile.sentences(run):
+        yield f'<figure class="chart"><figcaption><b>what limits a step</b></figcaption><p>{text(" ".join(told))}</p></figure>'
 
 
 def _memory(run: Run) -> Pictures:

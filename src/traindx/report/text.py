@@ -18,6 +18,7 @@ from traindx.diagnosis import Diagnosis, Suspect
 from traindx.diagnosis.story import Story
 from traindx.finding import Finding, Severity, Status
 from traindx.record import diary
+from traindx.report import profile
 from traindx.report.github import place
 from traindx.report.words import (
     ASCII_ICON,
@@ -46,6 +47,8 @@ def page(diagnosis: Diagnosis, *, unicode: bool = True, verbose: bool = False) -
     if taken := read_as(diagnosis.run, 1000 if verbose else 6):
         told = f"Read as  {taken}   (--map COLUMN=SIGNAL corrects)"
         parts.append(Padding(Text(told if unicode else told.replace("←", "=").replace("·", "|"), style="dim"), (0, 0, 1, 2)))
+    if window := profile.sentences(diagnosis.run):
+        parts += [Text("Profile", style="bold"), Padding(Text(safe(" ".join(window))), (0, 0, 1, 2))]
     parts.extend(_causes(diagnosis.causes, alarmed=diagnosis.alarmed))
     parts.extend(_stories(diagnosis.stories, unicode, verbose))
     parts.append(_rest(diagnosis, verbose))
