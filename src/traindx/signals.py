@@ -50,7 +50,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("eval/predicted/class", "class", "count", "how often each class was predicted over one evaluation"),
     ("eval/support/class", "class", "count", "targets of each class over one evaluation"),
     ("eval/loss/batch", "batch", "loss", "loss of each batch of one evaluation in their order, where there are at most 16"),
-    ("eval/train_in_eval", "step", "loss", "eval-mode loss of training batches (trials and capsules only)"),
+    ("eval/train_in_eval", "step", "loss", "loss of training data evaluated by themselves (also trials, capsules)"),
     (
         "probe/loss",
         "step",
@@ -214,6 +214,12 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("eval/grad_enabled", "step", "share", "share of validation forwards that built a graph"),
     ("eval/buffers_changed", "step", "0/1", "normalisation buffers changed during the evaluation"),
     ("eval/weights_differ", "step", "0/1", "the evaluated weights are not the trained ones"),
+    (
+        "eval/weights_stand",
+        "step",
+        "0/1",
+        "the evaluated weights are not the trained ones and are as they were the time before",
+    ),
     ("weights_moved", "step", "0/1", "weights changed since the previous evaluation"),
     # -- time and memory
     ("time/step", "step", "s", "wall time between two updates"),
@@ -320,9 +326,11 @@ FACTS: dict[str, str] = {
     "schedule.objects": "distinct outermost scheduler objects that stepped",
     "code.sites": "lines of the user's code (file:line): {optimizer, scheduler, loader, val_loader: where they are made; "
     "dataset: where it gives a sample; evaluate: where an evaluation calls the model; backward, clip, step, zero_grad, "
-    "schedule (scheduler.step), eval, save, load: where they are called first}",
+    "schedule (scheduler.step), eval, save, load: where they are called first; compared: where predictions meet labels, "
+    "metric, mean: where an accuracy or a mean loss is printed}",
     "loss.by_hand": "mse: the loss is a plain mean of squared differences, written by hand",
     "loss.kind": "ce, bce, bce_logits, nll, mse, l1, huber, kl, ctc, contrastive, margin or unknown",
+    "loss.weightless": "classes whose weight in the loss is zero",
     "loss.classes": "number of classes C of a classification loss",
     "loss.smoothing": "label smoothing",
     "loss.ignore_index": "ignore_index",
@@ -411,6 +419,8 @@ FACTS: dict[str, str] = {
     "data.joined_at": "updates at which training began to draw from a data set of another size",
     "data.brought_by": "how batches were seen: loader, batches(), loss call",
     "eval.metric_recomputed": "{name: [reported, recomputed]} where both were seen",
+    "eval.metric_formula": "{name: by which wrong arithmetic the script came to it}: so far, of means, padded, half, …",
+    "eval.echo": "an accuracy that was printed again and again while nothing was evaluated: {value, count, first, last}",
     "data.captured": "the user asked to keep raw samples (capture_batch)",
     "data.samples": "with capture_batch, a few batches as they came: {train, val: [{inputs, targets, kind, png or rows}]}",
     "eval.slices": "parts of the last evaluation by length, brightness or the user's own columns: {slice, n, loss, "
@@ -427,7 +437,8 @@ FACTS: dict[str, str] = {
     "amp.half_model": "the model's own weights are fp16",
     "perf.shares": "wall shares {train, data, eval, checkpoint, logging, traindx}",
     "perf.compiled": "torch.compile was seen",
-    "perf.shapes": "distinct input shapes seen",
+    "perf.shapes": "distinct input shapes that a compiled model was given on full steps",
+    "perf.uncompiled": "torch's compiler gave up on code that it had to compile too often: {step, graphs, reason}",
     "perf.window": "steps that a profiler window was asked for",
     "perf.profile": "summary of a profiler window: {steps, device, busy (share of wall time the device worked), "
     "median_kernel_us, ops_per_step, copy_share, h2d_share, top: [{op, share}]}",

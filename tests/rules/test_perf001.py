@@ -75,3 +75,16 @@ def test_a_moderate_wait_of_a_short_run_is_a_remark() -> None:
     assert long.severity is Severity.WARNING
     [most] = rule.findings(_run(45, 100), most=0.4)
     assert most.severity is Severity.WARNING
+
+
+def _loose(rest_ms: float, step_ms: float, own_ms: float = 0.0, **facts: Any) -> Run:
+    times = {"data": 0.0, "step": step_ms, "rest": rest_ms, "traindx": own_ms}
+    signals = {f"time/{name}": steady(N, ms / 1e3, 0.01) for name, ms in times.items()}
+    return a_run(signals, facts={"data.brought_by": "loss call", **facts})
+
+
+def test_without_a_loader_what_passes_outside_the_network_is_a_remark() -> None:
+    [found] = rule.findings(_loose(3.2, 3.8))
+    assert found.variant == "outside" and found.severity is Severity.INFO and "84%" in found.message
+    for quiet in (_loose(1.0, 3.8), _loose(0.4, 0.5), _loose(3.2, 3.8, own_ms=3.1), _loose(3.2, 3.8, rl=True)):
+        assert rule.outcome(quiet).status is not Status.FOUND

@@ -28,5 +28,12 @@ def test_slow_steps_of_many_shapes_are_a_remark() -> None:
     assert rule.outcome(a_run({"time/step": times}, facts={"perf.compiled": True, "perf.shapes": 1})).status is Status.CLEAR
 
 
+def test_a_compiler_that_gave_up_is_told_with_its_reason() -> None:
+    gave_up = {"step": 8, "graphs": 8.0, "reason": "tensor 'x' size mismatch at index 0. expected 39, actual 46"}
+    [found] = rule.findings(a_run(recompiles=np.minimum(np.arange(200), 8)).with_(facts={"perf.uncompiled": gave_up}))
+    assert found.variant == "limit" and found.severity is Severity.WARNING and found.steps == (8, 199)
+    assert "after 8 versions" in found.message and "expected 39" in found.message
+
+
 def test_the_limit_is_the_users() -> None:
     assert not list(rule.findings(a_run(recompiles=np.arange(200) // 10), most=20))

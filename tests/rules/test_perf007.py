@@ -74,3 +74,11 @@ def test_a_single_odd_batch_does_not_stand_for_what_follows() -> None:
     sizes[-1] = 64.0
     run = a_run({"time/step": steady(N, 0.05, 0.05)}).with_({"batch/size": Series(np.arange(30) * 8, sizes)})
     assert rule.outcome(run).status is Status.CLEAR
+
+
+def test_the_part_that_grows_is_named() -> None:
+    run = a_run({"time/step": CREEP, "time/rest": CREEP - 0.045, "time/forward": steady(N, 0.02), "time/data": steady(N, 0.0)})
+    [found] = rule.findings(run)
+    assert "in the loop's own code" in found.message
+    spread = a_run({"time/step": CREEP, "time/rest": CREEP / 2, "time/forward": CREEP / 2})
+    assert [", in " in f.message for f in rule.findings(spread)] == [False]

@@ -43,15 +43,28 @@ def of_targets(target: Tensor | None) -> dict[str, Any]:
     return out
 
 
+def _tokens(parts: Batch) -> tuple[Tensor | None, Tensor | None]:
+    """The token ids of a batch and their mask, where there is one: by its name, or ones and zeros in numbers beside the ids."""
+    main = parts.main
+    if main is None or main.ndim != 2:
+        return None, None
+    if not main.is_floating_point():
+        return main, parts.mask if parts.mask is not None and parts.mask.shape == main.shape else None
+    ids = next((t for t in parts.inputs if not t.is_floating_point() and t.shape == main.shape), None)
+    marks = batches.host(main) if ids is not None and main.dtype != torch.bfloat16 else None
+    return (ids, main) if marks is not None and bool(((marks == 0) | (marks == 1)).all()) else (None, None)
+
+
 def lengths(feed: Feed, parts: Batch) -> dict[str, Any]:
     """Sequence length and padding of token batches in host memory; also what a curriculum would move."""
-    main, turn = parts.main, feed.turn
-    if main is None or main.ndim != 2 or main.is_floating_point():
+    turn = feed.turn
+    main, mask = _tokens(parts)
+    if main is None:
         return {}
     turn.mean += float(main.shape[1])
     turn.seen += 1
-    if parts.mask is not None and parts.mask.shape == main.shape:
-        share = parts.mask.float().mean()
+    if mask is not None:
+        share = mask.float().mean()
         return {"batch/length": share * main.shape[1], "batch/pad_share": 1.0 - share}
     ids = batches.host(main)
     if ids is None:

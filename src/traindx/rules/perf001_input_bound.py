@@ -5,7 +5,8 @@
 The time spent in the loader's `next` against the time of a step, medians after 20 warm steps. Above 15 % it is a remark; a
 warning needs more than 30 %, a wait of at least 10 ms a step and 20 s in all (or more than 55 %, or a cached-batch trial that
 was 15 % faster): tiny networks on a CPU wait a millisecond for a tenth of a millisecond of work, and nobody should mind.
-Pauses at the first batch of every epoch (workers that start anew) are told apart.
+Pauses at the first batch of every epoch (workers that start anew) are told apart. Without a loader, more than half of a step
+that passes outside forward, backward and update is a remark: batches are made there, or other work is done.
 
 ## Why it matters
 
@@ -46,11 +47,15 @@ from traindx.run import Floats, Ints, Run
         "": "{share:.0%} of a step is spent waiting for data ({wait_ms:.3g} of {step_ms:.3g} ms, {workers} workers)",
         "cached": "{share:.0%} of a step is spent waiting for data ({wait_ms:.3g} ms); with a cached batch it runs "
         "{speedup:.2f} times as fast",
+        "outside": "{share:.0%} of a step passes outside forward, backward and update ({wait_ms:.3g} of {step_ms:.3g} ms), and "
+        "no loader was seen",
         "boundary": "the first batch of an epoch takes {wait_s:.2g} s: {share:.0%} of the time goes into starting epochs",
     },
     fix={
         "": "Raise num_workers (now {workers}) until the wait is below 5 % of a step; decode once; pin_memory for an "
         "accelerator.",
+        "outside": "If batches are made there, make them ahead: a DataLoader with workers, or prepared once before training. "
+        "Otherwise look for what the loop computes beside the training.",
         "boundary": "Set persistent_workers=True on the loader.",
     },
     severity=Severity.WARNING,
@@ -84,7 +89,9 @@ def input_bound(
         worth = part > most or (part > grave and float(wait.sum()) >= lost_s)
         severity = Severity.WARNING if worth and 1e3 * usual >= least_ms else Severity.INFO
         yield Evidence(values, ("time/data",), None, "", severity, Confidence.SUGGESTIVE if hidden else Confidence.STRONG)
-    if not steady:
+    if not steady and (outside := _outside(run, warm)) is not None:
+        yield outside
+    elif not steady:
         yield from _boundaries(run, steps, wait, whole, usual)
 
 
@@ -93,6 +100,24 @@ def _times(run: Run, warm: int) -> tuple[Ints, Floats, Floats]:
     at, a, b = np.intersect1d(data.steps, step.steps, return_indices=True)
     keep = slice(warm, None)
     return at[keep], np.maximum(data.values[a][keep], 0.0), np.maximum(step.values[b][keep], 0.0)
+
+
+def _outside(run: Run, warm: int, most: float = 0.5, least_s: float = 1e-3) -> Evidence | None:
+    """Where nothing is fetched from a loader: the part of a step that is neither the network's nor ours."""
+    rest, step, own = (run.series(f"time/{n}").finite() for n in ("rest", "step", "traindx"))
+    if (
+        run.fact("data.brought_by") != "loss call"
+        or len(rest) != len(step)
+        or len(rest) < warm + 30
+        or regime.reinforcement(run)
+    ):
+        return None
+    ours = own.values if len(own) == len(step) else np.zeros(len(step))
+    usual, whole = (float(np.median(np.maximum(s.values - ours, 0.0)[warm:])) for s in (rest, step))
+    if usual < max(most * whole, least_s):
+        return None
+    values = {"share": min(usual / whole, 1.0), "wait_ms": 1e3 * usual, "step_ms": 1e3 * whole}
+    return Evidence(values, ("time/rest",), None, "outside", Severity.INFO)
 
 
 def _boundaries(

@@ -2,8 +2,9 @@
 
 ## What it sees
 
-The count of recompilations after step 50: more than five. Or, for a compiled model that sees many input shapes, more than 2
-% of the steps slower than three times the median.
+That the compiler gave up: after eight versions of the same code (torch's `recompile_limit`) it runs the code as it is. Or
+the count of recompilations after step 50: more than five. Or, for a compiled model that was given many input shapes (as far
+as sampled steps show), more than 2 % of the steps slower than three times the median.
 
 ## Why it matters
 
@@ -37,6 +38,7 @@ from traindx.run import Run
     "PERF006",
     needs={"recompiles | fact:perf.compiled": 2},
     says={
+        "limit": "the compiler gave up at step {first}, after {count:.0f} versions: the code runs uncompiled since{reason}",
         "": "the model was recompiled {count:.0f} times after step {warm}",
         "slow": "{share:.1%} of the steps take more than three times the median, and the compiled model saw "
         "{shapes:.0f} input shapes",
@@ -54,6 +56,12 @@ def recompilation(
     slow: float = 0.02,
     shapes: int = 5,
 ) -> Iterator[Evidence]:
+    gave_up = facts.table(run, "perf.uncompiled")
+    if gave_up:
+        step, reason = int(facts.number(gave_up.get("step"), 0.0)), str(gave_up.get("reason") or "")
+        values = {"count": facts.number(gave_up.get("graphs"), 0.0), "reason": f" ({reason})" if reason else ""}
+        yield Evidence(values, (), (step, (run.steps or (0, step))[1]), "limit")
+        return
     counts = run.series("recompiles").finite()
     late = counts.between(warm)
     if len(late):
@@ -62,8 +70,6 @@ def recompilation(
             yield Evidence({"count": more, "warm": warm}, (), (warm, int(late.steps[-1])))
             return
     different = facts.number(run.fact("perf.shapes"), 0.0)
-    if isinstance(run.fact("perf.shapes"), list | tuple):
-        different = float(len(run.fact("perf.shapes")))
     times = run.series("time/step").finite().between(warm)
     if run.fact("perf.compiled") and different >= shapes and len(times) >= 200:
         share = float(np.mean(times.values > 3 * np.median(times.values)))

@@ -43,7 +43,7 @@ from traindx.run import Floats, Ints, Run, Series
 @rule(
     "PERF007",
     needs={"time/step | time/cpu | throughput": 50},
-    says="steps became {ratio:.2f} times as slow ({before:.3g} to {after:.3g} {unit})",
+    says="steps became {ratio:.2f} times as slow ({before:.3g} to {after:.3g} {unit}){part}",
     fix="Compare a profile of early and late steps: growing lists, hooks registered again, torch.cat onto history, "
     "loggers that keep all.",
     severity=Severity.WARNING,
@@ -60,7 +60,7 @@ def throughput_drift(
     steps, times = _processor(run, warm)
     climb = _climb(times, ratio)
     if climb is not None and climb.even and climb.grew >= grave:
-        yield _evidence(climb, steps, "time/cpu", "s of processor time", Severity.WARNING)
+        yield _evidence(run, climb, steps, "time/cpu", "s of processor time", Severity.WARNING)
         return
     steps, times, unit = _times(run, warm)
     climb = _climb(times, ratio)
@@ -68,7 +68,7 @@ def throughput_drift(
         return
     spent = float(times.sum()) * regime.interval(run, "time/step") if unit == "s" else math.inf
     severity = Severity.WARNING if climb.grew >= grave and climb.even and spent >= least_s else Severity.INFO
-    yield _evidence(climb, steps, "time/step", unit, severity)
+    yield _evidence(run, climb, steps, "time/step", unit, severity)
 
 
 class _Climb(NamedTuple):
@@ -93,8 +93,29 @@ def _climb(times: Floats, ratio: float) -> _Climb | None:
     return _Climb(math.exp(float(typical[0])), math.exp(float(typical[-1])), math.exp(total), even)
 
 
-def _evidence(climb: _Climb, steps: Ints, signal: str, unit: str, severity: Severity) -> Evidence:
-    values = {"ratio": climb.grew, "before": climb.before, "after": climb.after, "unit": unit}
+PARTS = {
+    "data": "waiting for data",
+    "forward": "the forward",
+    "backward": "the backward",
+    "optimizer": "the update",
+    "rest": "the loop's own code, outside forward, backward and update",
+}
+
+
+def _part(run: Run, steps: Ints, most: float = 0.6) -> str:
+    """Where most of the growth is, of the parts of a step that were timed; empty when it is spread, or nothing was timed."""
+    grew = {}
+    for name in PARTS:
+        times = run.series(f"time/{name}").finite().between(int(steps[0]), int(steps[-1])).values
+        eighth = len(times) // 8
+        grew[name] = float(np.median(times[-eighth:]) - np.median(times[:eighth])) if eighth >= 5 else 0.0
+    total = sum(max(g, 0.0) for g in grew.values())
+    name = max(grew, key=lambda n: grew[n])
+    return f", in {PARTS[name]}" if total > 0 and grew[name] > most * total else ""
+
+
+def _evidence(run: Run, climb: _Climb, steps: Ints, signal: str, unit: str, severity: Severity) -> Evidence:
+    values = {"ratio": climb.grew, "before": climb.before, "after": climb.after, "unit": unit, "part": _part(run, steps)}
     return Evidence(values, (signal,), (int(steps[0]), int(steps[-1])), "", severity)
 
 
