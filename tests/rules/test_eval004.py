@@ -105,3 +105,17 @@ def test_an_accuracy_that_never_moves_is_one_answer_for_all() -> None:
     assert not list(rule.findings(_logged(same, np.linspace(0.6, 0.99, 30), moving)))  # training learns: EVAL001, EVAL007
     assert not list(rule.findings(_logged(same, near, np.full(30, 0.25))))  # a cached evaluation: EVAL001
     assert not list(rule.findings(_logged(np.full(30, 0.1), np.full(30, 0.1), moving)))  # chance: LOSS002
+
+
+def test_a_class_without_weight_in_the_loss_is_told_as_that() -> None:
+    counts = {"0": 300, "1": 300, "2": 290}
+    run = _run(0.65, counts, {"0": 0.97, "1": 0.96, "2": 0.0})
+    assert [f.variant for f in rule.findings(run)] == ["common"]
+    [found] = rule.findings(run.with_(facts={"loss.weightless": [2], "loss.site": "train.py:7"}))
+    assert (
+        found.variant == "weightless"
+        and found.where == ("2", "train.py:7")
+        and "weight in the training loss is 0" in found.message
+    )
+    [found] = rule.findings(run.with_(facts={"loss.weightless": [1]}))  # a class that does well without
+    assert found.variant == "common"

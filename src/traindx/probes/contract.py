@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -140,12 +141,21 @@ def outline(said: Spoken, call: LossCall) -> dict[str, Any]:
         "loss.smoothing": said.smoothing if said.kind == "ce" else None,
         "loss.ignore_index": said.ignore_index if said.kind in CLASSES else None,
         "loss.weighted": said.weight is not None,
+        "loss.weightless": _weightless(said),
         "loss.classes": said.classes,
         "loss.input_shape": list(said.input.shape),
         "loss.target_shape": list(target.shape) if target is not None else None,
         "loss.target_dtype": str(target.dtype).removeprefix("torch.") if target is not None else None,
         "loss.may_be_negative": said.may_be_negative,
     }
+
+
+def _weightless(said: Spoken) -> list[int] | None:
+    """Classes whose weight in the loss is zero; None where there are no weights, or they are not in host memory."""
+    weight = said.weight
+    if weight is None or said.kind not in CLASSES or weight.ndim != 1 or weight.device.type != "cpu":
+        return None
+    return [int(i) for i in np.flatnonzero(np.asarray(weight.detach().float()) == 0)[:100]] or None
 
 
 def stretched(said: Spoken) -> bool:

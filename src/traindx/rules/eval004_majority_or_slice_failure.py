@@ -3,7 +3,8 @@
 ## What it sees
 
 From the answers of the last evaluations: accuracy no better than always giving the most frequent class (within two standard
-errors); a class with at least 30 samples of which fewer than 5 % are found, while the model does well otherwise; a slice of
+errors); a class with at least 30 samples of which fewer than 5 % are found, while the model does well otherwise (said apart
+where the loss gives that class no weight); a slice of
 the data (length, brightness, one of your own columns) whose loss is more than twice the mean, beyond chance after
 correcting for the number of slices. In a log without labels: an accuracy that is the same to the last digit in every
 evaluation from the first on, and does not move in training either, while the loss does.
@@ -56,6 +57,7 @@ from traindx.run import Floats, Run, Series
         "class": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}",
         "common": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}; it is as "
         "frequent as others",
+        "weightless": "class {where}: recall {recall:.1%} on {n:.0f} samples; its weight in the training loss is 0",
         "slice": "{where}: loss {loss:.3g} on {n:.0f} samples, {ratio:.1f} times the mean",
         "unsuited": "class {where} makes up {share:.0%} of the validation set: accuracy hardly measures the others",
     },
@@ -63,11 +65,12 @@ from traindx.run import Floats, Run, Series
         "": "Watch per-class recall and balanced accuracy; weight or resample the classes.",
         "chance": "The model has learned nothing that holds for new samples: look at training first.",
         "common": "The class is no rarity, so weights will not help: look at what holds training back, and at its labels.",
+        "weightless": "Give the class a weight above zero, or take it out of the metric if it is not to be learned.",
         "slice": "Look at samples of this slice; add data like it or a loss weight.",
         "unsuited": "Use balanced accuracy, F1, AUROC or average precision.",
     },
     severity=Severity.WARNING,
-    at="evaluate",
+    at={"": "evaluate", "majority": "loss", "class": "loss", "weightless": "loss"},
 )
 def majority_or_slice_failure(
     run: Run,
@@ -153,7 +156,14 @@ def _classes(run: Run, recall: float, least: int, accuracy: float) -> Iterator[E
         # A class as good as absent among many weak ones is the model's level, not a hidden failure.
         if len(found) == 2 and n >= least and float(np.max(found)) < recall and accuracy > 4 * recall + 1 / len(table.names):
             values = {"recall": float(found[-1]), "n": n, "accuracy": accuracy}
-            say = "class" if _rare(run, name, n, float(np.nanmean(support.values[-1]))) else "common"
+            weightless = name in {f"{v:g}" for v in facts.numbers(run.fact("loss.weightless"))}
+            say = (
+                "weightless"
+                if weightless
+                else "class"
+                if _rare(run, name, n, float(np.nanmean(support.values[-1])))
+                else "common"
+            )
             yield Evidence(values, (name,), (int(table.steps[-2]), int(table.steps[-1])), say)
 
 
