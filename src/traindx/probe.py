@@ -102,8 +102,11 @@ class Evaluation:
     other: bool = False  # not of the validation set: a test set, or a part of the training set, beside it
     models: frozenset[int] = frozenset()  # ids of the models that were evaluated, known at its end
     hits: tuple[float, int] | None = None  # predictions that the script found right when it compared them, of how many
+    mean_hits: float | None = None  # the mean over its batches of the share that was found right
+    answers: tuple[Any, Any] | None = None  # labels and predictions of all its samples as they were handed to a metric
     printed: float | None = None  # the mean loss of the evaluation as the script printed it
-    claimed: float | None = None  # the accuracy that the script printed, as a share
+    formula: str = ""  # how that was taken (`claims.py`), where it was not taken as it should be
+    claimed: tuple[float, float] | None = None  # the accuracy that the script printed, as a share, and half its last digit
 
 
 class Scene:
@@ -131,6 +134,7 @@ class Scene:
         self.facts: dict[str, Any] = {}  # facts so far
         self._event: Callable[[str, dict[str, Any]], None] = lambda kind, data: None
         self._nonfinite: Callable[..., None] = lambda what, names, value, when, step=None: None
+        self.remembered: Callable[..., tuple[int, float] | None] = lambda args, kwargs, known: None  # (`data.py`)
         self._owned: Callable[[Any], tuple[list[Tensor], tuple[str, ...]]] = lambda optimizer: (self.params, self.names)
 
     def cast(self, models: Iterable[Any], optimizers: Iterable[Any], params: Iterable[Tensor], names: tuple[str, ...]) -> None:

@@ -115,3 +115,19 @@ def test_an_average_that_never_leaves_the_start_is_a_warning() -> None:
         signals = {"loss/train": train, "loss/val": Series(at, val), "eval/weights_differ": Series(at, np.ones(len(at)))}
         [found] = rule.findings(a_run(signals))
         assert (found.variant, found.severity) == (variant, severity)
+
+
+def test_a_copy_that_is_never_updated_is_critical_even_where_its_loss_moves() -> None:
+    moving = 2.0 + noise(10, 0.1)  # the statistics of its normalisation layers are copied, its weights are not
+    stood = {"eval__weights_differ": Series(AT, np.ones(10)), "weights_moved": Series(AT[1:], np.ones(9))}
+    [found] = rule.findings(_run(moving, eval__weights_stand=Series(AT[1:], np.ones(9)), **stood))
+    assert found.variant == "stood" and found.severity is Severity.CRITICAL and found.confidence is Confidence.EXACT
+    late = np.r_[np.zeros(4), np.ones(5)]  # it follows at times: the best weights so far, for instance
+    assert [f.variant for f in rule.findings(_run(moving, eval__weights_stand=Series(AT[1:], late), **stood))] != ["stood"]
+
+
+def test_an_accuracy_that_is_printed_without_any_evaluation() -> None:
+    echo = {"value": 0.4688, "count": 9, "first": 25, "last": 233}
+    [found] = rule.findings(a_run({"loss/train": learning(300)}, facts={"eval.echo": echo}))
+    assert found.variant == "echo" and found.severity is Severity.WARNING and found.steps == (25, 233)
+    assert "0.4688 9 times" in found.message

@@ -90,3 +90,16 @@ def test_a_threshold_of_one_half_on_probabilities_is_no_wrong_metric() -> None:
 
     assert rule.outcome(told(loss__unit_interval=True)).status is Status.CLEAR  # WIRE006 speaks
     assert [f.variant for f in rule.findings(told(loss__unit_interval=False))] == [""]
+
+
+def test_arithmetic_that_explains_every_evaluation_needs_no_error_bar() -> None:
+    for how, words in (("half", "compared with .5"), ("padded", "padding")):
+        run = _run(0.84, 0.85, n=600).with_(facts={"eval.metric_formula": {"accuracy": how}})
+        [found] = rule.findings(run)
+        assert found.variant == how and words in found.message and found.severity is Severity.WARNING
+    assert rule.outcome(_run(0.84, 0.85, n=600)).status is Status.CLEAR
+
+
+def test_one_half_is_right_for_probabilities_that_go_into_a_loss_for_logits() -> None:
+    facts = {"eval.metric_formula": {"accuracy": "half"}, "loss.kind": "bce_logits", "loss.unit_interval": True}
+    assert rule.outcome(_run(0.70, 0.93).with_(facts=facts)).status is Status.CLEAR

@@ -42,3 +42,9 @@ def test_a_division_by_the_wrong_count_is_named() -> None:
     for reported, words in ((0.5 * 7 / 400, "divided by the number of samples"), (3.5, "not divided")):
         [found] = rule.findings(replace(_run(reported, eval__unweighted_loss=0.5, loss__val=0.5), events=(event,)))
         assert found.severity is Severity.WARNING and words in found.message
+
+
+def test_the_arithmetic_that_was_seen_is_named() -> None:
+    run = _run(1.6, 2.4).with_(facts={"eval.metric_formula": {"loss": "padded, exp"}})
+    [found] = rule.findings(run)
+    assert "padding" in found.message and "exponential (4.953) was printed" in found.message

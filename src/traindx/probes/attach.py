@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from traindx.probes import taps, taps_loop, taps_trackers
+from traindx.probes import taps, taps_loop, taps_metrics, taps_trackers
 from traindx.probes.lane import Lane
 from traindx.probes.recorder import Recorder
 from traindx.probes.stand_in import UNSEEN
@@ -148,6 +148,7 @@ class Patches:
             taps.install(self)
             taps_loop.install(self)
             taps_trackers.install(self)
+            taps_metrics.install(self)
 
     def remove(self, observer: Observer) -> None:
         """Stop an observer; with the last one every patch is undone."""

@@ -6,9 +6,11 @@ allowance of time goes into fingerprints, ranges and content hashes, so that a l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -26,6 +28,7 @@ from traindx.probes.tally import with_withdrawals
 _AGAIN = 4  # batches of a second evaluation that are looked at whatever it costs
 _WINDOWS = 3  # batches of moving windows that make a series
 _LOOKS = 3  # batches of each kind that are kept for a person to look at, when asked
+_ASKED = 32  # samples of an evaluated batch that are looked for among those trained on
 _NEW_SAMPLES = 5_000  # validation samples hashed at once, whatever it costs (about 3 ms)
 
 
@@ -56,10 +59,14 @@ class Data(Probe):
         self._by_call: dict[int, Feed] = {}
         self._last: dict[int, tuple[int, int | None, int]] = {}  # feed → its latest batch: fingerprints, lean and whole; step
         self._size = 0
+        self._sorted: batches.Hashes = np.empty(0, np.uint64)  # contents of loose training samples, as of a while ago
         self._channel_names: dict[int, tuple[str, ...]] = {}
         self._said: set[str] = set()
         self._slow: dict[str, Any] = {}  # facts that are dear to compute
         self._shown: dict[str, list[dict[str, Any]]] = {}  # raw samples by phase, kept only when asked
+
+    def start(self, scene: Scene) -> None:
+        scene.remembered = self.remembered
 
     # -- from a loader
 
@@ -282,6 +289,30 @@ class Data(Probe):
             feed.label(target)
             if sketch is not None:
                 feed.keep_rows(sketch, target[: len(sketch)])
+
+    def remembered(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Mapping[int, bool]
+    ) -> tuple[int, float] | None:
+        """A name for these inputs of a model, and the share of a few of them that were trained on (NaN: the name is `known`);
+        None where that cannot be told."""
+        train = self.loose.get(TRAIN)
+        if train is None or train.store.size < _ASKED or train.store.later:
+            return None
+        parts = batches.parted(list(batches.fields((*args, *kwargs.values()))), "")
+        if parts is None or parts.samples < _ASKED // 4:
+            return None
+        every = _all_inputs(parts).inputs
+        first = batches.sample_hashes(tuple(t[:1] for t in every))
+        if first is None:
+            return None
+        if (name := int(first[0])) in known:
+            return name, math.nan
+        hashes = batches.sample_hashes(tuple(t[:: -(-parts.samples // _ASKED)] for t in every))
+        assert hashes is not None  # as the first was
+        if train.store.size > 1.1 * len(self._sorted):
+            self._sorted = np.sort(train.store.table()[0])
+        at = np.minimum(np.searchsorted(self._sorted, hashes), len(self._sorted) - 1)
+        return name, float(np.mean(self._sorted[at] == hashes))
 
     # -- targets and phases
 

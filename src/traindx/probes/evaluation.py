@@ -7,6 +7,7 @@ come more often than the budget allows leave their loss only (`evaluations.py`).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from traindx.facts import ACCURACY_NAMES
 from traindx.probe import TRAIN, VAL, Evaluation, Forward, Later, LossCall, Probe, Reading, Row, Scene
-from traindx.probes import batches, figures, losses, scoring
+from traindx.probes import batches, figures, losses, scores, scoring
 from traindx.probes.allowance import Allowance, clock
 from traindx.probes.contract import batch_size
 from traindx.probes.losses import Spoken, plain
@@ -57,8 +58,14 @@ class Evaluations(Probe):
         self._now: Tensor | None = None
         self._compared = False
         self._differ: Tensor | float | None = None
+        self._stands: Tensor | None = None  # the evaluated model, where it is not the trained one, is as it was
+        self._copy: Tensor | None = None  # a few of its weights at the previous evaluation, and at this one
+        self._copy_now: Tensor | None = None
+        self._copied_at = -1  # updates that were made by then
         self._reported: dict[str, Any] = {}
         self._pairs: dict[str, list[Any]] = {}
+        self._counts: deque[figures.Counted] = deque(maxlen=60)  # right answers as the script counted them
+        self._formulas: dict[str, str] = {}  # loss → how the script took the mean that it printed
         self._last: Score | None = None
         self._fresh = False  # it is that of the latest evaluation
         self._names: tuple[str, ...] = ()
@@ -101,7 +108,9 @@ class Evaluations(Probe):
         self._samples = batch_size(forward)
         if forward.phase == TRAIN:
             return
-        if self._buffers:
+        if self._buffers is None and forward.phase == VAL:
+            self._buffers = counters([forward.model])  # nobody said eval(): what the second batch changes is seen
+        elif self._buffers:
             self._buffers_now = counters([forward.model])  # read here: the next training forward moves them too
         self._traits, self._bare = {}, None
         self._compare(scene, forward.model)
@@ -132,6 +141,15 @@ class Evaluations(Probe):
             self._compared = True
             self._differ = self._sketch.differ(model, models)
             self._now = self._sketch.of(scene.params)
+            self._stands = self._stood(model) if isinstance(self._differ, Tensor) and scene.step > self._copied_at else None
+
+    def _stood(self, model: nn.Module) -> Tensor | None:
+        """Whether a model that is not the trained one holds what it held at the previous evaluation; None: there was none."""
+        before, now = self._copy, self._sketch.of(list(model.parameters()))
+        self._copy_now = now
+        if before is None or now is None or before.shape != now.shape or before.device != now.device:
+            return None
+        return torch.eq(before, now).all().float()
 
     # -- losses
 
@@ -205,12 +223,17 @@ class Evaluations(Probe):
         self._buffers_now = None
         if self._differ is not None:
             out["eval/weights_differ"] = self._differ
-        self._differ, self._compared = None, False
+        if self._stands is not None and len(evaluation.models) == 1:
+            out["eval/weights_stand"] = self._stands
+        if self._copy_now is not None:
+            self._copy, self._copy_now, self._copied_at = self._copy_now, None, scene.step
+        self._differ, self._stands, self._compared = None, None, False
         out |= self._moved(scene)
         if evaluation.printed is not None:
             self._reported.setdefault("loss", evaluation.printed)
+            self._formulas["loss"] = evaluation.formula
         if evaluation.claimed is not None:
-            out["eval/claimed_accuracy"] = evaluation.claimed
+            out["eval/claimed_accuracy"] = evaluation.claimed[0]
         if evaluation.other:  # figures of another set are not those of validation
             self.score = self._fallback = self._buffers = self._bare = None
             self._reported = {}
@@ -219,6 +242,12 @@ class Evaluations(Probe):
         if evaluation.hits is not None and score is not None and "accuracy" not in self._reported:
             right, count = evaluation.hits
             self._pairs["accuracy"] = [right / count, score, count]
+        if evaluation.answers is not None and (score is None or "rows" not in score.sums):
+            told = scores.answered(*evaluation.answers)
+            score = told if told is not None else score
+        if score is not None and "rows" in score.sums:
+            said = figures.Told(self._done, evaluation.hits, evaluation.mean_hits, evaluation.claimed)
+            self._counts.append(figures.Counted(said, score.sums))
         if score is not None:
             self._speaks = score is self.score
         self.score = self._fallback = self._buffers = None
@@ -238,7 +267,9 @@ class Evaluations(Probe):
         return out
 
     def on_eval_dropped(self, scene: Scene, evaluation: Evaluation) -> None:
-        self.score = self._fallback = self._buffers = self._buffers_now = self._differ = self._now = None
+        self.score = self._fallback = self._buffers = self._buffers_now = self._differ = self._stands = self._now = (
+            self._copy_now
+        ) = None
         self._compared = False
         self._reported = {}
 
@@ -246,7 +277,8 @@ class Evaluations(Probe):
         if kind == "retrained" and not data["same_parameters"]:
             self._contract = self._before = self._last = None
             self._trained.clear()
-            self._pairs = {}
+            self._counts.clear()
+            self._pairs, self._formulas = {}, {}
 
     def _moved(self, scene: Scene) -> dict[str, Any]:
         now = self._now if self._now is not None else self._sketch.of(scene.params)
@@ -282,15 +314,18 @@ class Evaluations(Probe):
     def _figures(self, score: Score, got: Mapping[str, float], confusion: list[float] | None) -> dict[str, Any]:
         out: dict[str, Any] = {}
         if got.get("rows"):
-            out |= {"accuracy/val": got["hits"] / got["rows"], "confidence/val": got["sure"] / got["rows"]}
+            out["accuracy/val"] = got["hits"] / got["rows"]
+            if "sure" in got:
+                out["confidence/val"] = got["sure"] / got["rows"]
         if got.get("weight"):
             out["loss/val"] = got["loss"] / got["weight"]
         if got.get("spread", 0) > 0 and got.get("samples", 0) > 1:
             out["eval/loss_se"] = (got["spread"] / got["samples"] ** 2) ** 0.5
         if confusion is not None:
             side = round(len(confusion) ** 0.5)
-            if len(self._names) != side:
-                self._names = tuple(str(i) for i in range(side))
+            names = score.names or tuple(str(i) for i in range(side))
+            if self._names != names:
+                self._names = names
             each = scoring.per_class(np.array(confusion).reshape(side, side))
             out |= {f"eval/{k}/class": Row(self._names, v) for k, v in each.items()}
         return out
@@ -314,8 +349,14 @@ class Evaluations(Probe):
 
     def facts(self, scene: Scene) -> Mapping[str, Any]:
         found: dict[str, Any] = {}
-        if self._pairs and (pairs := {k: p for k, v in self._pairs.items() if (p := figures.both(k, *v)) is not None}):
+        pairs = {k: p for k, v in self._pairs.items() if (p := figures.both(k, *v)) is not None}
+        formulas = {k: v for k, v in self._formulas.items() if v}
+        if (odd := figures.counted_oddly(self._counts)) is not None:
+            formulas["accuracy"], pairs["accuracy"] = odd
+        if pairs:
             found["eval.metric_recomputed"] = pairs
+        if formulas:
+            found["eval.metric_formula"] = formulas
         score = self._last
         if score is None:
             return found

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from traindx.probe import Evaluation, Row
-from traindx.probes import sites
+from traindx.probes import claims, sites
 from traindx.probes.passes import Pass, Pending
 from traindx.probes.stage import Stage
 
@@ -25,8 +24,6 @@ PLAUSIBLE = 50.0  # a number read while evaluating counts as a loss only within 
 CLOSE = 2.0  # within this factor it is taken before others
 OFTEN = 2  # updates: passes without a loss that come this often are part of the step, not evaluations
 DROPPED = 3  # times in a row that passes were no evaluation: then their comparisons are no longer listened to
-_DIGITS = 0.02  # half the last printed digit, of the number: coarser ones agree with anything
-_THRICE = 3  # evaluations in which the same arithmetic gives what was printed
 AGENT = 50  # times that the model under training was asked like that between updates: it acts, and learns from what comes
 ACTING = 8  # samples: numbers read off smaller passes that come that often are a policy's or critic's at work
 
@@ -46,11 +43,60 @@ class _Open:
     hits: list[tuple[float, int]] = field(default_factory=list)  # right, of how many: as the script compared them
     metric: bool = False  # a number that was read is their count or share
     sizes: set[int] = field(default_factory=set)  # samples of its passes
+    named: bool = False  # an accuracy was printed that is of validation by its name
     rehearsal: bool = False  # Lightning tries the validation loop on a few batches before it trains
     loader: Any = None  # passes.Loader its batches came from
     line: str = ""  # of the user's code, where it calls the model
     calls: list[tuple[Any, int]] = field(default_factory=list)  # loss of a batch as its loss call gave it, samples
+    targets: list[tuple[int, int]] = field(default_factory=list)  # of each call: how many count, of how many
     reads: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)  # site → (value, samples, pass)
+
+
+class Apart:
+    """Without a loader: which passes of an evaluation were over training data, when there are others beside them.
+
+    Decided at the first evaluation and kept: a validation loss that begins with training data in it and goes on without would
+    seem to jump. Data that are evaluated alone are the validation data, whatever they share with training (DATA006).
+    """
+
+    _TRAINED = -2  # key of an evaluation over training data
+    _SHARE = 0.2  # of the samples asked for that must have been trained on; not all of those are remembered
+
+    def __init__(self) -> None:
+        self.known: dict[int, bool] = {}  # name of the data → trained on
+        self._other = False  # data that were not trained on have been evaluated
+        self._decided: bool | None = None  # there are both, or only the trained ones
+        self._begun = False  # an evaluation is over
+
+    def asks(self, under_way: bool) -> bool:
+        """Whether it matters what the next pass is over: always where there are both kinds, at first, and where one begins."""
+        return self._decided is True or (self._decided is None and not (self._begun and under_way))
+
+    def key(self, remembered: tuple[int, float] | None, now: int) -> int:
+        """The key of a pass over these data; where they are not known, that of the evaluation under way."""
+        if self._decided is False:
+            return 0
+        if remembered is None:
+            return now if now == self._TRAINED else 0
+        name, share = remembered
+        if len(self.known) < 10_000:
+            trained = self.known.setdefault(name, share >= self._SHARE)
+        else:
+            trained = self.known.get(name, False)
+        self._other = self._other or not trained
+        return self._TRAINED if trained else 0
+
+    def both(self, one: int, two: int) -> None:
+        """Data of the one kind follow those of the other within an evaluation."""
+        if self._decided is None and {one, two} == {0, self._TRAINED}:
+            self._decided = True
+
+    def trained(self, key: int) -> bool:
+        """Whether an evaluation that ends was over training data beside others."""
+        self._begun = True
+        if key == self._TRAINED and self._decided is None:
+            self._decided = self._other
+        return key == self._TRAINED and bool(self._decided)
 
 
 class Evaluations:
@@ -63,7 +109,8 @@ class Evaluations:
         self._datasets: set[int] = set()  # that were trained on
         self._losses: deque[float] = deque(maxlen=20)  # recent training losses, to judge what is read
         self._site = ""  # where the loss was read last time
-        self._odd: dict[str, list[float]] = {}  # wrong arithmetic → what it gave, as long as that was printed every time
+        self._arithmetic, self._echo = claims.Arithmetic(), claims.Echo()
+        self._apart = Apart()
         self._main = 0  # key of the validation data proper: the first that was evaluated
         self._main_trains, self._main_at = False, -1  # that is a part of what is trained on; where it was evaluated last
         self._seen_loss = False
@@ -89,6 +136,16 @@ class Evaluations:
         self._losses.append(loss)
         self._stage.patches.scalars = False
 
+    @property
+    def listens(self) -> bool:
+        """Whether passes may be evaluations: too often they were none."""
+        return self._dropped < DROPPED
+
+    @property
+    def asks(self) -> Mapping[int, bool] | None:
+        """The data that are known by name, when it matters whether those of the next pass were trained on."""
+        return self._apart.known if self.listens and self._apart.asks(self._open is not None) else None
+
     def trained_on(self, value: float) -> bool:
         """Whether this is the latest training loss."""
         return bool(self._losses) and self._losses[-1] == value
@@ -97,7 +154,8 @@ class Evaluations:
 
     def forward(self, this: Pass) -> None:
         """A pass of the evaluation."""
-        key = id(this.loader.ref()) if this.loader is not None else 0
+        now = self._open.key if self._open is not None else 0
+        key = id(this.loader.ref()) if this.loader is not None else self._apart.key(this.remembered, now)
         open_ = self._at(key, this.begun)
         if open_.last_pass == this.serial:
             return
@@ -128,6 +186,7 @@ class Evaluations:
             open_.evaluation.samples += 0 if of is not None else samples
             open_.evaluation.batches += of is None
             open_.calls.append((waiting.value / max(waiting.summed, 1), max(samples, 1)))
+            open_.targets.append(waiting.targets)
 
     def read(self, value: float, site: str, latest: Pass | None) -> None:
         """A number the script read while evaluating."""
@@ -141,35 +200,39 @@ class Evaluations:
             self._open.judged.add(latest.model)
             if isinstance(hits, float):
                 self._open.hits.append((hits, count))
+                self._stage.lines.here("compared")
+
+    def answered(self, truth: Any, guess: Any, answers: bool) -> None:
+        """Labels and predictions were handed to a metric; all of them, when there is one for each sample of the evaluation."""
+        open_ = self._open
+        if open_ is None:
+            return
+        whole = len(truth)  # a copy of the model is not trained: what it answered is known by the number of answers
+        open_.judged |= {m for m, (_, n, _, _) in open_.passes.items() if self._stage.trains(m) or n == whole}
+        samples = sum(n for m, (_, n, _, _) in open_.passes.items() if m in open_.judged)
+        if answers and len(truth) == len(guess) == samples:
+            open_.evaluation.answers = truth, guess
 
     def printed(self, things: tuple[Any, ...]) -> None:
-        """Something was printed: perhaps the mean loss of the evaluation, rightly or wrongly taken."""
+        """Something was printed: perhaps what the evaluation came to, rightly or wrongly taken."""
         open_ = self._open
-        if open_ is not None and open_.evaluation.claimed is None:
-            open_.evaluation.claimed = claimed_accuracy(things)
-        if open_ is None or not open_.calls or not all(isinstance(v, float) for v, _ in open_.calls):
+        things = claims.spoken(things)
+        if open_ is None:
+            if self._recorder.started and (aside := claims.accuracy(things, named=True)) is not None:
+                self._echo.repeated(self._scene.step, aside[0])
+                if (found := self._echo.found) is not None:
+                    self._scene.fact("eval.echo", found)
             return
-        total, whole = sum(v for v, _ in open_.calls), sum(v * n for v, n in open_.calls)
-        batches, samples = len(open_.calls), sum(n for _, n in open_.calls)
-        plain, right = total / batches, whole / samples
-        said = numbers(things)
-        for number, half in said:
-            as_plain, as_right = (_is(number, half, mean) for mean in (plain, right))
-            if as_plain or as_right:
-                self._odd.clear()
-                if as_plain != as_right:
-                    open_.evaluation.printed = plain if as_plain else right
-                return
-        # Divided by the wrong count: a coincidence once, the script's arithmetic when it goes along with a changing loss.
-        for how, value in (("of means", total / samples), ("undivided", total), ("of sums", whole / batches)):
-            close = [half for number, half in said if _is(number, half, value) and half <= _DIGITS * abs(number)]
-            if not close:
-                self._odd.pop(how, None)
-                continue
-            met = self._odd.setdefault(how, [])
-            met.append(value)
-            if len(met) >= _THRICE and max(met) - min(met) > 10 * max(max(close), 1e-6 * abs(value)):
-                open_.evaluation.printed = value
+        if open_.evaluation.claimed is None:
+            open_.evaluation.claimed = claims.accuracy(things)
+            open_.named = claims.accuracy(things, named=True) is not None
+            if open_.evaluation.claimed is not None:
+                self._stage.lines.here("metric")
+        if open_.calls and all(isinstance(v, float) for v, _ in open_.calls):
+            told = self._arithmetic.hear(things, open_.calls, open_.targets, open_.key)
+            if told is not None:
+                open_.evaluation.printed, open_.evaluation.formula = told
+                self._stage.lines.here("mean")
 
     def _sum_up(self, open_: _Open) -> None:
         """Count the passes of the models that were evaluated; a teacher that works for the next step is none of them."""
@@ -185,12 +248,13 @@ class Evaluations:
 
     def _at(self, key: int, begun: float) -> _Open:
         if self._open is not None and self._open.key != key:
+            self._apart.both(self._open.key, key)
             self.end()
         if self._open is None:
             start = self.fetched_at if 0 < begun - self.fetched_at < 60 else begun
             self._open = _Open(Evaluation(max(self._scene.step - 1, 0)), key, start, begun)
             self._stage.patches.scalars = True
-            self._stage.patches.compare(self._dropped < DROPPED)
+            self._stage.patches.compare(self.listens)
             self._open.rehearsal = not self._recorder.started and _rehearses()
             self._recorder.tell("on_eval_begin", self._open.evaluation)
         return self._open
@@ -203,6 +267,7 @@ class Evaluations:
         if open_ is None:
             return
         self._stage.patches.compare(False)
+        self._arithmetic.end(open_.calls, open_.key)
         evaluation = open_.evaluation
         evaluation.seconds = open_.ended - open_.begun
         self._sum_up(open_)
@@ -214,15 +279,23 @@ class Evaluations:
         self._dropped = 0
         if open_.metric:
             evaluation.hits = sum(h for h, _ in open_.hits), sum(n for _, n in open_.hits)
+        if len({n for _, n in open_.hits}) > 1:  # over batches of one size it is what the predictions give
+            evaluation.mean_hits = sum(h / n for h, n in open_.hits) / len(open_.hits)
+        self._echo.measured(self._scene.step, None if evaluation.claimed is None else evaluation.claimed[0])
+        if "eval.echo" in self._scene.facts:
+            self._scene.fact("eval.echo", None)  # it was evaluated after all
         self._stage.step.eval_s += evaluation.seconds
         self._stage.passed()
         on_train = evaluation.loader is not None and id(getattr(evaluation.loader, "dataset", None)) in self._datasets
+        on_train = on_train or self._apart.trained(open_.key)
         if not on_train:
             self._stage.lines.put("evaluate", open_.line)
             self._stage.lines.feeds("val_loader", evaluation.loader)
         back = self._recorder.apart()
         if values:
-            self._record(values, evaluation, on_train, open_.key)
+            self._record(values, evaluation, on_train, max(open_.key, 0))
+        elif open_.judged and not on_train:
+            self._recorder.take(self._manner(evaluation))
         self._recorder.tell("on_eval_dropped" if on_train else "on_eval_end", evaluation)
         back(evaluation.step)
         data = {
@@ -234,14 +307,15 @@ class Evaluations:
         self._recorder.event("evaluation", data)
 
     def _counts(self, open_: _Open, values: list[tuple[Any, int]]) -> bool:
-        """Whether it was an evaluation: outputs met a loss or labels, or came from a loader that is not trained on.
+        """Whether it was an evaluation: outputs met a loss or labels, came from a loader that is not trained on, or a
+        validation accuracy was printed of them.
 
         Without any of these it may still be one if the model under training was in eval mode, but not when it comes with
         every update: teachers, target networks and policies at work look just like that.
         """
         if open_.rehearsal:
             return False
-        if open_.calls or open_.judged:
+        if open_.calls or open_.judged or open_.named:
             return True
         other = open_.loader is not None and not open_.loader.train
         if other:
@@ -261,6 +335,7 @@ class Evaluations:
         """Another training begins: other data, another loss."""
         self._kinds.clear()
         self._datasets.clear()
+        self._apart = Apart()
         self._losses.clear()
         self._site = ""
         self._main, self._main_trains, self._bare = 0, False, self._scene.step
@@ -310,15 +385,17 @@ class Evaluations:
         if evaluation.other:
             self._recorder.take({"metric/other/loss": reading["loss/val"]})
             return
-        share = 1.0 / max(evaluation.forwards, 1)
-        reading["eval/samples"] = float(evaluation.samples)
-        reading["eval/train_mode"] = evaluation.train_mode * share
-        if evaluation.train_mode:
-            reading["eval/minds_mode"] = float(self._stage.minds_mode(evaluation.models))
-        reading["eval/grad_enabled"] = evaluation.grad_enabled * share
         if 1 < len(values) <= PIECES:
             reading["eval/loss/batch"] = Row(_NAMES[len(values)], _losses(values).float())
-        self._recorder.take(reading)
+        self._recorder.take(reading | self._manner(evaluation))
+
+    def _manner(self, evaluation: Evaluation) -> dict[str, float]:
+        """How much was evaluated, and in which manner."""
+        share = 1.0 / max(evaluation.forwards, 1)
+        out = {"eval/samples": float(evaluation.samples), "eval/train_mode": evaluation.train_mode * share}
+        if evaluation.train_mode:
+            out["eval/minds_mode"] = float(self._stage.minds_mode(evaluation.models))
+        return out | {"eval/grad_enabled": evaluation.grad_enabled * share}
 
     def _choose(self, evaluation: Evaluation, key: int) -> None:
         """The validation set is what is evaluated first between two updates, unless that is a part of the training set and
@@ -340,11 +417,6 @@ class Evaluations:
                 return True
             dataset = getattr(dataset, "dataset", None)
         return False
-
-
-def _is(number: float, half: float, mean: float) -> bool:
-    """Whether a printed number, known to half its last digit, is this mean."""
-    return abs(number - mean) <= max(half, 1e-6 * abs(mean))
 
 
 def _rehearses() -> bool:
@@ -376,57 +448,6 @@ def _counts_hits(open_: _Open, value: float) -> bool:
             open_.metric = True
             return True
     return False
-
-
-def claimed_accuracy(things: tuple[Any, ...]) -> float | None:
-    """The validation accuracy among what is printed, as a share: a number behind a word with "acc" that is not of training.
-
-    >>> claimed_accuracy(("epoch 3 train_acc 0.9 val_acc: 0.4375",))
-    0.4375
-    >>> claimed_accuracy(("Accuracy = 93.5%, best acc 95.0%",))
-    0.935
-    >>> claimed_accuracy(("loss", 0.25, "val acc", 0))
-    0.0
-    >>> claimed_accuracy(("train acc 0.9, best_val_acc 0.8, top5 accuracy 0.99",)) is None
-    True
-    """
-    text = " ".join(str(t)[:500] for t in things[:20] if isinstance(t, str | int | float) and not isinstance(t, bool))
-    found = [(words.lower(), float(n), bool(percent)) for words, n, percent in _ACCURACY.findall(text)]
-    other = ("train", "tr_", "tr ", "best", "max", "top", "balanced", "mean", "avg", "ema", "running", "exact")
-    kept = [f for f in found if not any(word in f[0] for word in other)]
-    named = [f for f in kept if any(word in f[0] for word in ("val", "test", "eval", "dev"))]
-    chosen = named or kept
-    if len(chosen) != 1:
-        return None
-    _, value, percent = chosen[0]
-    share = value / 100 if percent or value > 1 else value
-    return share if 0 <= share <= 1 else None
-
-
-# up to two words, the last of which begins or ends with "acc…", then a number
-_ACCURACY = re.compile(
-    r"((?:[A-Za-z@][\w@]*[ _/-])?[A-Za-z_@/]*[Aa][Cc][Cc]\w*)\s*[:=]?\s*\(?(\d+(?:\.\d+)?(?:[eE]-?\d+)?)\s*(%?)"
-)
-
-
-def numbers(things: tuple[Any, ...]) -> list[tuple[float, float]]:
-    """The numbers among what is printed, each with half of its last digit.
-
-    >>> numbers(("epoch 3", 0.25, "loss 1.250"))
-    [(0.25, 0.0), (1.25, 0.0005)]
-    """
-    found: list[tuple[float, float]] = []
-    for thing in things[:20]:
-        if isinstance(thing, float):
-            found.append((thing, 0.0))
-        elif isinstance(thing, str):
-            for text in _NUMBER.findall(thing[:500]):
-                digits, _, power = text.lower().partition("e")
-                found.append((float(text), 0.5 * 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))))
-    return found
-
-
-_NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][+-]?\d+)?")
 
 
 def _losses(values: list[tuple[Any, int]]) -> Tensor:

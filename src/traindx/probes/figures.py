@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -62,6 +62,76 @@ def sliced(score: Score, words: Mapping[str, Mapping[str, int]]) -> list[dict[st
         if len(few) <= MOST_WORDS and (few == np.round(few)).all():
             named[name], groups[name] = [f"{v:g}" for v in few], place.astype(np.float64)
     return scoring.slices(each[good], {n: g[good] for n, g in groups.items()}, named)[:12]
+
+
+class Told(NamedTuple):
+    """What a script said of the right answers of one evaluation: counted, as a mean over batches, and in print."""
+
+    number: int  # of the evaluation, from 0 on
+    hits: tuple[float, int] | None  # right, of how many
+    mean: float | None
+    claimed: tuple[float, float] | None  # and half its last digit
+
+
+class Counted(NamedTuple):
+    """That, beside the sums of the same predictions."""
+
+    said: Told
+    sums: Mapping[str, Tensor]
+
+
+Pair = tuple[float, float]  # reported, recomputed
+Sums = Mapping[str, float]
+
+
+def counted_oddly(seen: Iterable[Counted], least: int = 3) -> tuple[str, list[float]] | None:
+    """How the script comes to other right answers than the predictions give, when one way explains every evaluation: "half", a
+    threshold of .5 on logits; "padded", ignored positions that count; "so far", never reset; "of means", over batches of
+    different sizes. And the last [reported, recomputed]."""
+    rows = [(c.said, {k: float(v) for k, v in c.sums.items()}) for c in seen]
+    ways = {
+        "half": [_half(said, sums) for said, sums in rows],
+        "padded": [_padded(said, sums) for said, sums in rows],
+        "so far": _so_far(rows),
+        "of means": [_printed(said, said.mean, sums) for said, sums in rows],
+    }
+    for how, pairs in ways.items():
+        odd = [p for p in pairs if p is not None and abs(p[0] - p[1]) > 1e-9]
+        if None not in pairs and len(odd) >= least:
+            return how, list(odd[-1])
+    return None
+
+
+def _half(said: Told, sums: Sums) -> Pair | None:
+    if said.hits is None or "half" not in sums or said.hits[1] != round(sums["rows"]):
+        return None
+    right, count = said.hits
+    return (right / count, sums["hits"] / count) if abs(right - sums["half"]) < 0.5 else None
+
+
+def _padded(said: Told, sums: Sums) -> Pair | None:
+    if said.hits is None or not 0 < sums["rows"] < sums.get("places", 0.0) == said.hits[1]:
+        return None
+    return _printed(said, said.hits[0] / said.hits[1], sums)
+
+
+def _so_far(rows: list[tuple[Told, dict[str, float]]]) -> list[Pair | None]:
+    """Against the sums over this and all evaluations before, which must all have been seen."""
+    if [said.number for said, _ in rows] != list(range(len(rows))):
+        return [None]
+    hits, count = (np.cumsum([sums[k] for _, sums in rows]) for k in ("hits", "rows"))
+    return [_printed(said, h / n, sums) for (said, sums), h, n in zip(rows, hits, count, strict=True)]
+
+
+def _printed(said: Told, value: float | None, sums: Sums, fine: float = 0.01) -> Pair | None:
+    """What was printed, when it is this value; equal to what the predictions give where that may be meant as well."""
+    if value is None or said.claimed is None or not sums["rows"]:
+        return None
+    (share, half), right = said.claimed, sums["hits"] / sums["rows"]
+    half = max(half, 1e-6)
+    if abs(share - value) > half:
+        return None
+    return (right, right) if half > fine or abs(share - right) <= half else (share, right)
 
 
 def both(kind: str, reported: Any, score: Score, rows: int | None = None) -> list[float] | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -110,11 +111,24 @@ def summed_over(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     if kwargs.get("reduction", getattr(module, "reduction", None)) != "sum":
         return 0
     given = [t for t in (*args, *kwargs.values()) if plain(t) and t.ndim]
-    target = kwargs.get("target", args[1] if len(args) > 1 else None)
-    if plain(target) and target.dtype in _INT:
-        ignored = kwargs.get("ignore_index", getattr(module, "ignore_index", -100))
-        return int(torch.ne(target, ignored).sum()) if target.device.type == "cpu" else target.numel()
+    target = _classes(args, kwargs)
+    if target is not None:
+        return counted(module, args, kwargs)[0] or target.numel()
     return int(given[0].shape[0]) if given else 0
+
+
+def counted(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int]:
+    """How many class targets of a call are not ignored, of how many; (0, 0) for other targets and other devices."""
+    target = _classes(args, kwargs)
+    if target is None or target.device.type != "cpu":
+        return 0, 0
+    ignored = kwargs.get("ignore_index", getattr(module, "ignore_index", -100))
+    return int(np.count_nonzero(np.asarray(target.detach()) != ignored)), target.numel()
+
+
+def _classes(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor | None:
+    target = kwargs.get("target", args[1] if len(args) > 1 else None)
+    return target if plain(target) and target.dtype in _INT else None
 
 
 def _reduction(said: Mapping[str, Any]) -> str:

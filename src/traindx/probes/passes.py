@@ -53,6 +53,7 @@ class Pass:
     batch: int = 0  # serial of the batch it used; 0 when none came from a loader
     fed: weakref.ref[Tensor] | None = None  # its first input
     passed_over: int = 0  # backwards that did not go through it
+    remembered: tuple[int, float] | None = None  # without a loader: a name for its data, and the share that was trained on
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ class Pending:
     call: LossCall | None  # what probes know it by; None when none of them listened
     samples: int = 1  # where no forward tells
     summed: int = 0  # over how many targets its value is a sum; 0: it is a mean
+    targets: tuple[int, int] = (0, 0)  # of class targets in host memory: how many count, of how many
 
 
 def node_of(tensor: Any) -> int:

@@ -179,6 +179,8 @@ class Phases:
         self._latest = this
         self._stage.saw(module)
         if phase == VAL and not grad:
+            if loader is None and (named := self._evaluations.asks) is not None:
+                this.remembered = self._scene.remembered(args, kwargs, named)
             self._evaluations.forward(this)
         else:
             self._passes = [*self._passes[-WAITING:], this]
@@ -257,6 +259,7 @@ class Phases:
         waiting = Pending(name, site, node_of(output), of, scalar(output), call)
         if not grad:
             waiting.summed = losses.summed_over(module, args, kwargs)
+            waiting.targets = losses.counted(module, args, kwargs)
         if of is None and args and isinstance(args[0], Tensor) and args[0].dim():
             waiting.samples = int(args[0].shape[0])
         if self._open is not None:
@@ -425,6 +428,16 @@ class Phases:
             return
         if out.dim() and one.shape == two.shape == out.shape and out.shape[0] == latest.samples:
             self._evaluations.compared(latest, scalar(out.sum().double()), out.numel())
+
+    def metric_called(self, truth: Any, guess: Any, answers: bool) -> None:
+        """A metric of a library was given labels and predictions: what made them was an evaluation, graphs or not."""
+        if not self._stage.patches.scalars and not any(p.grad and not p.training for p in self._passes):
+            return
+        for p in [p for p in self._passes if p.grad and not p.training and p.loader is None and self._stage.trains(p.model)]:
+            self._passes.remove(p)
+            p.phase = VAL
+            self._evaluations.forward(p)
+        self._evaluations.answered(truth, guess, answers)
 
     def printed(self, things: tuple[Any, ...]) -> None:
         """The script printed something while evaluating."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from traindx.probe import Forward
@@ -53,6 +54,7 @@ class Score:
     kept: int = 0
     parts: int = 0
     own_loss: bool = True  # the losses are the script's own, not recomputed from outputs
+    names: tuple[str, ...] = ()  # of the classes, where they are not numbers from 0 on
 
     def add(self, part: Part) -> None:
         self.first = part.first if not self.parts else self.first
@@ -84,6 +86,35 @@ class Score:
         return min(_KEPT_ROWS, _KEPT_ELEMENTS // max(1, classes))
 
 
+def answered(truth: Any, guess: Any) -> Score | None:
+    """The evaluation that labels and predictions come to, when they are classes: one answer for each sample."""
+    one, two = (np.asarray(part) for part in (truth, guess))
+    kinds = {part.dtype.kind for part in (one, two)}
+    if one.ndim != 1 or two.shape != one.shape or not len(one) or not (kinds <= set("biuf") or kinds <= set("US")):
+        return None
+    found = _places(np.concatenate([one, two]))
+    if found is None:
+        return None
+    place, side, names = found
+    n = len(one)
+    table = np.bincount(place[:n] * side + place[n:], minlength=side * side).reshape(side, side)
+    confusion = torch.from_numpy(table.astype(np.float32))
+    sums = {"hits": confusion.diag().sum().double(), "rows": torch.tensor(float(n), dtype=torch.float64, device="cpu")}
+    return Score(sums=sums, confusion=confusion, parts=1, own_loss=False, names=names)
+
+
+def _places(labels: NDArray[Any]) -> tuple[NDArray[np.int64], int, tuple[str, ...]] | None:
+    """Labels as numbers from 0 on, how many there are, and their names where they are no such numbers themselves."""
+    kinds, place = np.unique(labels, return_inverse=True)
+    if kinds.dtype.kind not in "US":
+        if not (kinds == np.round(kinds)).all():
+            return None
+        if kinds[0] >= 0 and 0 < kinds[-1] < MOST_CLASSES:  # as a loss has them: a class that nobody names keeps its place
+            return labels.astype(np.int64), int(kinds[-1]) + 1, ()
+    names = tuple(f"{k:g}" if kinds.dtype.kind not in "US" else str(k) for k in kinds)
+    return (place, len(kinds), names) if 2 <= len(kinds) <= MOST_CLASSES else None
+
+
 def reduced(said: Spoken, output: Any, samples: int | None, traits: Mapping[str, Tensor]) -> Part | None:
     """A validation call as sums; None when there is nothing to sum."""
     if (table := losses.rows(said, samples)) is not None:
@@ -98,6 +129,8 @@ def reduced(said: Spoken, output: Any, samples: int | None, traits: Mapping[str,
         got = losses.binary(said)
         count = part.sums["samples"] * (said.input.numel() // n)
         part.sums |= {"hits": got["accuracy"].double() * count, "sure": got["confidence"].double() * count, "rows": count}
+        if said.kind == "bce_logits":  # logits that are taken for probabilities
+            part.sums["half"] = torch.eq(said.input > 0.5, said.target > 0.5).sum().double()
         if said.input.numel() == n:
             part.logits, part.targets = _two_columns(said)
             part.confusion = _confusion(
@@ -149,6 +182,7 @@ def _classified(said: Spoken, table: losses.Rows, output: Any, traits: Mapping[s
             "hits": got["hits"].sum().double() * thinned,
             "sure": got["confidence"].double() * asked,
             "rows": asked,
+            "places": torch.full_like(asked, float(said.target.numel())),
             "samples": torch.full_like(asked, float(table.groups)),
             "spread": torch.nan_to_num(got["sample_var"]).double() * table.groups,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import logging
 import random
 import sys
 from collections.abc import Callable
@@ -347,10 +348,22 @@ def comparing(patches: Patches) -> Callable[[], None]:
 
 
 def _printing(patches: Patches) -> None:
-    """What is printed while an evaluation is under way: how a mean that was taken in Python is seen."""
+    """What is printed or logged while an evaluation is under way: how a mean that was taken in Python is seen. And accuracies
+    at any time: perhaps nothing is evaluated for them."""
 
     def prints(args: Args, kwargs: Kwargs) -> None:
-        if patches.scalars:
+        if patches.scalars or any(isinstance(a, str) and ("acc" in a or "Acc" in a) for a in args):
             patches.report("printed", args)
 
+    def logs(args: Args, kwargs: Kwargs) -> None:
+        record = _argument(args, kwargs, 1, "record")
+        text = getattr(record, "msg", None)
+        if isinstance(text, str) and (patches.scalars or "acc" in text or "Acc" in text):
+            try:
+                said = record.getMessage()
+            except Exception:  # what does not fit its format is logging's own to report
+                return
+            patches.report("printed", (said,))
+
     patches.replace(builtins, "print", partial(around, before=prints))
+    patches.replace(logging.Logger, "handle", partial(around, before=logs))

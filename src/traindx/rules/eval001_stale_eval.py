@@ -6,8 +6,9 @@ A validation loss that repeats to six significant digits over three or more eval
 moved between the evaluations, or (in a log) the training loss kept changing at a learning rate above zero. The log must
 itself hold six digits; a value rounded to 2.341 may repeat honestly (four will do for one that never moved since the first of
 at least eight evaluations, while training lost a fifth of its level). And, where it was seen, evaluated weights that are not
-the trained ones: a remark as long as their loss moves with training, a warning where validation has not gained a tenth of
-what training has (an average of the weights that forgets too slowly).
+the trained ones: critical where they never change (an average that is not updated), a warning where validation has not
+gained a tenth of what training has (an average of the weights that forgets too slowly), a remark as long as their loss moves
+with training. And an accuracy that is printed again and again, to the last digit, without any evaluation in between.
 
 ## Why it matters
 
@@ -36,7 +37,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import regime
+from traindx import facts, regime
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime.curves import progress
 from traindx.rule import rule
@@ -45,10 +46,13 @@ from traindx.run import Floats, Ints, Run, Series
 
 @rule(
     "EVAL001",
-    needs={"loss/val | eval/weights_differ": 3},
+    needs={"loss/val | eval/weights_differ | fact:eval.echo": 3},
     says={
         "": "the validation loss is {value:.6g} to the last digit in {count} evaluations (steps {first} to {last}) "
         "while training went on",
+        "echo": "the accuracy is printed as {value:.6g} {count:.0f} times (steps {first:.0f} to {last:.0f}), and between them "
+        "the model is run on nothing but training batches",
+        "stood": "{count} evaluations in a row ran on the same weights (steps {first} to {last}), while the trained ones moved",
         "other": "{count} of {evaluations} evaluations ran on weights that are not the ones being trained",
         "behind": "{count} of {evaluations} evaluations ran on weights that are not the ones being trained and hardly follow "
         "them: validation has gained {gained:.0%} of what training has",
@@ -62,7 +66,7 @@ from traindx.run import Floats, Ints, Run, Series
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,
     explains=("EVAL007", "LOSS008", "EVAL004", "LOSS003", "EVAL002", "EVAL006", "EVAL010"),
-    at="evaluate",
+    at={"": "evaluate", "echo": "metric"},
 )
 def stale_eval(
     run: Run,
@@ -90,6 +94,11 @@ def stale_eval(
         found = (int(steps[0]), int(steps[-1]))
         severity, confidence = (Severity.CRITICAL, Confidence.EXACT) if exact else (Severity.WARNING, Confidence.STRONG)
         yield Evidence({"value": float(val.values[first]), "count": count}, ("loss/val",), found, "", severity, confidence)
+        return
+    told = {k: facts.number(facts.table(run, "eval.echo").get(k)) for k in ("value", "count", "first", "last")}
+    if all(math.isfinite(v) for v in told.values()):
+        span = (int(told["first"]), int(told["last"]))
+        yield Evidence(told, ("accuracy",), span, "echo", Severity.WARNING, Confidence.STRONG)
         return
     yield from _other_weights(run, val)
     if doubt:
@@ -149,6 +158,12 @@ def _training_went_on(run: Run, steps: Ints, still: float) -> tuple[bool, bool]:
 
 
 def _other_weights(run: Run, val: Series) -> Iterator[Evidence]:
+    stands = run.series("eval/weights_stand").finite()
+    if len(stands) >= 2 and np.all(stands.values > 0) and _moved(run, stands.steps):
+        first = run.series("eval/weights_differ").finite().steps
+        steps = (int(first[0] if len(first) else stands.steps[0]), int(stands.steps[-1]))
+        yield Evidence({"count": len(stands) + 1}, (), steps, "stood", Severity.CRITICAL, Confidence.EXACT)
+        return
     other = run.series("eval/weights_differ").finite()
     late = other.values[-3:]
     if len(other) < 2 or not np.all(late > 0):
@@ -164,6 +179,11 @@ def _other_weights(run: Run, val: Series) -> Iterator[Evidence]:
         yield Evidence(told, (), steps, "behind", Severity.WARNING, Confidence.STRONG)
         return
     yield Evidence({"count": count, "evaluations": len(other)}, (), steps, "other", severity, Confidence.EXACT)
+
+
+def _moved(run: Run, steps: Ints) -> bool:
+    moved = run.series("weights_moved").finite()
+    return bool(np.all(moved.where(np.isin(moved.steps, steps)).values > 0))
 
 
 def _gained(run: Run, val: Series, fell: float = 0.2) -> float:

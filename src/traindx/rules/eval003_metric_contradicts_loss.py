@@ -44,17 +44,31 @@ from traindx.run import Run
     needs={"fact:eval.metric_recomputed | eval/claimed_accuracy | loss/val": 3},
     says={
         "": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}",
+        "half": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}: logits are compared with .5, "
+        "which is a probability of 62 %",
+        "padded": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}: positions that the loss "
+        "ignores (padding) are counted, and count as right",
+        "so far": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}: answers of earlier "
+        "evaluations are still counted",
+        "of means": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}: a mean over batches of "
+        "different sizes",
         "constant": "the printed accuracy is {reported:.4g} in all of {count} evaluations; the predictions give "
         "{low:.4g} to {high:.4g}",
         "printed": "the printed accuracy ({reported:.3g} at last) is far from what the predictions of the same evaluations "
         "give ({recomputed:.3g}), {count} times out of {count}",
         "bound": "{where} is {accuracy:.1%}, but with a loss of {loss:.3g} at least {least:.1%} of the answers must be right",
     },
-    fix="Recompute it from the predictions of one pass: axis of argmax, threshold on logits, label offset, ignored "
-    "positions, averaging.",
+    fix={
+        "half": "Compare with 0, or apply the sigmoid first.",
+        "padded": "Leave ignored positions out of both counts: hits[mask].sum() / mask.sum().",
+        "so far": "Reset the counts before every evaluation.",
+        "of means": "Sum the right answers over all batches, and divide by the number of samples.",
+        "": "Recompute it from the predictions of one pass: axis of argmax, threshold on logits, label offset, ignored "
+        "positions, averaging.",
+    },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
-    at="evaluate",
+    at={"": "compared", "constant": "metric", "printed": "metric"},
 )
 def metric_contradicts_loss(
     run: Run,
@@ -75,14 +89,18 @@ def metric_contradicts_loss(
     for name, both in recomputed_too.items():
         reported, recomputed = facts.pair(both)
         gap = abs(reported - recomputed)
-        if not math.isfinite(gap) or (name == "accuracy" and reported > recomputed and _loss_may_be_wrong(run)):
+        how = str(facts.table(run, "eval.metric_formula").get(name, ""))
+        doubt = name == "accuracy" and (reported > recomputed or how == "half") and _loss_may_be_wrong(run)
+        if not math.isfinite(gap) or doubt:
             continue
         share = min(max(recomputed, 0.0), 1.0)
         error = math.sqrt(share * (1 - share) / size) if size > 0 and 0 <= recomputed <= 1 else 0.0
         # The same predictions must give the same figure; only what averages over other samples may differ by chance.
-        if gap > max(least, deviations * error):
+        if gap > max(least, 0.0 if how else deviations * error):
             severity = Severity.CRITICAL if gap > grave * max(1.0, abs(recomputed)) else Severity.WARNING
-            yield Evidence({"reported": reported, "recomputed": recomputed, "gap": gap}, (str(name),), None, "", severity)
+            if how == "of means" and gap <= deviations * error:
+                severity = Severity.INFO  # a last batch that is a little smaller: wrong and harmless
+            yield Evidence({"reported": reported, "recomputed": recomputed, "gap": gap}, (str(name),), None, how, severity)
     if bounded:
         yield from _bound(run, bounded, slack)
 

@@ -4,7 +4,8 @@
 
 The validation loss as the script reported it, against the mean over all samples of the same evaluation. It speaks when the
 two differ by more than .5 % and by more than two standard errors, and says which formula matches: a mean of batch means
-with a small last batch, batch means divided by the number of samples or by nothing, a running mean that was never reset.
+with a small last batch, batch means divided by the number of samples or by nothing, a running mean that was never reset,
+a sum over the tokens that count divided by all of them. Printed perplexities are read as the exponential of the mean.
 
 ## Why it matters
 
@@ -46,7 +47,7 @@ from traindx.run import Run
     fix="Sum loss × samples over the evaluation and divide by the number of samples; reset the sums each time.",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
-    at="evaluate",
+    at="mean",
 )
 def averaging_error(
     run: Run,
@@ -68,18 +69,30 @@ def averaging_error(
     yield Evidence(values, ("loss/val",), None, "", severity)
 
 
+WORDS = {
+    "so far": "a mean over all evaluations so far",
+    "of means": "the batch means are summed and divided by the number of samples",
+    "undivided": "the batch means are summed and not divided",
+    "of sums": "the sum over the samples is divided by the number of batches",
+    "padded": "positions that the loss ignores (padding) are counted in the divisor",
+}
+
+
 def _formula(run: Run, reported: float) -> str:
     """The arithmetic that gives the reported value, where one does."""
+    how, _, form = str(facts.table(run, "eval.metric_formula").get("loss", "")).partition(", ")
+    if how in WORDS:
+        return f": {WORDS[how]}" + (f"; its exponential ({math.exp(reported):.4g}) was printed" if form else "")
     val = run.series("loss/val").finite().values
     plain = run.series("eval/unweighted_loss").finite().last
     told = [e.data for e in run.events_of("evaluation") if not e.data.get("on_train")]
     batches, samples = (facts.number(told[-1].get(k)) if told else math.nan for k in ("batches", "samples"))
     rivals = {
         "a mean of batch means": plain,
-        "a mean over all evaluations so far": float(np.mean(val)) if len(val) > 1 else math.nan,
-        "the batch means are summed and divided by the number of samples": plain * batches / samples,
-        "the batch means are summed and not divided": plain * batches,
-        "the sum over the samples is divided by the number of batches": val[-1] * samples / batches if len(val) else math.nan,
+        WORDS["so far"]: float(np.mean(val)) if len(val) > 1 else math.nan,
+        WORDS["of means"]: plain * batches / samples,
+        WORDS["undivided"]: plain * batches,
+        WORDS["of sums"]: val[-1] * samples / batches if len(val) else math.nan,
     }
     for words, value in rivals.items():
         if math.isfinite(value) and abs(value - reported) <= 1e-3 * abs(reported):
