@@ -375,6 +375,7 @@ FACTS: dict[str, str] = {
     "data.samples_per_epoch": "samples per epoch",
     "data.unique_share": "distinct samples over samples drawn in the first epoch",
     "data.seen": "distinct samples hashed: {train, val}",
+    "data.drawn": "training samples hashed, each as often as it came",
     "data.shared": "validation samples (by content) that were also trained on",
     "data.conflicts": "inputs (by content) seen with more than one label",
     "data.commonest": "the input that came most often, far more than others: {share (of samples), samples, labels}",

@@ -23,6 +23,7 @@ def of_training(feed: Feed) -> dict[str, Any]:
         found["data.unique_share"], found["data.duplicate_share"] = first["unique"], first["duplicate"]
     if feed.store.size:
         found["data.seen"] = {"train": contents.distinct(feed), "val": 0}
+        found["data.drawn"] = feed.store.size
         if feed.asks_class:
             found["data.conflicts"], found["data.met_again"] = contents.conflicts(feed)
             if common := contents.commonest(feed):

@@ -48,7 +48,7 @@ from traindx.run import Run, Series
         "repeat": "the same batch was served {count} times in a row (steps {first} to {last}) although the loader has "
         "{length} batches",
         "refilled": "the same inputs were served {count} times in a row (steps {first} to {last}), each time with other labels",
-        "few": "only {share:.1%} of the samples drawn in an epoch are distinct: {distinct:.0f} of {samples:.0f} in the data "
+        "few": "only {share:.1%} of the samples drawn are distinct: {distinct:.0f} of {samples:.0f} in the data "
         "set were ever drawn",
         "kept": "every step used the same batch, which was fetched once: a test on one batch?",
         "constant": "inputs do not vary at all over {count} batches",
@@ -112,6 +112,8 @@ def pipeline_stuck(
 def _few(run: Run, loader: Mapping[str, Any], share: float, least: float = 0.05, grave: float = 0.01) -> Iterator[Evidence]:
     """Draws with replacement leave some samples out; hardly any sample drawn at all is a sampler that has the wrong weights."""
     samples, seen = facts.number(loader.get("samples"), 0.0), facts.number(facts.table(run, "data.seen").get("train"))
+    if run.fact("data.unique_share") is None and (drawn := facts.number(run.fact("data.drawn"), 0.0)) >= 200:
+        share = seen / drawn  # not the whole of an epoch was looked at
     if loader.get("replacement") and share < least and seen < least * samples and _many_inputs(run):
         severity = Severity.CRITICAL if share < grave else Severity.WARNING
         yield Evidence({"share": share, "distinct": seen, "samples": samples}, (), None, "few", severity)
