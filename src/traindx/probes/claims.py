@@ -22,6 +22,7 @@ class Arithmetic:
         self._met: dict[str, list[float]] = {}  # wrong arithmetic → what it gave, as long as that was printed every time
         self._now: dict[str, float] = {}  # the same, of the evaluation under way
         self._sound = False  # it printed the mean as it is
+        self._spoke = False  # it printed a number: many scripts say something every tenth time only
         self._past: dict[int, tuple[float, int]] = {}  # data → sum over samples and their number, earlier evaluations
 
     def hear(
@@ -37,6 +38,7 @@ class Arithmetic:
         asked, places = sum(t[0] for t in targets), sum(t[1] for t in targets)
         tokens = sum(v * t[0] for (v, _), t in zip(calls, targets, strict=True)) / asked if asked else None
         said = numbers(things)
+        self._spoke = self._spoke or bool(said)
         for number, half in said:
             as_plain, as_right = (_is(number, half, mean) for mean in (plain, right))
             if as_plain or as_right or _sound(number, half, right if tokens is None else tokens):
@@ -63,8 +65,9 @@ class Arithmetic:
 
     def end(self, calls: Sequence[tuple[Any, int]], key: int) -> None:
         """The evaluation is over: arithmetic that did not give what was printed in it is none of the script's."""
-        self._met = {} if self._sound else {how: [*self._met.get(how, ()), value] for how, value in self._now.items()}
-        self._now, self._sound = {}, False
+        if self._spoke:
+            self._met = {} if self._sound else {how: [*self._met.get(how, ()), value] for how, value in self._now.items()}
+        self._now, self._sound, self._spoke = {}, False, False
         if calls and all(isinstance(v, float) for v, _ in calls):
             past, seen = self._past.get(key, (0.0, 0))
             self._past[key] = past + sum(v * n for v, n in calls), seen + sum(n for _, n in calls)

@@ -125,9 +125,12 @@ def _so_far(rows: list[tuple[Told, dict[str, float]]]) -> list[Pair | None]:
 
 def _printed(said: Told, value: float | None, sums: Sums, fine: float = 0.01) -> Pair | None:
     """What was printed, when it is this value; equal to what the predictions give where that may be meant as well."""
-    if value is None or said.claimed is None or not sums["rows"]:
+    if not sums["rows"] or (value is None and said.claimed is not None):
         return None
-    (share, half), right = said.claimed, sums["hits"] / sums["rows"]
+    right = sums["hits"] / sums["rows"]
+    if value is None or said.claimed is None:
+        return right, right  # nothing was said
+    share, half = said.claimed
     half = max(half, 1e-6)
     if abs(share - value) > half:
         return None
