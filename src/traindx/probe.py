@@ -19,7 +19,7 @@ recorder (`probes/recorder.py`), the maths to `measures.py`. What every probe mu
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -132,6 +132,9 @@ class Scene:
         self.compiled = False  # torch.compile was seen: modules are left alone
         self.autocast: tuple[str, Any] | None = None  # device and dtype of the script's autocast at this moment
         self.facts: dict[str, Any] = {}  # facts so far
+        self.taped: Callable[[], Sequence[Any]] = (
+            tuple  # the script's torch calls since the model returned, where they are kept
+        )
         self._event: Callable[[str, dict[str, Any]], None] = lambda kind, data: None
         self._nonfinite: Callable[..., None] = lambda what, names, value, when, step=None: None
         self.remembered: Callable[..., tuple[int, float] | None] = lambda args, kwargs, known: None  # (`data.py`)

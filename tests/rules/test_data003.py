@@ -157,3 +157,25 @@ def test_classes_of_texts_are_counted_and_words_are_not() -> None:
     told = {"loss__kind": "ce", "loss__classes": 6, "data__class_counts": counts, "loss__target_range": [1, 5]}
     assert [f.variant for f in rule.findings(_run(**told, data__token={"vocab": 200}))] == ["one-based"]
     assert not list(rule.findings(_run(**told, data__token={"vocab": 8})))
+
+
+def rows(first: float) -> Run:
+    facts = {"loss.kind": "ce", "loss.target_range": [0.0, 1.0], "loss.target_dtype": "float32", "loss.classes": 5}
+    return a_run(loss__train=[1.0], facts={**facts, "loss.target_row_sum": [0.0, 1.0], "loss.target_first_class": first})
+
+
+def test_one_hot_rows_of_labels_that_start_at_one() -> None:
+    assert next(rule.findings(rows(0.0))).variant == "cut"
+    [found] = rule.findings(rows(1.0))
+    assert found.variant == "blank" and found.severity is Severity.INFO
+
+
+def test_labels_that_are_all_the_same() -> None:
+    facts = {"loss.kind": "ce", "loss.target_range": [1.0, 1.0], "loss.classes": 5, "loss.straight": True}
+    run = a_run({"batch/labels/class": {str(k): np.full(40, 50.0 * (k == 1)) for k in range(5)}}, facts=facts)
+    [found] = rule.findings(run)
+    assert found.variant == "only" and found.severity is Severity.WARNING
+    similar = a_run(
+        {"batch/labels/class": {str(k): np.full(40, 50.0 * (k == 0)) for k in range(5)}}, facts=facts | {"loss.straight": False}
+    )
+    assert all(f.severity is Severity.INFO for f in rule.findings(similar))

@@ -110,3 +110,9 @@ def test_the_same_batches_again_are_a_remark() -> None:
     assert rule.outcome(_resumed(np.full(600, 0.01), prints=draws)).status is Status.CLEAR
     fixed = _resumed(np.full(600, 0.01), prints=np.r_[draws[:300], draws[:300]]).with_(facts={"data.order_repeats": True})
     assert rule.outcome(fixed).status is Status.CLEAR  # a loader that never shuffles
+
+
+def test_a_method_that_loads_weights_all_the_time_resumes_nothing() -> None:
+    saw = np.tile(np.r_[np.full(20, 3.0), np.full(20, 1.0)], 10) + 0.01 * np.sin(np.arange(400))
+    loads = [Event(40 * i, "load", {"what": "model", "digest": str(i)}) for i in range(1, 10)]
+    assert not list(rule.findings(a_run(loss__train=saw, events=loads)))

@@ -7,6 +7,7 @@ import numpy as np
 from runs import a_run, noise, steady
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.wire004_zero_grad_missing import zero_grad_missing as rule
+from traindx.run import Event
 
 
 def test_fires_within_three_steps_and_says_from_when() -> None:
@@ -62,3 +63,15 @@ def test_full_batch_training_agrees_without_growing() -> None:
 
 def test_growing_norms_that_disagree_are_another_fault() -> None:
     assert not list(rule.findings(a_run(grad_cosine=steady(100, 0.3), grad_norm=np.linspace(1, 20, 100))))
+
+
+def test_another_optimizer_that_is_never_cleared_is_named() -> None:
+    event = Event(3, "stale_grads", {"how": "1", "optimizer": 1, "names": ["mlp.0.weight"], "count": 40})
+    run = a_run({"loop/stale_grads": np.zeros(60), "loop/zero_grads": np.ones(60)}, events=[event])
+    [found] = rule.findings(run)
+    assert found.variant == "other" and found.where == ("mlp.0.weight",) and "second optimizer" in found.message
+
+
+def test_a_few_odd_steps_of_another_optimizer_are_no_habit() -> None:
+    event = Event(3, "stale_grads", {"how": "1", "optimizer": 1, "names": ["w"], "count": 3})
+    assert not list(rule.findings(a_run({"loop/stale_grads": np.zeros(60)}, events=[event])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from runs import a_run
@@ -76,3 +77,11 @@ def test_what_is_not_thrown_away(run: Run, variant: str) -> None:
 def test_backwards_between_which_gradients_are_cleared_do_not_add_up() -> None:
     assert not list(rule.findings(loop("accumulation_undivided", optimizer="SGD", k=2, anew=True)))
     assert [f.variant for f in rule.findings(loop("accumulation_undivided", optimizer="SGD", k=2, anew=False))] == ["undivided"]
+
+
+def test_gradients_cleared_before_each_of_the_accumulated_backwards() -> None:
+    run = a_run({"loop/backwards": np.full(40, 4.0)}, events=[Event(0, "accumulation_discarded", {"k": 4, "count": 40})])
+    [found] = rule.findings(run)
+    assert found.variant == "discarded" and found.severity is Severity.CRITICAL and "75%" in found.message
+    once = a_run({"loop/backwards": np.full(40, 4.0)}, events=[Event(0, "accumulation_discarded", {"k": 4, "count": 1})])
+    assert not list(rule.findings(once))

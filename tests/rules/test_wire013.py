@@ -95,3 +95,26 @@ def test_a_measured_leak_is_a_fact() -> None:
     [found] = rule.findings(model(1.5, **{"trial.future_leak": {"ratio": 0.3}}))
     assert found.variant == "future" and found.confidence is Confidence.EXACT
     assert not list(rule.findings(model(1.5, **{"trial.future_leak": {"ratio": 0.0}})))
+
+
+def test_an_autoencoder_that_sums_up_may_say_what_it_was_told() -> None:
+    [found] = rule.findings(model(0.001, **{"loss.self_target_share": 1.0, "model.condensed": True}))
+    assert found.variant == "own-input" and found.severity is Severity.INFO
+    two = {"model.recurrent": {"both_ways": 0, "all": 2}}
+    assert next(rule.findings(model(0.001, **{"loss.self_target_share": 1.0, **two}))).severity is Severity.INFO
+
+
+def test_a_decoder_that_is_shown_its_target() -> None:
+    shown = {"loss.self_target_share": 1.0, "loss.next_target_share": 0.1, "loss.beside_source": True}
+    [found] = rule.findings(model(1.5, **shown))
+    assert found.variant == "own-target" and found.severity is Severity.CRITICAL
+    shifted = {"loss.self_target_share": 0.1, "loss.next_target_share": 1.0, "loss.beside_source": True}
+    assert rule.outcome(model(1.5, **shifted)).status is Status.BLIND
+
+
+def test_a_language_model_that_reads_both_ways() -> None:
+    both = {"loss.next_target_share": 1.0, "model.recurrent": {"both_ways": 1, "all": 1}}
+    [found] = rule.findings(model(1.5, **both))
+    assert found.variant == "both-ways" and found.severity is Severity.CRITICAL
+    mixed = {"loss.next_target_share": 1.0, "model.recurrent": {"both_ways": 1, "all": 2}}  # an encoder beside a decoder
+    assert rule.outcome(model(1.5, **mixed)).status is Status.BLIND

@@ -85,3 +85,24 @@ def test_the_best_weights_after_a_plateau_are_no_loss_of_work() -> None:
     thrown = np.concatenate([0.3 + 2.0 * np.exp(-np.arange(n) / 60) for n in (400, 100, 100, 100)])
     [found] = rule.findings(a_run(loss__train=thrown, events=events))
     assert found.variant == "again" and found.severity is Severity.CRITICAL
+
+
+def thrown(losses: np.ndarray, count: int, *more: Event) -> Run:
+    return a_run(loss__train=losses, events=[Event(60, "weights_back", {"count": count}), *more])
+
+
+def test_weights_that_are_the_first_ones_again_and_again() -> None:
+    saw = np.tile(np.linspace(2.0, 1.0, 60), 5)
+    [found] = rule.findings(thrown(saw, 4))
+    assert found.variant == "back" and found.severity is Severity.CRITICAL and "4 times" in found.message
+
+
+def test_one_look_is_enough_where_nothing_was_gained_since() -> None:
+    saw = np.tile(np.linspace(2.0, 1.0, 60), 5)
+    assert next(rule.findings(thrown(saw, 1))).variant == "back"
+
+
+def test_first_weights_after_a_search_for_the_rate_are_meant() -> None:
+    learns = np.r_[np.linspace(2.0, 3.0, 60), np.linspace(2.0, 0.5, 240)]
+    assert not list(rule.findings(thrown(learns, 1)))
+    assert not list(rule.findings(thrown(np.tile(np.linspace(2.0, 1.0, 60), 5), 4, Event(60, "retrained", {}))))

@@ -34,3 +34,22 @@ def test_a_measured_leak() -> None:
     [found] = rule.findings(a_run(facts={"trial.pad_leak": {"change": 0.2}}))
     assert found.variant == "leak" and "20.0%" in found.message
     assert not list(rule.findings(a_run(facts={"trial.pad_leak": {"change": 1e-7}})))
+
+
+def pooled(stated: bool = False, pad_share: float = 0.3, **means: int) -> Run:
+    facts = {"model.pooling": means, "data.token": {"pad_id": 0, "pad_stated": stated}}
+    return a_run({"batch/pad_share": np.full(20, pad_share)}, facts=facts)
+
+
+def test_a_mean_that_takes_in_the_padding() -> None:
+    [found] = rule.findings(pooled(bare=3, masked=0))
+    assert found.variant == "pooled" and found.severity is Severity.WARNING and "30%" in found.message
+    [found] = rule.findings(pooled(stated=True, bare=3, masked=0))
+    assert found.severity is Severity.INFO
+
+
+def test_a_masked_mean_or_hardly_any_padding_is_fine() -> None:
+    assert not list(rule.findings(pooled(bare=0, masked=3)))
+    assert not list(rule.findings(pooled(bare=2, masked=3)))
+    assert not list(rule.findings(pooled(bare=3, masked=0, pad_share=0.02)))
+    assert list(rule.findings(pooled(bare=3, masked=0, pad_share=0.02), pooled=0.01))

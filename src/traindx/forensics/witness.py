@@ -140,6 +140,9 @@ class Witness(Keeper):
             self.untold()
         return self._moment
 
+    def _taped(self) -> list[Taped]:
+        return [one for one in self._moment.happened if isinstance(one, Taped)]
+
     def on_batch(self, scene: Scene, batch: Any, phase: str) -> Reading | None:
         if self._batches and self.on and phase != VAL:
             self.batch = batch
@@ -172,6 +175,8 @@ class Witness(Keeper):
             self._moment.overflow = True
             return
         self._forwards += 1
+        if scene.full:
+            scene.taped = self._taped
         key = id(model)
         if scene.full or key not in self._lines:
             self._lines[key] = user_line(sys._getframe(1))[:2]

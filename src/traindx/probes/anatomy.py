@@ -102,6 +102,9 @@ def static_facts(models: list[nn.Module]) -> dict[str, Any]:
             for own, _ in own_parameters(module)
         },
     }
+    recurrent = [m for _, m, _ in every if isinstance(m, nn.RNNBase)]
+    if recurrent:
+        found["model.recurrent"] = {"both_ways": sum(m.bidirectional for m in recurrent), "all": len(recurrent)}
     return found
 
 

@@ -2,7 +2,8 @@
 
 Every number comes from the call's own tensors on full steps; the answers about all batches ("every row summed to 1") are
 kept as running minima and maxima on the device, so a later batch can always clear an early suspicion. A call counts
-once it has settled as training; what a hand-written loss does inside stays unknown, and the facts are then absent.
+once it has settled as training. A loss that the script wrote itself is read off its own calls (`handmade.py`) on full steps;
+where that cannot be done the facts are absent.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from traindx.measures import peek
 from traindx.probe import TRAIN, VAL, Forward, Later, LossCall, Probe, Reading, Row, Scene
-from traindx.probes import graph, losses, sites
+from traindx.probes import graph, handmade, losses, sites
 from traindx.probes.losses import BINARY, CLASSES, REGRESSION, Spoken, some
 from traindx.probes.passes import divisor
 from traindx.probes.tally import Tally, with_withdrawals
@@ -36,7 +37,7 @@ _WEIGHED = 0.01  # share by which the weight of a micro-batch may differ from th
 _TERM, _MICRO = "term", "micro"  # where a call's own value waits for its phase
 
 _LOWS = ("input_min", "target_min", "row_low", "loss_min", "row_sum_min", "one_hot", "fixed_order", "valid_min")
-_HIGHS = ("input_max", "target_max", "row_off", "log_off", "fraction", "row_sum_max", "column_off")
+_HIGHS = ("input_max", "target_max", "row_off", "log_off", "fraction", "row_sum_max", "column_off", "first_class")
 _SUMS = ("beyond", "targets", "valid", "asked")
 
 
@@ -97,6 +98,7 @@ def _targets(said: Spoken, y: Tensor, head: Mapping[str, Any] | None) -> dict[st
         )
         total = rows.sum(1)
         found |= {"row_sum_min": total.min(), "row_sum_max": total.max()}
+        found["first_class"] = rows[:, 0].max()
         found["one_hot"] = (((rows == 0) | (rows == 1)).all(1) & (total == 1)).float().min()
     return found
 
@@ -124,6 +126,8 @@ class Site:
     head: dict[str, Any] | None = None
     heads: int = 0  # checked calls
     axis: dict[str, Any] | None = None
+    written: bool = False  # in the script's own words
+    straight: int = 0  # checked calls whose input came straight from a linear layer
     values: list[Tensor] = field(default_factory=list)  # a few targets
     kept: int = 0
     ignores: bool = True  # ignored targets may occur: watched every step until the first batches say otherwise
@@ -218,12 +222,9 @@ class Contract(Probe):
         said = losses.read(call)
         if said is None:
             return
-        key = (call.site, call.name)
-        site = self.sites.get(key)
+        site = self._site(call, said)
         if site is None:
-            if len(self.sites) >= 64:  # a loss called from everywhere: enough is known
-                return
-            site = self.sites[key] = Site(outline(said, call))
+            return
         if scene.full:
             often = site.heads < _OFTEN or scene.step % 4 == 0
             entry = (site, self._measured(site, said, call), self._checked(site, said, call) if often else {})
@@ -236,11 +237,31 @@ class Contract(Probe):
             self._waiting.pop(next(iter(self._waiting)))
         self._waiting[call.serial] = entry
 
+    def _site(self, call: LossCall, said: Spoken) -> Site | None:
+        """What is known of the place of a call; a head with another number of classes is another place."""
+        key = (call.site, call.name)
+        site = self.sites.get(key)
+        if site is not None and site.first["loss.classes"] == said.classes:
+            return site
+        if site is None and len(self.sites) >= 64:  # a loss called from everywhere: enough is known
+            return None
+        site = self.sites[key] = Site(outline(said, call))
+        return site
+
     def on_settled(self, scene: Scene, call: LossCall, phase: str) -> Reading | None:
         entry = self._waiting.pop(call.serial, None) if self._waiting else None
-        if entry is None or phase != TRAIN:
+        if entry is None:
             return None
-        site, reading, row = entry
+        if phase == TRAIN:
+            return self._trained(scene, call, *entry)
+        share = entry[1].get("batch/valid_targets")
+        if phase != VAL and share is not None and peek(share) == 0.0:
+            scene.event("empty_targets")  # a loss of nothing, which the script leaves out
+        return None
+
+    def _trained(
+        self, scene: Scene, call: LossCall, site: Site, reading: dict[str, Any], row: dict[str, Tensor]
+    ) -> dict[str, Any]:
         site.trained += 1
         if row:
             site.tally.add(row)
@@ -314,10 +335,21 @@ class Contract(Probe):
             if low < 0 or high >= said.classes:
                 scene.event("label_out_of_range", min=low, max=high, classes=said.classes)
 
-    def on_backward(self, scene: Scene, loss: Tensor) -> None:
+    def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
         if not scene.full:
-            return
-        self._tokens.by_hand(loss)
+            return None
+        out: dict[str, Any] = {}
+        for written in handmade.read(scene.taped(), loss):
+            call, said = written.call, losses.read(written.call)
+            if said is not None and (site := self._site(call, said)) is not None:
+                self._tokens.loss(said, self._samples)
+                site.written = True
+                row = self._checked(site, said, call)
+                if written.over is not None:
+                    site.head = {"kind": "log_softmax", "range": [None, 0.0], "dim": written.over}
+                out |= self._trained(scene, call, site, self._measured(site, said, call), row)
+        if not out:
+            self._tokens.by_hand(loss)
         self._tokens.reset()
         if loss.numel() == 1:
             value = loss.detach().reshape(()).float()
@@ -327,11 +359,12 @@ class Contract(Probe):
             self._lowest = torch.fmin(self._lowest, value) if same and self._lowest is not None else value.clone()
         if self._by_hand is None:
             self._by_hand = graph.broadcast_difference(loss)
-        kinds = {site.first["loss.reduction"] for site in self.sites.values()}
+        kinds = {site.first["loss.reduction"] for site in self.sites.values() if not site.written}
         if loss.numel() == 1 and "mean" not in kinds:
             self._part(loss)
             if kinds == {"sum"}:  # a sum over tokens that is divided by their number is a mean
                 self._divided = self._divided or divisor(loss) > 1
+        return out
 
     def _part(self, loss: Tensor) -> None:
         """A mean over tokens that the script took itself may be one of several micro-batches: those of one backward line."""
@@ -361,6 +394,7 @@ class Contract(Probe):
         site.head = head if not site.heads or head == site.head else None
         site.heads += 1
         site.stretched += stretched(said)
+        site.straight += graph.features_axis(said.input) is not None
         site.axis = site.axis or wrong_axis(said)
         if said.target is not None and site.kept < _KEPT_TARGETS:
             part = some(said.target, 256).to(torch.float64)
@@ -381,14 +415,16 @@ class Contract(Probe):
                 found["loss.divided"] = True
         elif self._by_hand is not None:
             found |= {"loss.kind": "unknown"}
-        if self._by_hand is not None:
+        if self._by_hand is not None and not found.get("loss.broadcast"):
             found |= {"loss.broadcast": True, "loss.input_shape": list(self._by_hand[0])}
         return with_withdrawals(found | self._tokens.facts(scene), self._said)
 
     def main(self) -> Site | None:
-        """The call that trains: the most often settled one, the first of equals."""
+        """The call that trains: the most often settled one, the first of equals; one of a known kind where there is any."""
         trained = [s for s in self.sites.values() if s.trained]
-        return max(trained, key=lambda s: s.trained) if trained else None
+        most = max((s.trained for s in trained), default=0)
+        often = [s for s in trained if 2 * s.trained >= most and s.first["loss.kind"] != "unknown"]
+        return max(often or trained, key=lambda s: s.trained) if trained else None
 
 
 def counted_share(said: Spoken) -> Tensor:
@@ -460,6 +496,7 @@ def judged(site: Site) -> dict[str, Any]:
     }
     if "target_min" in got:
         found["loss.target_range"] = [got["target_min"], got["target_max"]]
+    found["loss.straight"] = bool(site.straight == site.heads and site.straight)
     if site.head is not None:
         found["model.head_activation"] = site.head
     if site.axis is not None:
@@ -485,7 +522,9 @@ def _about_targets(site: Site, kind: str, got: Mapping[str, float]) -> dict[str,
     found: dict[str, Any] = {}
     if site.values:
         values = torch.cat([v.cpu() for v in site.values])
-        found["loss.target_unique"] = min(1001, int(torch.unique(values).numel()))
+        unique, counts = torch.unique(values, return_counts=True)
+        found["loss.target_unique"] = min(1001, int(unique.numel()))
+        found["loss.target_evenness"] = float(counts.min() / counts.max())
     if kind in REGRESSION and "fraction" in got:
         small = got["fraction"] == 0 and max(abs(got["target_min"]), abs(got["target_max"])) <= 1000
         found["loss.target_integral"] = bool(small and found.get("loss.target_unique", 0) > 1)
@@ -493,6 +532,7 @@ def _about_targets(site: Site, kind: str, got: Mapping[str, float]) -> dict[str,
         found["loss.unreachable_share"] = got["beyond"] / got["targets"]
     if kind in CLASSES and "row_sum_min" in got:
         found["loss.target_row_sum"] = [got["row_sum_min"], got["row_sum_max"]]
+        found["loss.target_first_class"] = got["first_class"]
     if "one_hot" in got:
         found["loss.target_one_hot"] = bool(got["one_hot"] == 1.0)
     if got.get("fixed_order") == 1.0 and site.tally.added >= _MIN_BATCHES:

@@ -27,6 +27,8 @@ DROPPED = 3  # times in a row that passes were no evaluation: then their compari
 AGENT = 50  # times that the model under training was asked like that between updates: it acts, and learns from what comes
 ACTING = 8  # samples: numbers read off smaller passes that come that often are a policy's or critic's at work
 
+_DRAWS = 3  # passes in train mode over one and the same input: samples of a model that is random on purpose
+
 
 @dataclass
 class _Open:
@@ -50,6 +52,16 @@ class _Open:
     calls: list[tuple[Any, int]] = field(default_factory=list)  # loss of a batch as its loss call gave it, samples
     targets: list[tuple[int, int]] = field(default_factory=list)  # of each call: how many count, of how many
     reads: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)  # site → (value, samples, pass)
+    again: tuple[int, int] = (0, 0)  # what the latest pass in train mode was given, and how many passes had it
+
+    def drawn(self, this: Pass) -> None:
+        """A pass in train mode: the same input over and over is sampling on purpose (dropout at work), not a mode forgotten."""
+        source = this.fed() if this.fed is not None else None
+        same = source is not None and self.again[0] == id(source)
+        times = self.again[1] + 1 if same else 1
+        self.again = (id(source) if source is not None else 0, times)
+        if times >= _DRAWS:
+            self.passes[this.model][2] -= times if times == _DRAWS else 1
 
 
 class Apart:
@@ -163,6 +175,8 @@ class Evaluations:
         counts = open_.passes.setdefault(this.model, [0, 0, 0, 0])
         for i, n in enumerate((1, this.samples, this.training, this.grad)):
             counts[i] += n
+        if this.training:
+            open_.drawn(this)
         open_.sizes.add(this.samples)
         open_.own = open_.own or (not this.training and self._stage.trains(this.model))
         if not this.grad and not open_.line and "evaluate" not in self._stage.lines.known:

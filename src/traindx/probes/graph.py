@@ -130,6 +130,8 @@ def features_axis(tensor: Tensor) -> tuple[int, int] | None:
     features; only transposing moves them, a view cannot.
     """
     last = list(behind(tensor.grad_fn))
+    if last and op(last[-1]) == "Add" and (product := _unbiased(last[-1])) is not None:
+        last += behind(product)
     if not last or op(last[-1]) not in ("Addmm", "Mm", "Linear"):
         return None
     made = shape(last[-1])
@@ -139,6 +141,13 @@ def features_axis(tensor: Tensor) -> tuple[int, int] | None:
     if now and now[-1] == size:
         return len(now) - 1, size
     return (-1, size) if size in now else None
+
+
+def _unbiased(fn: Fn) -> Fn | None:
+    """What a bias was added to: where its input is no block of memory, a linear layer is a product and a sum."""
+    below = inputs(fn)
+    leaf = next((f for f in below if getattr(f, "variable", None) is not None and f.variable.ndim == 1), None)
+    return next((f for f in below if f is not leaf), None) if leaf is not None else None
 
 
 def torn(tensor: Tensor) -> tuple[int, ...] | None:

@@ -24,10 +24,12 @@ WATCHED = (
     "scaler_no_update", "scaler_with_bf16", "backward_in_autocast", "accumulation_undivided", "grad_all_none",
     "batch_size_one", "scheduler_order", "lr_jump", "nonfinite", "nan_hidden", "inplace_error", "mode", "evaluation",
     "epoch", "spike", "checkpoint", "load", "exception", "retrained", "eval_dropout", "loader_dry", "detached_loss",
+    "stale_grads", "accumulation_discarded", "weights_back",
 )  # fmt: skip
 
 
 _autocasting = torch._C._is_any_autocast_enabled
+BY_HAND = 0  # the key of whoever updates without an optimizer
 DOUBTS = 20  # steps that look wrong at a glimpse, per sign, are told at length; by then a rule can speak
 
 
@@ -59,7 +61,7 @@ class Loop:
         self._in_scaler: Any = None
         self._names: tuple[str, ...] = ()
         self._objects: set[int] = set()
-        self._expected_touch = False
+        self._expected_touch = self._in_closure = False
         self._steps: dict[int, int] = {}  # of each optimizer that ever stepped, in order of first step
         self._early_schedule = False
         self._autocast: str | None = None
@@ -118,6 +120,20 @@ class Loop:
         owner.unreached = optimizer is not None and param is None
         owner.sentinel = weakref.ref(param) if param is not None else None
 
+    def by_hand(self, param: Tensor | None) -> None:
+        """The gradients of an update that the script makes by hand are there, this parameter's among them."""
+        owner = self._owners.setdefault(BY_HAND, _Owner())
+        if owner.sentinel is None or owner.sentinel() is None:
+            owner.sentinel = weakref.ref(param) if param is not None else None
+            owner.grad = _grad_state(owner.sentinel)
+
+    def by_hand_ended(self) -> None:
+        """The update was made."""
+        owner, step = self._owners.setdefault(BY_HAND, _Owner()), self._stage.step
+        step.stale = int(owner.stale)
+        step.zero_grads = max(step.zero_grads, int(owner.cleared))
+        owner.waits, owner.stale, owner.cleared = True, False, False
+
     def asleep(self) -> bool:
         """Whether a step is worth telling at length because its model is in eval mode."""
         return self._doubted("asleep")
@@ -140,6 +156,7 @@ class Loop:
             self._lines.here("step")
             self._lines.put("optimizer", self._lines.made(optimizer))
         owner = self._owners.setdefault(id(optimizer), _Owner())
+        self._in_closure = closure
         if owner.cleared and not self._stage.step.zero_grads and optimizer is self._stage.primary:
             self._stage.step.zero_grads = 1  # cleared by hand
         if not closure:
@@ -153,13 +170,20 @@ class Loop:
         owner.touched = state != owner.grad and not self._expected_touch
         if self._stage.step.scaled and self._in_scaler is None:
             self._recorder.event("scaler_bypassed", {})
+        self._note_stale(owner, optimizer)
+
+    def _note_stale(self, owner: _Owner, optimizer: Any) -> None:
         if owner.stale and optimizer is self._stage.primary:
             self._stage.step.stale = 1
+        elif owner.stale:
+            place = next((i for i, o in enumerate(self._stage.optimizers) if o is optimizer), 0)
+            names = self._scene.owned(optimizer)[1]
+            self._recorder.event("stale_grads", {"how": str(place), "optimizer": place, "names": list(names[:20])})
 
     def _step_ended(self, optimizer: Any) -> None:
         owner = self._latest = self._owners[id(optimizer)]
-        if owner.stale and optimizer is self._stage.primary:
-            self._stage.step.stale = 1  # seen in a closure, which is called inside the step
+        if self._in_closure:
+            self._note_stale(owner, optimizer)  # seen in a closure, which is called inside the step
         owner.backwards = self._backwards
         self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
         param = owner.sentinel() if owner.sentinel is not None else None
@@ -192,6 +216,8 @@ class Loop:
             and _undivided(step.losses)
         ):
             self._recorder.event("accumulation_undivided", {"k": len(step.losses), "anew": owner.anew})
+        elif owner is not None and not owner.touched and step.zero_grads >= len(step.losses) > 2 and _of_one(step.losses):
+            self._recorder.event("accumulation_discarded", {"k": len(step.losses)})
         for scaler in self._scalers.values():
             if scaler.get("scale") is not None:
                 self._recorder.take({"amp/scale": scaler["scale"], "amp/skipped": 0.0})
@@ -476,7 +502,10 @@ def _grad_state(ref: weakref.ref[Tensor] | None) -> tuple[int, int] | None:
 
 def _undivided(losses: list[Micro]) -> bool:
     """Several micro-batches through one loss call, none of them divided by their number."""
-    if len(losses) < 2:
-        return False
+    return len(losses) > 1 and _of_one(losses) and all(m.parts == 1.0 for m in losses)
+
+
+def _of_one(losses: list[Micro]) -> bool:
+    """They went through one loss call and one backward."""
     first = losses[0]
-    return bool(first.call) and all(m.site == first.site and m.call == first.call and m.parts == 1.0 for m in losses)
+    return bool(first.call) and all(m.site == first.site and m.call == first.call for m in losses)

@@ -71,16 +71,17 @@ class Manual:
             self._stage.by_hand(leaves)
         self._leaves = [(weakref.ref(p), p.shape, *_state(p)) for p in leaves]
 
-    def graded(self) -> None:
-        """The gradients are there: keep a sketch of the largest parameter and its gradient."""
+    def graded(self) -> Tensor | None:
+        """The gradients are there: keep a sketch of the largest parameter and its gradient, and give that parameter."""
         self._old = self._grad = None
         leaves = self._now()
         if not leaves:
-            return
+            return None
         self._largest = max(range(len(leaves)), key=lambda i: leaves[i].numel())
         param = leaves[self._largest]
         if param.grad is not None and param.device.type == "cpu" and param.layout is torch.strided:
             self._old, self._grad = _head(param).clone(), _head(param.grad).clone()
+        return param
 
     def rate(self) -> float | None:
         """The learning rate that explains the change: -Δw·g / |g|²; None where it cannot be inferred."""

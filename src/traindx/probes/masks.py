@@ -124,6 +124,15 @@ class Masks:
             rows = max(2, min(_ROWS, _CELLS // (shut.shape[-1] * shut.shape[-2])))
             self.keys.append(_seen_by(~shut[:rows, 0]))
 
+    def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The mask of a fused attention as it was passed: under dropout the graph does not keep it."""
+        query, key = (_argument(args, kwargs, i, name) for i, name in enumerate(("query", "key")))
+        mask = _argument(args, kwargs, 3, "attn_mask")
+        if self.keys or not all(isinstance(t, Tensor) and t.ndim == 4 for t in (query, key, mask)):
+            return
+        if query.shape[-2] == key.shape[-2] == mask.shape[-1] and mask.shape[0] == query.shape[0] > 1:
+            self.keys.append((~mask if mask.dtype == torch.bool else mask <= _BLOCKED)[:_ROWS, 0, -1, :].clone())
+
     def facts(self, pads: list[np.ndarray[Any, Any]], sure: bool = False) -> dict[str, Any]:
         """`model.attention_masks`, and `model.pad_mask` where the padding (N, L) of the same batches is known.
 
@@ -188,6 +197,57 @@ def _held_against(seers: np.ndarray[Any, Any], pad: np.ndarray[Any, Any]) -> dic
     }
 
 
+@dataclass
+class Pooling:
+    """Means over the positions of a batch of sequences, by whether anything shut positions out before."""
+
+    bare: int = 0
+    masked: int = 0
+
+    def visit(self, fn: Fn, samples: int, width: int) -> None:
+        """Take note of a graph node if it is a mean of (N, L, …) over the L positions."""
+        if op(fn) != "Mean" or width < 2 or not (axes := getattr(fn, "_saved_dim", None)):
+            return
+        sizes = tuple(int(n) for n in getattr(fn, "_saved_self_sym_sizes", ()))
+        axis = int(axes[0])
+        axis = axis - 2**64 if axis > 2**63 else axis  # torch shows a negative axis as unsigned
+        if len(axes) != 1 or len(sizes) != 3 or sizes[0] != samples or axis % 3 == 0 or sizes[axis % 3] != width:
+            return
+        if sizes[1] != sizes[2]:
+            shut = _shut_out(fn, samples, width)
+            self.masked += shut
+            self.bare += not shut
+
+
+def _shut_out(fn: Fn, samples: int, width: int, most: int = 400) -> bool:
+    """Whether states (N, L, …) below a node are masked, multiplied by one number per position, or packed."""
+    todo, seen = inputs(fn), set[Fn]()
+    while todo and len(seen) < most:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        name, made = op(node), shape(node)
+        if "Packed" in name or "PackPadded" in name:
+            return True
+        states = made is not None and len(made) == 3 and made[0] == samples and width in made[1:]
+        if states and name in ("MaskedFill", "MaskedScatter", "Where", "IndexPut", "Index"):
+            return True
+        if states and name == "Mul" and len(inputs(node)) == 1 and _per_position(node):
+            return True
+        todo += inputs(node)
+    return len(seen) >= most
+
+
+def _per_position(fn: Fn) -> bool:
+    """Whether what was multiplied by is alike for all features of a position: a mask, no dropout and no scale."""
+    for name in ("_raw_saved_other", "_raw_saved_self"):
+        factor = _raw(fn, name)
+        if factor is not None and not factor.requires_grad:
+            return factor.ndim > 1 and (1 in factor.shape or bool((factor == factor[..., :1]).all()))
+    return True  # not to be known
+
+
 def _is_product(fn: Fn) -> bool:
     """Whether a product of two things lies below, past scaling and reshaping: then this was attention."""
     for _ in range(6):
@@ -198,6 +258,10 @@ def _is_product(fn: Fn) -> bool:
             return True
         fn = below[0]
     return False
+
+
+def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], place: int, name: str) -> Any:
+    return args[place] if len(args) > place else kwargs.get(name)
 
 
 def _raw(fn: Fn, name: str) -> Tensor | None:

@@ -41,6 +41,8 @@ _REGRADED = 40  # updates after other parameters came in which full steps look f
 _CALLED = 20  # CATALOGUE WIRE014: 0 calls in 20 steps
 _PATIENCE = 200  # updates after which an optimizer that was built and never stepped owns nothing
 _MOST_MODULES = 5_000
+_LEARNED = 5  # updates after which weights that are as before were put back
+_COMPARED = 8  # parameters that are held against what they were
 _LIVE = (3, 5, 10, 20, 40)  # updates after which the living model is looked at, then each time the run grew by half
 
 
@@ -75,6 +77,7 @@ class Outline(Probe):
         self._pads: list[tuple[Tensor, Tensor | None]] = []
         self._first: dict[int, Tensor] = {}  # parameter → a few of its numbers before the first update
         self._tied: list[list[str]] = []
+        self._of: list[weakref.ref[nn.Module]] = []  # the models they were seen in
         self._copies: list[tuple[str, str, Tensor, Tensor]] = []
         self._gains: tuple[list[str], Tensor | None, dict[str, Tensor]] = ([], None, {})
         self._frozen: list[str] = []
@@ -89,6 +92,7 @@ class Outline(Probe):
         self._backwards = 0
         self._loss: Tensor | None = None  # the first mean over targets, whatever it is divided by before backward
         self._started = False
+        self._away = False  # the weights were seen to be others than before the first update
         self._base = 0  # the update with which the training under way began
         self._again = False  # another training begins
         self._known: set[int] = set()  # optimizers whose parameters were looked at
@@ -120,7 +124,9 @@ class Outline(Probe):
         self._frozen_modules = anatomy.frozen_modules(scene.models) if self._frozen else []
         self._first_names = set(scene.names)
         self._gains = anatomy.init_statistics(scene.names, scene.params)
-        self._tied = anatomy.tied_groups(scene.models)
+        now, same = anatomy.tied_groups(scene.models), {id(m) for m in scene.models} & {id(m) for r in self._of if (m := r())}
+        self._tied = now + [group for group in self._tied if same and group not in now]  # ties of the same model, before
+        self._of = [weakref.ref(m) for m in scene.models]
         self._copies = anatomy.twins_by_value(scene.models)
         self._first = {id(p): few(p) for p in scene.params if p.requires_grad and _ordinary(p)}
 
@@ -138,6 +144,8 @@ class Outline(Probe):
             self._frozen_modules = anatomy.frozen_modules(scene.models) if self._frozen else []
 
     def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "epoch":
+            self._as_before(scene)
         if kind == "retrained" and not data["same_parameters"]:
             self._again = True
             self._carried = data.get("carried", 0.0) >= 0.5
@@ -167,6 +175,16 @@ class Outline(Probe):
             for _, (name, module) in zip(range(_MOST_MODULES), anatomy.modules(scene.models))
         ]
 
+    def _as_before(self, scene: Scene) -> None:
+        """Whether all weights that learn, and have learned, are what they were before the first update."""
+        if scene.step - self._base < _LEARNED or not self._started:
+            return
+        held = [p for p in scene.params if p.requires_grad and id(p) in self._first and p.device.type == "cpu"][:_COMPARED]
+        back = bool(held) and all(torch.equal(few(p), self._first[id(p)]) for p in held)
+        if back and self._away:
+            scene.event("weights_back")
+        self._away = not back
+
     def on_built(self, scene: Scene, kind: str, thing: Any) -> None:
         if kind == "optimizer" and len(self._built) < 64:
             self._built.append(weakref.ref(thing))
@@ -191,6 +209,7 @@ class Outline(Probe):
         self._passage.samples = batch_size(forward) or 0
         if len(self._pads) < 4 and (ids := ids_of(forward)) is not None:
             tokens, mask = ids
+            self._passage.width = int(tokens.shape[1])
             self._vocabulary.ask(forward.model, scene.loader)
             self._pads.append((tokens[:32].clone(), mask[:32].clone() if mask is not None else None))
 
@@ -199,6 +218,10 @@ class Outline(Probe):
             self._order[name] = len(self._order)
         if scene.step - self._base <= 2:
             self._passage.through(name, module, args, output)
+
+    def on_attention(self, scene: Scene, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        if kind == "fused" and scene.step - self._base <= 2:
+            self._passage.masks.given(args, kwargs)
 
     def on_loss(self, scene: Scene, call: LossCall) -> None:
         if self._loss is None and call.grad and call.phase != VAL:
@@ -231,6 +254,8 @@ class Outline(Probe):
         else:
             self.idle = True
         self._frozen_now(scene, optimizer)
+        if scene.full:
+            self._as_before(scene)
         if scene.step - self._base in _GRADED or (scene.full and scene.step < self._regrade):
             self._graded.update(id(p) for p in scene.params if p.grad is not None)
             for _, hidden in self._hidden.values():
@@ -404,6 +429,11 @@ class Outline(Probe):
             found["model.scrambled"] = self._passage.scrambled
         if self._passage.time_first:
             found["model.time_first"] = {n: list(sizes) for n, sizes in self._passage.time_first.items()}
+        if self._passage.width > 1:
+            found["model.condensed"] = self._passage.condensed
+        pooling = self._passage.pooling
+        if pooling.bare or pooling.masked:
+            found["model.pooling"] = {"bare": pooling.bare, "masked": pooling.masked}
         pad = stated_pad(self._vocabulary.stated(0), [t.cpu().long().numpy() for t, _ in self._pads])
         pads = [p for t, m in self._pads if (p := padding(t, m, pad)) is not None]
         return found | self._passage.masks.facts(pads, sure=pad is not None or all(m is not None for _, m in self._pads))

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from traindx.probes.graph import softmax_over_batch
-from traindx.probes.masks import Masks
+from traindx.probes.masks import Masks, Pooling
 
 _MOST = 8  # modules named for their swapped axes
 
@@ -19,7 +19,10 @@ class Passage:
 
     def __init__(self) -> None:
         self.samples = 0  # of the latest batch
+        self.width = 0  # positions of its sequences, where it has any
         self.masks = Masks()
+        self.pooling = Pooling()
+        self.condensed = False  # a linear layer was given one vector for each sequence
         self.boundary: str | None = None  # the last module whose output went on without its graph
         self.mixed: set[str] = set()  # modules with a softmax over the batch
         self.time_first: dict[str, tuple[int, int]] = {}  # recurrent and attention modules → first two sizes of their input
@@ -37,6 +40,8 @@ class Passage:
         """A module was called."""
         if getattr(module, "batch_first", None) is False and args and isinstance(args[0], Tensor) and args[0].ndim == 3:
             self.time_first[name] = (int(args[0].shape[0]), int(args[0].shape[1]))
+        if isinstance(module, nn.Linear) and args and isinstance(args[0], Tensor) and args[0].ndim == 2:
+            self.condensed = self.condensed or (self.width > 1 and args[0].shape[0] == self.samples > 1)
         for value in args:
             if not isinstance(value, Tensor):
                 continue
@@ -61,6 +66,7 @@ class Passage:
     def visit(self, fn: Any) -> None:
         """A node of the loss's graph."""
         self.masks.visit(fn)
+        self.pooling.visit(fn, self.samples, self.width)
         if softmax_over_batch(fn, self.samples):
             self._softmaxes.append(int(fn._sequence_nr()))
 

@@ -29,7 +29,6 @@ class Step:
     stale: int = 0
     empty: int = 0
     eval_mode: int = 0
-    eval_submodules: int = 0
     data_s: float = 0.0
     forward_s: float = 0.0
     backward_s: float = 0.0
@@ -60,7 +59,6 @@ class Step:
             "loop/stale_grads": self.stale,
             "loop/empty_step": self.empty,
             "loop/eval_mode": int(self.eval_mode > 0),
-            "loop/eval_submodules": self.eval_submodules,
             "loop/scheduler_steps": self.scheduler_steps,
             "loop/clips": self.clips,
         }

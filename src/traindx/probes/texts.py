@@ -62,6 +62,7 @@ class TokenCatch:
         self._targets: tuple[Tensor, int] | None = None
         self._kept: list[tuple[Tensor, Tensor | None, Tensor | None, int]] = []
         self._held_out: list[Tensor] = []  # ids of validation
+        self._beside = False  # the model reads another sequence, too
         self.vocabulary = Vocabulary()
         self.seen = False  # tokens were read
 
@@ -117,6 +118,7 @@ class TokenCatch:
         ids, mask = (written or known)[0]
         if len(written) > 1:
             ids, mask = max(written, key=lambda t: _agree(t[0], flat, samples))
+        self._beside = len(known) > 1
         self._kept.append((ids, flat.reshape(samples, -1)[: len(ids)].clone() if written else None, mask, ignore))
 
     def reset(self) -> None:
@@ -142,6 +144,8 @@ class TokenCatch:
         used = np.unique(np.concatenate([b.tokens.ravel() for b in batches]))
         if (added := self.vocabulary.strangers(used)) is not None:
             found["data.token"]["added"] = added
+        if "loss.self_target_share" in found:
+            found["loss.beside_source"] = self._beside
         if self._held_out:
             val = np.concatenate([ids.cpu().long().numpy().ravel() for ids in self._held_out])
             apart = frequencies_apart(np.concatenate([b.tokens.ravel() for b in batches]), val)
@@ -150,10 +154,12 @@ class TokenCatch:
 
 
 def _agree(ids: Tensor, flat: Tensor, samples: int) -> float:
-    """How often a target is the next token: the sequence a decoder is fed agrees everywhere, one that is read by chance."""
+    """How often a target is the next token, or its own: the sequence a decoder is fed agrees everywhere, one that is read by
+    chance. Of two that agree everywhere the shifted one is what the decoder is fed (a source may be what is to be copied)."""
     targets = flat.reshape(samples, -1)[: len(ids)]
-    ahead = ids[:, 1 : 1 + targets.shape[1]]
-    if ahead.device != targets.device:
+    if ids.device != targets.device:
         return 0.0
-    asked = targets[:, : ahead.shape[1]]
-    return float((ahead == asked).sum() / (asked != _IGNORED).sum().clamp(min=1))
+    ahead, own = ids[:, 1 : 1 + targets.shape[1]], ids[:, : targets.shape[1]]
+    counted = (targets[:, : ahead.shape[1]] != _IGNORED).sum().clamp(min=1), (targets != _IGNORED).sum().clamp(min=1)
+    following = float((ahead == targets[:, : ahead.shape[1]]).sum() / counted[0])
+    return max(following, float((own == targets[:, : own.shape[1]]).sum() / counted[1]) - 0.01)

@@ -131,7 +131,7 @@ class Updates:
         elif self._manual.on:
             if not self._recorder.started:
                 self._recorder.start()
-            self._manual.graded()
+            self._loop.by_hand(self._manual.graded())
             self._before(None)
 
     def grad_begins(self, outputs: Any, site: str) -> None:
@@ -253,6 +253,7 @@ class Updates:
         lr = self._manual.rate()
         if lr is not None:
             self._recorder.take({"lr": lr})
+        self._loop.by_hand_ended()
         self._close()
         self._manual.closed()
 

@@ -4,9 +4,10 @@
 
 The smallest and largest target, their type and row sums, and the number of classes of the loss call. Targets outside 0 … C−1
 that are not `ignore_index`; targets outside [0, 1] for a binary cross-entropy; rows of float targets of a cross-entropy that
-do not sum to 1; labels that start at 1 so that class 0 is never used; training labels from 1 beside validation labels from 0,
-or the other way round, each without the other's extra class; a head with many classes that never occur; and, from the
-confusion matrix, a validation set whose classes are a permutation of the training classes.
+do not sum to 1 (or are all zero while class 0 never occurs: labels from 1 that were cut to C columns); labels that start at
+1 so that class 0 is never used; labels that are one and the same class throughout; training labels from 1 beside validation
+labels from 0, or the other way round, each without the other's extra class; a head with many classes that never occur; and,
+from the confusion matrix, a validation set whose classes are a permutation of the training classes.
 
 ## Why it matters
 
@@ -18,6 +19,8 @@ with targets of 0 and 2 has no lower bound, multi-hot rows in a softmax loss ask
 - DATA004: the range is right and the meaning is wrong; labels are shuffled against inputs.
 - WIRE007: the labels are fine and the loss is not the one for them.
 - `-100` or another `ignore_index`: that is meant, and not counted.
+- Similarities of which the first is always the right one (contrastive learning, ranking): not counted as labels.
+- All-zero rows that mask a sample: a remark only.
 - Rare classes that 1,000 samples simply do not contain; a background class 0 that is there on purpose: remarks only.
 
 ## What to do
@@ -46,6 +49,10 @@ from traindx.run import Run
         "range": "targets reach from {lo:g} to {hi:g}, but the head has classes 0 to {top}",
         "binary": "targets of a binary cross-entropy reach from {lo:g} to {hi:g}, outside [0, 1]",
         "rows": "rows of the float targets sum to {lo:g} … {hi:g} in a softmax loss, not to 1",
+        "cut": "some rows of the float targets are all zero, and class 0 never occurs: labels that start at 1 were cut to the "
+        "head's classes",
+        "blank": "some rows of the float targets are all zero and teach nothing: masked, or a label that is no class?",
+        "only": "every one of {n:.0f} labels is class {lo:g}: there is nothing to tell apart",
         "one-based": "labels start at {lo:g}: class 0 was never seen in {n:.0f} labels and the last class is {hi:g}",
         "apart": "labels run from {lo:g} to {hi:g} in training ({n:.0f} labels) and from {val_lo:g} to {val_hi:g} in "
         "validation ({val_n:.0f}): the tables differ by one",
@@ -58,6 +65,9 @@ from traindx.run import Run
         "range": "Map the labels to 0 … {top}, or give the head {size:.0f} outputs; mark 'no label' with `ignore_index`.",
         "binary": "Scale the targets into [0, 1] (0/1 instead of {lo:g}/{hi:g}).",
         "rows": "Use BCEWithLogitsLoss for labels that may be true together, or normalise the rows.",
+        "cut": "Subtract 1 from the labels before they are made one-hot.",
+        "blank": "If these rows are masked, leave them out of the mean; else map the labels to 0 … C−1.",
+        "only": "Print some labels as the loss gets them: argmax (not max) of one-hot rows, no rounding of scaled labels.",
         "one-based": "Subtract 1 from the labels unless class 0 is a class of its own (background).",
         "unused": "Check that the head is meant to have {classes} outputs.",
         "apart": "Build the label table once, from the training data, and use it for validation too.",
@@ -114,7 +124,12 @@ def _out_of_range(run: Run) -> Iterator[Evidence]:
 
 def _rows(run: Run, tolerance: float = 1e-2) -> Iterator[Evidence]:
     lo, hi = facts.pair(run.fact("loss.target_row_sum"))
-    if math.isfinite(lo) and math.isfinite(hi) and run.fact("loss.kind") == "ce" and (lo < 1 - tolerance or hi > 1 + tolerance):
+    if not (math.isfinite(lo) and math.isfinite(hi)) or run.fact("loss.kind") != "ce":
+        return
+    if abs(lo) <= tolerance and abs(hi - 1) <= tolerance:
+        cut = run.fact("loss.target_first_class") == 0
+        yield Evidence(where=_site(run), say="cut" if cut else "blank", severity=None if cut else Severity.INFO)
+    elif lo < 1 - tolerance or hi > 1 + tolerance:
         yield Evidence({"lo": lo, "hi": hi}, _site(run), say="rows")
 
 
@@ -161,10 +176,15 @@ def _unused(run: Run, least: int, per_class: int) -> Iterator[Evidence]:
     classes = facts.number(run.fact("loss.classes"))
     counts = _asked(run) or facts.counts(run.fact("data.class_counts"))
     n = sum(counts.values())
-    if _words(run) or not 3 <= classes <= 100 or run.fact("loss.kind") not in ("ce", "nll") or n < least:
+    if _words(run) or not 2 <= classes <= 100 or run.fact("loss.kind") not in ("ce", "nll") or n < least:
         return
     seen = sorted(int(k) for k, v in counts.items() if v > 0 and k.lstrip("-").isdigit())
     if not seen or seen[0] < 0:
+        return
+    if len(seen) == 1 and run.fact("loss.straight"):  # similarities whose first is the right one are no labels
+        yield Evidence({"lo": float(seen[0]), "n": n}, _site(run), None, "only", Severity.WARNING)
+        return
+    if classes < 3:
         return
     expected = n / classes  # a class as frequent as the others would have been seen this often
     if seen[0] == 1 and seen[-1] == classes - 1 and expected >= 20:

@@ -65,6 +65,8 @@ def flat_from_start(
     if done is None or series.steps[-1] == series.steps[0]:
         raise Unsure("too few records after the warm-up", needs_steps=steps)
     clearly = _flat(done, deviations, relative)
+    if clearly and done.relative > 10 * relative and done.points >= 50:
+        raise Unsure("it fell by a good part, which its noise could also do", needs_steps=2 * steps)
     if not clearly and not _barely(done, relative):
         return
     updates = int(series.steps[-1] - series.steps[0])

@@ -43,6 +43,8 @@ from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
 
+_HABIT = 5  # [def] loads into one training: a restart or two, a rollback to the best now and then, but no more
+
 
 @rule(
     "REPR003",
@@ -143,9 +145,12 @@ def _seams(run: Run) -> Iterator[tuple[int, str]]:
     """Where the run was resumed, and where the weights of a model in training were loaded over (another training may do so)."""
     yield from ((e.step, "jump") for e in run.events_of("resume"))
     anew = [e.step for e in run.events_of("retrained")]
-    for event in run.events_of("load"):
-        trained = event.data.get("what") == "model" and "digest" in event.data  # else a target network, a teacher, a copy
-        if trained and not any(abs(event.step - step) <= 1 for step in anew):
+    # weights of something else are a target network's, a teacher's, a copy's
+    loads = [e for e in run.events_of("load") if e.data.get("what") == "model" and "digest" in e.data]
+    if len({e.step for e in loads}) > _HABIT:
+        return  # a method that moves its weights by itself (tasks, averages, tournaments); the same ones each time: WIRE015
+    for event in loads:
+        if not any(abs(event.step - step) <= 1 for step in anew):
             yield event.step, "loaded"
 
 

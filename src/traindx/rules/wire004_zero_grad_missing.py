@@ -4,7 +4,8 @@
 
 At the first backward of a step the gradients of the previous update are still there (`loop/stale_grads`) and nobody
 cleared them (`loop/zero_grads` is 0). Three such steps, making up at least `least_share` of the recorded ones, or
-`in_a_row` of them at the end of the run are enough. Where the loop was not seen, successive gradients that point the same
+`in_a_row` of them at the end of the run are enough. Other optimizers of the same loop are looked at one by one: as many
+of their own steps on gradients of the one before. Where the loop was not seen, successive gradients that point the same
 way (median `grad_cosine` above `cosine`) while their norm grows to `growth` times its early level say the same with less
 certainty.
 
@@ -33,6 +34,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from traindx import facts, outline
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -45,9 +47,14 @@ from traindx.stats.persistence import finite_median, last_stretch
     says={
         "": "gradients of the previous update were still there at {share:.0%} of the steps from {first} on: "
         "zero_grad is missing",
+        "other": "the {nth} optimizer stepped on gradients of its previous update: its zero_grad is missing ({where})",
         "growth": "successive gradients agree (median cosine {cosine:.2f}) while their norm grew {growth:.1f}×: they pile up",
     },
-    fix="Call optimizer.zero_grad() once per update, before the backward; restart from weights older than step {first}.",
+    fix={
+        "": "Call optimizer.zero_grad() once per update, before the backward; restart from weights older than step {first}.",
+        "other": "Call zero_grad() of every optimizer once per update, before the backward (or model.zero_grad() for all); "
+        "restart from weights older than step {first}.",
+    },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=(
@@ -88,6 +95,15 @@ def zero_grad_missing(
         if len(hits) >= 3 and share >= least_share:
             yield Evidence(steps=(int(hits[0]), int(hits[-1])), facts={"share": share, "count": len(hits)})
             return
+    beside = [e for e in run.events_of("stale_grads") if facts.number(e.data.get("count"), 1) >= in_a_row]
+    if beside:
+        for event in beside:
+            place = int(facts.number(event.data.get("optimizer"), 1))
+            end = run.steps[1] if run.steps else event.step
+            nth = ("first", "second", "third", "fourth")[place] if place < 4 else f"{place + 1}th"
+            names = outline.named(event.data.get("names"))
+            yield Evidence({"nth": nth}, names, (event.step, max(end, event.step)), "other")
+        return
     yield from _piling_up(run, cosine, growth, bool(len(stale)) and not np.any(stale.values > 0))
 
 
@@ -101,5 +117,5 @@ def _piling_up(run: Run, cosine: float, growth: float, cleared: bool) -> Iterato
     late = max(finite_median(norm.values[i : i + third]) for i in range(0, len(norm) - third + 1, third))
     if agree > cosine and early > 0 and late > growth * early:
         steps = (int(angle.steps[0]), int(angle.steps[-1]))
-        facts = {"cosine": agree, "growth": late / early}
-        yield Evidence(steps=steps, say="growth", confidence=Confidence.STRONG, facts=facts)
+        seen = {"cosine": agree, "growth": late / early}
+        yield Evidence(steps=steps, say="growth", confidence=Confidence.STRONG, facts=seen)

@@ -139,7 +139,11 @@ def _class_ids(run: Run, kind: str, where: tuple[str, ...], even: float) -> Iter
         return
     counts = regime.class_counts(run)
     complete = lo == 0 and hi == unique - 1
-    if complete and counts is not None and len(counts) == unique and np.min(counts) > even * np.max(counts):
+    if counts is not None and len(counts) == unique:
+        evenness = float(np.min(counts) / np.max(counts))
+    else:
+        evenness = facts.number(run.fact("loss.target_evenness"), 0.0)
+    if complete and evenness > even:
         shown = {"loss": kind, "top": unique - 1}
         yield Evidence(
             where=where, steps=run.steps, say="class-ids", severity=Severity.WARNING, confidence=Confidence.STRONG, facts=shown

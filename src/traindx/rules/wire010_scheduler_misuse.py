@@ -114,7 +114,8 @@ def _warming(run: Run, little: float = 0.2, least: int = 50) -> Iterator[Evidenc
 
 def _rhythm(run: Run, steps: Series, idle_epochs: float) -> Iterator[Evidence]:
     each = max(1.0, facts.number(run.fact("schedule.objects"), facts.number(run.fact("optimizer.count"), 1)))
-    updates = int(steps.steps[-1] - steps.steps[0]) + 1
+    last = max(int(steps.steps[-1]), run.steps[1] if run.steps else 0)  # rhythms are sampled; the run may have gone on
+    updates = last - int(steps.steps[0]) + 1
     ratio = float(steps.values.mean()) / each
     name = str(run.fact("schedule.name") or "")
     shown = {"schedule": name or "the scheduler", "ratio": ratio, "updates": updates}

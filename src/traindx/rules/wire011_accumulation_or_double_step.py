@@ -44,7 +44,7 @@ TWICE_BY_DESIGN = ("lbfgs", "sam")
 
 @rule(
     "WIRE011",
-    needs={"event:double_step | event:accumulation_undivided": 1},
+    needs={"event:double_step | event:accumulation_undivided | event:accumulation_discarded": 1},
     says={
         "double": "optimizer.step was called {count} times without a backward since the last one",
         "undivided": "{k} micro-batches are accumulated per update and their losses are not divided by {k}: gradients "
@@ -76,6 +76,11 @@ def accumulation_or_double_step(
     count = int(sum(facts.number(e.data.get("count"), 1) for e in doubled))
     if count >= least and _backwards(run) > 0.1:  # without any backward it is another fault, WIRE016
         yield Evidence(steps=(doubled[0].step, max(end, doubled[0].step)), say="double", facts={"count": count})
+    thrown = run.events_of("accumulation_discarded")
+    if thrown and max(facts.number(e.data.get("count"), 1) for e in thrown) >= least and not regime.adversarial(run):
+        k, first = int(facts.number(thrown[0].data.get("k"), 0)), thrown[0].step
+        if k >= least_lost:
+            yield Evidence({"k": k, "lost": (k - 1) / k}, (), (first, max(end, first)), "discarded", Severity.CRITICAL)
     for event in run.events_of("accumulation_undivided")[:1]:
         k = int(facts.number(event.data.get("k"), 0)) or _micro_batches(run)
         if k < 2 or regime.adversarial(run):

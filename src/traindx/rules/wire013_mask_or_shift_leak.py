@@ -5,7 +5,8 @@
 Targets that equal the input at the same position (at least `identity` of them) while the loss falls to nothing, or in a model
 all of whose attention is causal, which nobody needs to copy an input: the shift by one is missing. Targets that equal the
 input two positions later, and no loss with targets one position later: the shift was made twice, in the data and in the
-model. Self-attention without any mask in a model that predicts the next token, or with masks that leave later positions open
+model. A decoder beside a source that is given its own targets. Recurrent layers that read both ways in a model of the next
+token. Self-attention without any mask in a model that predicts the next token, or with masks that leave later positions open
 to nearly every query (a diagonal that is off by one, padding masked and nothing else). The dependency trial over time:
 outputs that have a gradient with respect to later inputs. And, as a question only, a next-token loss that is close to zero in
 training and validation.
@@ -16,6 +17,7 @@ The loss is wonderful and generation is worthless: at inference the future is no
 
 ## What else looks like this
 
+- An autoencoder that sums its sequence up in one vector, or reads and writes with two recurrent layers: a remark only.
 - Encoders, masked language models, prefix models and sequence autoencoders see the whole sequence by design; they do
   not predict the *next* token.
 - Models that shift inside (most ready-made ones): what counts is the loss call, not the batch.
@@ -50,6 +52,8 @@ from traindx.run import Run
         "copies its input",
         "own-causal": "{share:.0%} of the targets equal the input at the same position, which a causal model is shown: "
         "there is nothing to predict",
+        "own-target": "{share:.0%} of the targets equal what the decoder is given at the same position: it is shown the answer",
+        "both-ways": "the model predicts the next token, but its recurrent layers read both ways: it sees the future",
         "twice": "{share:.0%} of the targets equal the input two positions later, not the next one: they were shifted twice",
         "unmasked": "the model predicts the next token, but none of its {calls} self-attention calls was masked: it "
         "sees the future",
@@ -63,6 +67,8 @@ from traindx.run import Run
     fix={
         "own-input": "Shift once: predict tokens[:, 1:] from tokens[:, :-1].",
         "own-causal": "Shift once: predict tokens[:, 1:] from tokens[:, :-1].",
+        "own-target": "Give the decoder the target moved by one: start token and y[:, :-1], to predict y.",
+        "both-ways": "Use bidirectional=False, or two models that predict in one direction each.",
         "twice": "Shift once, in the data or where the loss is taken; ready-made language models shift the labels inside.",
         "unmasked": "Pass is_causal=True or a triangular mask to every self-attention layer.",
         "open": "Shut out all that comes after the position itself: fill where torch.triu(torch.ones(T, T), 1) is 1.",
@@ -89,9 +95,13 @@ def mask_or_shift_leak(
     share, following, second = (
         facts.number(run.fact(f"loss.{which}_target_share"), 0.0) for which in ("self", "next", "second")
     )
-    if share >= identity and solved:
+    if share >= identity and solved and not run.fact("loss.beside_source"):
         facts_ = {"share": share, "level": level}
-        yield Evidence(where=where, steps=run.steps, say="own-input", confidence=Confidence.STRONG, facts=facts_)
+        meant = _sums_up(run) and not _only_causal(run)
+        severity, sure = (Severity.INFO, Confidence.SUGGESTIVE) if meant else (Severity.CRITICAL, Confidence.STRONG)
+        yield Evidence(facts_, where, run.steps, "own-input", severity, sure)
+    elif share >= identity and following < 0.5 and run.fact("loss.beside_source"):
+        yield Evidence(where=where, steps=run.steps, say="own-target", confidence=Confidence.STRONG, facts={"share": share})
     elif share >= identity and following < 0.5 and _only_causal(run):
         yield Evidence(where=where, steps=run.steps, say="own-causal", confidence=Confidence.STRONG, facts={"share": share})
     if second >= identity and max(share, following) < 0.5:
@@ -100,12 +110,23 @@ def mask_or_shift_leak(
         yield from _next_token(run, where, level, solved)
 
 
+def _sums_up(run: Run) -> bool:
+    """Whether the model makes one vector of a sequence, or reads with one recurrent layer and writes with another: then to say
+    what it was told may be the task (an autoencoder)."""
+    recurrent = facts.counts(run.fact("model.recurrent"))
+    return bool(run.fact("model.condensed")) or recurrent.get("all", 0) > 1
+
+
 def _only_causal(run: Run) -> bool:
     masks = facts.counts(run.fact("model.attention_masks"))
     return bool(masks.get("causal")) and not any(masks.get(other) for other in ("none", "open", "masked"))
 
 
 def _next_token(run: Run, where: tuple[str, ...], level: float, solved: bool) -> Iterator[Evidence]:
+    recurrent = facts.counts(run.fact("model.recurrent"))
+    if recurrent.get("both_ways") and recurrent["both_ways"] == recurrent.get("all") and not run.fact("loss.beside_source"):
+        yield Evidence(where=where, steps=run.steps, say="both-ways", confidence=Confidence.STRONG)
+        return
     masks = facts.counts(run.fact("model.attention_masks"))
     bare, open_ = int(masks.get("none", 0)), int(masks.get("open", 0))
     if open_ and not masks.get("causal") and not masks.get("masked"):

@@ -6,7 +6,8 @@ The lists of missing and unexpected keys of the loads before the first step. Key
 (`module.`, `_orig_mod.`, `model.`) mean that nothing matched what it should have. Otherwise, more than `worth` of the
 parameters that got nothing from the checkpoint, unless they are the output layers, which fine-tuning replaces on
 purpose. And one and the same state that is loaded into the trained model `again` times or more while its optimizer goes on
-as if nothing had happened: what was learned in between is thrown away.
+as if nothing had happened: what was learned in between is thrown away. The same goes for weights that are, `again` times,
+to the bit what they were before the first update, whoever wrote them back.
 
 ## Why it matters
 
@@ -41,18 +42,21 @@ from traindx.run import Event, Run
 
 @rule(
     "WIRE015",
-    needs={"fact:model.loaded | event:load": 1},
+    needs={"fact:model.loaded | event:load | event:weights_back": 1},
     says={
         "prefix": "{count} keys of the checkpoint differ from the model's only by a prefix and were not loaded: {where}",
         "missing": "the checkpoint left {share:.0%} of the parameters as they were: {where}",
         "again": "the same weights were loaded {times} times while training went on (steps {at}): what is learned in between "
         "is thrown away",
+        "back": "all weights were {times} again what they had been before the first update (step {first}): what is learned is "
+        "thrown away",
         "head": "the checkpoint did not fill the last layers ({share:.1%} of the parameters): {where}",
     },
     fix={
         "prefix": "Strip or add the prefix of the keys before load_state_dict, and load with strict=True.",
         "missing": "Load with strict=True, or check the list of missing keys against what you meant to leave out.",
         "again": "Load the weights once, before the loop over epochs.",
+        "back": "Look for what writes the first weights back in the loop: copy_ into .data, set_, a swap that is not undone.",
         "head": "Nothing, if the head was replaced on purpose.",
     },
     confidence=Confidence.EXACT,
@@ -61,7 +65,10 @@ from traindx.run import Event, Run
 )
 def partial_checkpoint(run: Run, *, worth: float = 0.01, critical_share: float = 0.2, again: int = 3) -> Iterator[Evidence]:
     # CATALOGUE: more than 1 % unloaded. [def] a fifth of the model at random values is no longer the checkpoint's model.
-    yield from _again(run, again)
+    if loads := list(_again(run, again)):
+        yield from loads
+    else:
+        yield from _back(run, again)
     for missing, unexpected, share, step in _loads(run):
         shifted = [m for m in missing if any(_same_but_prefix(m, u) for u in unexpected)]
         share = len(shifted) / len(missing) if missing and math.isnan(share) else share  # sizes unknown: count the keys
@@ -92,6 +99,33 @@ def _again(run: Run, least: int) -> Iterator[Evidence]:
         site = str(events[0].data.get("site") or "")
         shown = {"times": len(steps), "at": ", ".join(str(s) for s in steps[:3]) + (" …" if len(steps) > 3 else "")}
         yield Evidence(shown, (site,) if site else (), (steps[0], steps[-1]), "again", Severity.CRITICAL)
+
+
+def _back(run: Run, least: int) -> Iterator[Evidence]:
+    """The first weights are there again and again, though nobody loaded them and the optimizer is the same."""
+    seen = run.events_of("weights_back")
+    times = int(max((facts.number(e.data.get("count"), 1) for e in seen), default=0))
+    if not seen or run.events_of("retrained"):
+        return
+    first = seen[0].step
+    if times >= least or not _better_since(run, first):
+        end = max(first, run.steps[1] if run.steps else 0)
+        count = f"{times} times" if times > 1 else "once, where it was looked at,"
+        yield Evidence({"times": count}, (), (first, end), "back", Severity.CRITICAL)
+
+
+def _better_since(run: Run, step: int, deviations: float = 3.0) -> bool:
+    """Whether the loss of as many steps at the end is lower than that of the steps before the weights were first put back.
+
+    One look may find the first weights by design (after a search for the learning rate, say); then training gets on.
+    """
+    losses = regime.curve(run, whole=True).finite()
+    before, late = losses.between(hi=step - 1).values, losses.between(lo=step).values
+    late = late[len(late) - len(before) :] if len(late) > len(before) else late
+    if len(before) < 20 or len(late) < 20:
+        return True
+    error = math.sqrt(before.var() / len(before) + late.var() / len(late))
+    return bool(before.mean() - late.mean() > deviations * error)
 
 
 def _loads(run: Run) -> Iterator[tuple[list[str], list[str], float, int | None]]:

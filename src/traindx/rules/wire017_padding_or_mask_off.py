@@ -4,8 +4,9 @@
 
 Key padding masks held against the padding of the input (`model.pad_mask`): more than `inverted` of the valid
 positions masked means that the mask is upside down or shifted; padding attended by unmasked attention is a warning
-when at least `padding` of the tokens are padding. And the padding trial: content under the mask must not change valid
-outputs.
+when at least `padding` of the tokens are padding. A mean over all positions of sequences with at least `pooled` of
+padding, with no mask before it, is a warning too (a remark where the padding's own vector is zero). And the padding
+trial: content under the mask must not change valid outputs.
 
 ## Why it matters
 
@@ -37,16 +38,19 @@ from traindx.run import Run
 
 @rule(
     "WIRE017",
-    needs={"fact:model.pad_mask | fact:trial.pad_leak": 1},
+    needs={"fact:model.pad_mask | fact:model.pooling | fact:trial.pad_leak": 1},
     says={
         "inverted": "{share:.0%} of the valid positions are masked and {attended:.0%} of the padding is attended: the "
         "mask is inverted",
         "unmasked": "{attended:.0%} of the padded positions ({padding:.0%} of the tokens) are attended like content",
+        "pooled": "a mean over positions takes in the padding ({padding:.0%} of the tokens): the same text means something "
+        "else in a longer batch",
         "leak": "changing what stands under the padding changes valid outputs by {change:.1%}",
     },
     fix={
         "inverted": "key_padding_mask is True where a position is to be ignored: tokens == pad_id.",
         "unmasked": "Pass key_padding_mask=(tokens == pad_id) to the attention layers.",
+        "pooled": "Average over the tokens only: (h * keep).sum(1) / keep.sum(1), with keep = (tokens != pad)[..., None].",
         "leak": "Mask the padding in attention and in every mean or max over positions.",
     },
     severity=Severity.CRITICAL,
@@ -58,6 +62,7 @@ def padding_or_mask_off(
     *,
     inverted: float = 0.5,  # [def] a right mask hides no valid position
     padding: float = 0.05,  # [def] below a twentieth of padding an unmasked attention hardly matters
+    pooled: float = 0.1,  # [def] a mean is off by that share; attention can learn to look away, a mean cannot
     change: float = 1e-5,  # above float32 rounding of a few layers
 ) -> Iterator[Evidence]:
     mask = facts.table(run, "model.pad_mask")
@@ -69,6 +74,17 @@ def padding_or_mask_off(
     elif attended > 0.95 and padded >= padding:
         shown = {"attended": attended, "padding": padded}
         yield Evidence(steps=run.steps, say="unmasked", severity=Severity.WARNING, facts=shown)
+    elif padded >= pooled and _pooled(run):
+        stated = bool(facts.table(run, "data.token").get("pad_stated"))  # its vector is zero: only the length is wrong
+        level = Severity.INFO if stated else Severity.WARNING
+        yield Evidence({"padding": padded}, (), run.steps, "pooled", level, Confidence.STRONG)
     moved = facts.number(facts.table(run, "trial.pad_leak").get("change"), 0.0)
     if moved > change:
         yield Evidence(say="leak", severity=Severity.WARNING, facts={"change": moved})
+
+
+def _pooled(run: Run) -> bool:
+    """Whether every mean over positions goes over all of them, padding included, and it is known which token that is."""
+    means = facts.counts(run.fact("model.pooling"))
+    known = facts.table(run, "data.token").get("pad_id") is not None
+    return known and means.get("bare", 0) > 0 and not means.get("masked")
