@@ -8,7 +8,7 @@ import pytest
 from runs import a_run
 from traindx.finding import Severity, Status
 from traindx.rules.wire005_wrong_mode_training import wrong_mode_training as rule
-from traindx.run import Run
+from traindx.run import Event, Run
 
 
 def seen(mode: object, *layers: str, **facts: object) -> Run:
@@ -64,3 +64,10 @@ def test_a_part_that_falls_asleep_and_stays_so_is_named() -> None:
     )
     [found] = rule.findings(run)
     assert found.where == ("encoder.bn",) and found.steps == (20, 49) and found.severity is Severity.WARNING
+
+
+def test_a_frozen_part_of_a_second_training_may_sleep() -> None:
+    signals = {"loop/eval_mode": np.zeros(50), "loop/eval_submodules": [0.0] * 20 + [2.0] * 30}
+    asleep = {"model.eval_in_training": ["backbone.1"]}
+    assert not list(rule.findings(a_run(signals, facts=asleep, events=[Event(20, "retrained", {})])))
+    assert not list(rule.findings(a_run(signals, facts=asleep | {"model.frozen_modules": ["backbone"]})))

@@ -7,6 +7,7 @@ weights_put_back = Cause(
     title="the same weights are put back again and again",
     likely={
         "WIRE015:again": 0.95,
+        "WIRE015:back": 0.95,
         "LOSS002": 0.4,
         "LOSS009": 0.3,
         "LOSS003": 0.2,
@@ -15,6 +16,6 @@ weights_put_back = Cause(
     },
     prior=0.3,
     verdict="restart",
-    cure="Load the weights once, before the loop over epochs[[ (now at {where})]].",
-    witness=("WIRE015:again",),
+    cure="Write the weights once, before the loop over epochs[[ (now at {where})]].",
+    witness=("WIRE015:again", "WIRE015:back"),
 )

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import facts, regime
+from traindx import facts, outline, regime
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run, Series
@@ -59,13 +59,17 @@ def wrong_mode_training(run: Run, *, least: int = 5) -> Iterator[Evidence]:
     if np.count_nonzero(asleep) >= least:
         yield _whole_model(run, mode)
         return
-    parts = run.series("loop/eval_submodules").finite()
+    begun = max([e.step for e in run.events_of("retrained")] + list(regime.phase_starts(run)), default=0)
+    parts = run.series("loop/eval_submodules").finite().between(lo=begun)
     if len(parts) <= least or parts.values[0] > 0:
-        return  # asleep from the first step: frozen on purpose
+        return  # asleep from the first step of a training: frozen on purpose
     stretch = last_stretch(parts.values > 0)
     if stretch >= least:
         first = int(parts.steps[len(parts) - stretch])
+        frozen = facts.strings(run, "model.frozen_modules")
         names = facts.strings(run, "model.eval_in_training")
+        if names and all(outline.inside(n, frozen) for n in names):
+            return  # what does not learn may keep its statistics
         count = int(parts.values[-1])
         yield Evidence(where=names, steps=(first, int(parts.steps[-1])), say="submodule", facts={"count": count})
 
