@@ -147,6 +147,7 @@ UNREAD: dict[str, Loss] = {
     "a residual of two outputs": lambda out, y: ((out[:, 0] - out[:, 1]) ** 2).mean(),
     "a constant": lambda out, y: ((out - 1) ** 2).mean(),
     "a policy": lambda out, y: -(picks(out.log_softmax(1), y) * torch.randn(N)).exp().mean(),
+    "advantages": lambda out, y: -(picks(out.log_softmax(1), y) * torch.linspace(-1, 1, N)).mean(),
     "entropy": lambda out, y: (out.softmax(1) * out.log_softmax(1)).sum(1).mean(),
 }
 

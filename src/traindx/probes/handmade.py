@@ -250,14 +250,12 @@ class Reader:
             return None
         if call.name == "log_softmax":
             return _along(call, call.args[0])
-        if call.name in ("log", "clamp", "add") and (below := self.maker(call.args[0])) is not None:
-            if call.name == "log" and below.name in ("add", "clamp", "clip", "clamp_min"):
-                below = self.maker(below.args[0]) or below
-            return (
-                _along(below, below.args[0])
-                if call.name == "log" and below.name == "softmax" and plain(below.args[0])
-                else None
-            )
+        if call.name == "log":
+            below = self.maker(call.args[0])
+            if below is not None and below.name in ("add", "clamp", "clip", "clamp_min"):  # kept away from zero
+                below = self.maker(below.args[0])
+            soft = below is not None and below.name == "softmax" and plain(below.args[0])
+            return _along(below, below.args[0]) if below is not None and soft else None
         if call.name == "sub" and len(call.args) > 1 and (whole := self._log_sum(call.args[1])) is not None:
             return (self._unshifted(whole[0]), whole[1]) if whole[0] is call.args[0] else None
         return None
@@ -281,7 +279,7 @@ class Reader:
         if call is None or call.name != "sub" or len(call.args) < 2 or not plain(call.args[0]):
             return scores
         most = call.args[1]
-        small = isinstance(most, Tensor) and most.ndim == scores.ndim and most.numel() * 1 < scores.numel()
+        small = isinstance(most, Tensor) and most.ndim == scores.ndim and most.numel() < scores.numel()
         return call.args[0] if small and call.args[0].shape == scores.shape else scores
 
     def _behind(self, value: Any) -> _Call | None:
@@ -346,6 +344,8 @@ def _weights(call: _Call) -> tuple[Tensor, ...]:
 
 def _counted(output: Tensor, target: Tensor, weights: tuple[Tensor, ...]) -> tuple[Tensor, Tensor] | None:
     """Output and target without what has no weight; None where it cannot be told which parts that are."""
+    if weights and target.device.type != "cpu":
+        return None  # to look at them would mean to wait for the device
     for weight in weights:
         keep = weight != 0
         if target.is_floating_point() and target.shape == output.shape:
@@ -356,13 +356,16 @@ def _counted(output: Tensor, target: Tensor, weights: tuple[Tensor, ...]) -> tup
             if not bool(keep.all()):
                 at = keep.expand_as(target)
                 output, target = output[at], target[at]
-        elif keep.shape == target.shape:
-            target = torch.where(keep, target, -100)
-        elif keep.numel() == target.numel():
+        elif keep.numel() == target.numel() and _is_mask(weight):
             target = torch.where(keep.reshape(target.shape), target, -100)
         elif keep.numel() > 1:
-            return None
+            return None  # rewards and advantages: what was picked is no label
     return (output, target) if output.numel() else None
+
+
+def _is_mask(weight: Tensor) -> bool:
+    """Whether parts count alike or not at all."""
+    return bool(((weight == 0) | ((weight == weight.max()) & (weight > 0))).all())
 
 
 def _new_axis(call: _Call) -> bool:

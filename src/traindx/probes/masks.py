@@ -244,6 +244,8 @@ def _per_position(fn: Fn) -> bool:
     for name in ("_raw_saved_other", "_raw_saved_self"):
         factor = _raw(fn, name)
         if factor is not None and not factor.requires_grad:
+            if factor.device.type != "cpu":
+                return factor.ndim > 1  # to look at it would mean to wait for the device
             return factor.ndim > 1 and (1 in factor.shape or bool((factor == factor[..., :1]).all()))
     return True  # not to be known
 
