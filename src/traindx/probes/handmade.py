@@ -302,10 +302,11 @@ class Reader:
         plain_one, plain_two = self._complement(one) is None, self._complement(two) is None
         if plain_one == plain_two:
             return None
-        p, y = (one, share) if plain_one else (two, rest)
-        if self._complement(two if plain_one else one) is not p or p.shape != y.shape:
-            return None
-        return "binary_cross_entropy", p, y, call.site
+        p: Tensor = one if plain_one else two
+        y = share if plain_one else rest
+        other = self._complement(two if plain_one else one)
+        same = p.shape == y.shape and other is p
+        return ("binary_cross_entropy", p, y, call.site) if same else None
 
     def _weighed_log(self, value: Any) -> tuple[Tensor, Tensor] | None:
         """(p, weight) of weight · log p, also of log(p + ε)."""

@@ -131,7 +131,8 @@ class Masks:
         if self.keys or not all(isinstance(t, Tensor) and t.ndim == 4 for t in (query, key, mask)):
             return
         if query.shape[-2] == key.shape[-2] == mask.shape[-1] and mask.shape[0] == query.shape[0] > 1:
-            self.keys.append((~mask if mask.dtype == torch.bool else mask <= _BLOCKED)[:_ROWS, 0, -1, :].clone())
+            rows = max(2, min(_ROWS, _CELLS // (mask.shape[-1] * mask.shape[-2])))
+            self.keys.append(_seen_by((mask if mask.dtype == torch.bool else mask > _BLOCKED)[:rows, 0]))
 
     def facts(self, pads: list[np.ndarray[Any, Any]], sure: bool = False) -> dict[str, Any]:
         """`model.attention_masks`, and `model.pad_mask` where the padding (N, L) of the same batches is known.
