@@ -342,14 +342,12 @@ class Contract(Probe):
         for written in handmade.read(scene.taped(), loss):
             call, said = written.call, losses.read(written.call)
             if said is not None and (site := self._site(call, said)) is not None:
-                self._tokens.loss(said, self._samples)
                 site.written = True
                 row = self._checked(site, said, call)
                 if written.over is not None:
                     site.head = {"kind": "log_softmax", "range": [None, 0.0], "dim": written.over}
                 out |= self._trained(scene, call, site, self._measured(site, said, call), row)
-        if not out:
-            self._tokens.by_hand(loss)
+        self._tokens.by_hand(loss)
         self._tokens.reset()
         if loss.numel() == 1:
             value = loss.detach().reshape(()).float()
