@@ -167,3 +167,8 @@ def test_an_output_without_unicode_gets_plain_signs(healthy: Path) -> None:
     done = traindx("diagnose", healthy, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0 and done.stdout.isascii() and "steps 0-" in done.stdout and " -> " in done.stdout
     assert "?" not in done.stdout
+
+
+def test_the_doctor_names_the_extras() -> None:
+    told = traindx("doctor").stdout
+    assert "traindx[arrow]" in told and "traindx[tui]" in told  # brackets are no markup

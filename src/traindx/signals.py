@@ -424,7 +424,7 @@ FACTS: dict[str, str] = {
     "data.shared_apart": "evaluated samples that were trained on, in batches or a loader of their own beside others",
     "data.continuous": "training inputs are measured so finely that equal ones are copies, as far as the kept samples tell",
     "data.copied_generator": "the data set draws from a generator of its own that every loader worker has a copy of",
-    "data.joined_at": "updates at which training began to draw from a data set of another size",
+    "data.joined_at": "updates at which training began to draw from another data set",
     "data.brought_by": "how batches were seen: loader, batches(), loss call",
     "eval.metric_recomputed": "{name: [reported, recomputed]} where both were seen",
     "eval.metric_formula": "{name: by which wrong arithmetic the script came to it}: so far, of means, padded, half, …",

@@ -821,3 +821,21 @@ def test_windows_of_a_series_are_known_by_moving_on(shuffle: bool, stride: int, 
     run = fed(loader(windows, torch.arange(len(windows)) % 3, size=16, shuffle=shuffle))
     assert run.fact("data.series") is told
     assert fed(loader(torch.ones(200, 8), Y[:200])).fact("data.series") is None
+
+
+def test_another_data_set_that_is_trained_on_for_some_passes_has_joined():
+    def loop(again):
+        model = nn.Linear(6, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        torch.manual_seed(0)
+        x, y = torch.randn(3, 64, 6), torch.randint(0, 2, (64,))
+        for part in (x[0], x[1], x[0] if again else x[2]):
+            batches = DataLoader(TensorDataset(part.clone(), y), 16, shuffle=True)
+            for _ in range(3):
+                for a, b in batches:
+                    optimizer.zero_grad()
+                    nn.functional.cross_entropy(model(a), b).backward()
+                    optimizer.step()
+
+    assert watched(lambda: loop(False), Data()).fact("data.joined_at") == [12, 24]
+    assert watched(lambda: loop(True), Data()).fact("data.joined_at") == [12]

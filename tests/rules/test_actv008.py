@@ -8,7 +8,7 @@ import pytest
 from runs import a_run, steady
 from traindx.finding import Severity, Status
 from traindx.rules.actv008_batchnorm_mismatch import batchnorm_mismatch as rule
-from traindx.run import Event, Run, Series
+from traindx.run import Event, Matrix, Run, Series
 
 BN = {"model.outline": [{"name": "bn", "class": "BatchNorm1d", "params": 4, "order": 1}]}
 
@@ -105,3 +105,16 @@ def test_without_an_evaluation_a_distance_is_a_remark() -> None:
     assert found.severity is Severity.WARNING
     [found] = rule.findings(a_run(gaps(0.8).signals, facts=BN))
     assert found.severity is Severity.INFO
+
+
+def test_statistics_of_another_model_begin_anew() -> None:
+    folds, at = (
+        {"optimizer.steps": [186, 186, 186], "optimizer.fresh_at_step": 186},
+        np.r_[np.arange(0, 183, 6), np.arange(187, 192), 220, 373, 374],
+    )
+    wide = np.where(np.isin(at, [187, 188, 189, 190, 191, 373, 374]), 0.9, 0.1)
+    tables = {
+        n: Matrix(at, ("1",), v[:, None]) for n, v in (("bn_mean_gap/module", 0 * wide + 0.07), ("bn_var_gap/module", wide))
+    }
+    run = a_run({"loss/val": steady(558, 0.3), "batch/size": np.full(558, 64.0)}).with_(tables)
+    assert list(rule.findings(run)) and rule.outcome(run.with_(facts=folds)).status is Status.CLEAR

@@ -106,5 +106,7 @@ def test_a_blank_picture_for_many_samples_is_a_warning() -> None:
     signals = {"batch/input_nonfinite": np.zeros(100), "loss/train": learning(100)}
     [found] = rule.findings(a_run(signals, facts=facts))
     assert found.variant == "blank" and found.severity is Severity.WARNING and "25%" in found.message
+    met = {"loss.kind": "mse", "data.seen": {"train": 100, "val": 0}, "data.conflicts": 70}  # states of a replay buffer
+    assert rule.outcome(a_run(signals, facts={**facts, **met})).status is Status.CLEAR
     for other in ({"data.continuous": False}, {"data.commonest": {"share": 0.25, "samples": 400, "labels": 1}}):
         assert rule.outcome(a_run(signals, facts={**facts, **other})).status is Status.CLEAR

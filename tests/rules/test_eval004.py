@@ -68,6 +68,10 @@ def test_the_start_of_a_run_is_unsure() -> None:
     run = _run(0.1, {str(c): 100 for c in range(10)}, last=60)
     early = a_run({"accuracy/val": Series(np.array([20, 40]), np.array([0.1, 0.1]))}, facts=dict(run.facts))
     assert rule.outcome(early).status is Status.UNSURE
+    often = {"accuracy/val": Series(np.arange(4, 40, 5), np.full(8, 0.1)), "loss/train": Series(np.arange(40), np.ones(40))}
+    assert rule.outcome(a_run(often, facts=dict(run.facts))).status is Status.UNSURE
+    epochs = {"accuracy/val": Series(np.arange(30), np.full(30, 0.1)), "loss/train": Series(np.arange(30), np.ones(30))}
+    assert [f.variant for f in rule.findings(a_run(epochs, facts=dict(run.facts)))] == ["chance"]
 
 
 def test_a_slice_beyond_chance_is_a_remark() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,17 @@ def test_adam_hides_it_unless_nothing_is_learned() -> None:
     assert (harmless.variant, harmless.severity) == ("harmless", Severity.INFO)
     [hidden] = the(deep(1e-6, 8e-3, "Adam", loss=2.3 + noise(100, 0.02)))
     assert (hidden.variant, hidden.severity) == ("hidden", Severity.WARNING)
+
+
+def test_two_players_are_not_the_first_and_last_layers_of_one_network() -> None:
+    flat = 2.3 + noise(100, 0.02)
+    assert the(deep(1e-6, 8e-3, "Adam", loss=flat, adversarial=True)) == []  # eight networks of a layer each
+    one = [f"critic.{k}" for k in LAYERS]
+    run = deep(1e-6, 8e-3, "Adam", loss=flat, adversarial=True)
+    grads = run.matrix("grad_norm/param")
+    shapes = {"model.param_shapes": {k: [32, 32] for k in one}}
+    within = run.with_({"grad_norm/param": replace(grads, names=tuple(one))}, facts=shapes)
+    assert [(f.variant, f.severity) for f in the(within)] == [("harmless", Severity.INFO)]  # whose loss tells no progress
 
 
 def test_adam_with_moments_below_epsilon_is_found() -> None:

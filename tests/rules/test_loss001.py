@@ -95,7 +95,9 @@ def test_a_log_in_which_another_training_begins_is_a_remark() -> None:
     first, second = zoo.falling(800) + noise(800, 0.03), zoo.falling(800) + noise(800, 0.03)
     log = a_run(loss__train=np.r_[first, second + 0.2], lr=np.full(1600, 0.01))
     assert [f.severity for f in the(log)] == [Severity.INFO]
-    assert [f.severity for f in the(log.with_(facts={"watched": ["load"]}))] == [Severity.WARNING]  # it would know of a stage
+    assert [f.severity for f in the(log.with_(facts={"watched": ["retrained"]}))] == [
+        Severity.WARNING
+    ]  # it would know of a stage
     slow = np.concatenate([first, np.linspace(first[-1], 2.3, 60), second + 0.2])  # climbs over sixty records
     assert [f.severity for f in the(a_run(loss__train=slow, lr=np.full(1660, 0.01)))] == [Severity.WARNING]
     stuck = np.r_[first, np.full(800, 1.9) + noise(800, 0.03)]

@@ -42,6 +42,13 @@ def test_jumps_of_values_that_are_bootstrapped_are_a_remark() -> None:
     assert acting.severity is Severity.INFO
 
 
+def test_tasks_one_after_the_other_in_a_log_are_a_remark() -> None:
+    tasks = np.concatenate([0.1 + 2.2 * np.exp(-np.arange(300) / 50) + noise(300, 0.04, i) for i in range(5)])
+    [found] = the(a_run(loss__train=tasks))
+    assert found.severity is Severity.INFO and found.facts["count"] >= 3
+    assert [f.severity for f in the(a_run(loss__train=tasks, facts={"watched": ["retrained"]}))] == [Severity.WARNING]
+
+
 def test_jumps_when_a_target_network_was_renewed_are_expected() -> None:
     at = [800, 1300, 2200]
     renewed = [Event(step - 1, "load", {"what": "model"}) for step in at]

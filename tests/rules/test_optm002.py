@@ -68,6 +68,29 @@ def test_plain_sgd_needs_harm() -> None:
     assert the(hot(0.2, dead(), "SGD"))[0].severity >= Severity.WARNING
 
 
+def test_weights_that_shrink_are_measured_by_the_size_they_began_with() -> None:
+    n = 300
+    ratio = np.r_[np.linspace(0.25, 2.0, 10), np.full(n - 10, 0.3)]  # a target that is noise: the weights go to zero
+    signals = {"update_ratio/param": {"a.weight": ratio}, "loss/train": 1.0 + noise(n, 0.2)}
+    told = {"model.param_shapes": SHAPES, "optimizer.name": "SGD"}
+    [found] = the(a_run(signals, facts=told))
+    assert found.facts["early"] > 1
+    size = np.r_[np.geomspace(1.0, 0.05, 10), np.full(n - 10, 0.05)]
+    assert all(f.facts["early"] < 0.4 for f in the(a_run({**signals, "weight_norm/param": {"a.weight": size}}, facts=told)))
+
+
+def test_what_begins_at_zero_has_no_size_to_be_moved_by() -> None:
+    run = hot(1.0, zoo.falling(300), later=1e-3)
+    born, grown = (a_run({"weight_norm/param": {"a.weight": np.geomspace(first, 9.0, 300)}}).signals for first in (1e-9, 5.0))
+    assert the(run.with_(grown))[0].where[0] == "a.weight" and the(run.with_(born))[0].where[0] == "b.weight"
+
+
+def test_a_dozen_records_do_not_show_that_nothing_was_learned() -> None:
+    loss = 1.3 + noise(16, 0.5)
+    run = a_run({"update_ratio/param": {"a.weight": np.full(16, 0.28)}, "loss/train": loss}, facts={"optimizer.name": "SGD"})
+    assert the(run.with_(facts={"model.param_shapes": SHAPES})) == []
+
+
 def test_the_first_steps_after_a_warm_up_are_looked_at_too() -> None:
     run = hot(0.001, dead(), later=1e-4)
     table = run["update_ratio/param"]

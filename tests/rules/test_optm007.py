@@ -6,6 +6,7 @@ import numpy as np
 
 import zoo
 from runs import a_run, noise
+from traindx.finding import Status
 from traindx.rules.optm007_adam_stale_v import adam_stale_v
 
 JUMPS = (800, 1300, 1700, 2400)
@@ -47,3 +48,11 @@ def test_a_ratio_that_is_always_high_explains_nothing() -> None:
 
 def test_its_limit_is_the_ratio() -> None:
     assert the(zoo.spiky().with_(moments().signals), limit=10.0) == []
+
+
+def test_other_data_and_renewed_targets_bring_larger_gradients() -> None:
+    run = zoo.spiky().with_(moments(before=0).signals)
+    assert the(run)
+    told = {"loss.kind": "mse", "acts": True}
+    assert adam_stale_v.outcome(run.with_(facts=told)).status is Status.MUTED
+    assert the(run.with_(facts={"data.joined_at": list(JUMPS)})) == []

@@ -8,7 +8,7 @@ import zoo
 from runs import a_run, noise
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.optm010_group_or_state_fault import group_or_state_fault
-from traindx.run import Event
+from traindx.run import Event, Run
 
 SEEN = {"optimizer.name": "AdamW", "optimizer.duplicates": [], "optimizer.empty_groups": []}
 
@@ -83,3 +83,14 @@ def test_folds_that_begin_anew_with_their_optimizer_are_fine() -> None:
     assert "rebuilt" not in {f.variant for f in the(a_run(loss__train=np.tile(one, 6), facts=facts, events=events))}
     on = 0.1 + 2.0 * np.exp(-np.arange(1200) / 40)
     assert "rebuilt" in {f.variant for f in the(a_run(loss__train=on, facts=facts, events=events))}
+
+
+def test_another_model_of_the_same_shape_begins_without_a_state_by_right() -> None:
+    loss, told = np.r_[np.linspace(2, 0.1, 200), np.linspace(2, 0.1, 200)], {**SEEN, "optimizer.fresh_at_step": 200}
+
+    def run(**data: object) -> Run:
+        return a_run(loss__train=loss, facts=told, events=[Event(200, "retrained", {"alike": True, **data})])
+
+    assert the(run(same_parameters=False, carried=0.0)) == []
+    assert the(run(same_parameters=False, carried=1.0)) and the(run(same_parameters=True, carried=0.0))
+    assert the(a_run(loss__train=loss, facts={**SEEN, "optimizer.fresh_at_step": 1})) == []

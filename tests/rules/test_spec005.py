@@ -29,6 +29,13 @@ def test_two_experts_are_judged_by_entropy_and_the_limit_decides() -> None:
     assert list(rule.findings(router(0.8, 0.2), entropy=0.9))
 
 
+def test_heads_of_tasks_that_follow_each_other_are_no_router() -> None:
+    heads = {f"heads.{i}": np.where(np.arange(100) // 25 == i, 1.0, 0.0) for i in range(4)}
+    assert rule.outcome(a_run({"expert_load/expert": heads})).status is Status.CLEAR
+    one = {f"heads.{i}": np.full(100, float(i == 1)) for i in range(4)}
+    assert list(rule.findings(a_run({"expert_load/expert": one})))
+
+
 def test_the_first_steps_do_not_count() -> None:
     early = {f"moe/{i}": np.r_[np.full(20, float(i == 0)), np.full(80, 0.25)] for i in range(4)}
     assert not list(rule.findings(a_run({"expert_load/expert": early})))

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import rich_click as click
+from rich.markup import escape
 from rich.table import Table
 
 from traindx import __version__
@@ -46,7 +47,7 @@ def command(no_color: bool, debug: bool) -> int:
     for module, use in USES.items():
         there = importlib.util.find_spec(module) is not None
         table.add_row(
-            "[green]yes[/]" if there else "[yellow]no[/]", module, _version(module) if there else "", f"[dim]{use}[/]"
+            "[green]yes[/]" if there else "[yellow]no[/]", module, _version(module) if there else "", f"[dim]{escape(use)}[/]"
         )
     screen.print(table)
     for line in (*_accelerators(), *_places()):

@@ -172,6 +172,8 @@ def _regular(path: Path, most: int | None = None) -> Path:
     """The path, if it is a plain file (no link, pipe or device) and not too large."""
     try:
         found = path.lstat()
+    except FileNotFoundError:
+        raise NothingReadable(f"{path}: no such file; a capsule is the folder named when a run turned non-finite") from None
     except (OSError, ValueError) as why:
         raise NothingReadable(f"{path}: {why}") from None
     if not stat.S_ISREG(found.st_mode) or path.parent.is_symlink():

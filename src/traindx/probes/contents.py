@@ -368,16 +368,37 @@ def _skill(near: NDArray[np.int64], folds: list[tuple[NDArray[np.bool_], NDArray
     return float(max((p.argmax(1) == truth).mean() for p in (by_neighbours, by_line)))
 
 
+_ENOUGH = 20  # samples known by content
+
+
 def joined(feeds: Sequence[Feed], most: int = 3) -> list[int]:
-    """The updates at which a data set of another size began to be trained on; none when they change all the time."""
-    sizes: list[int] = []
-    steps: list[int] = []
+    """The updates at which another data set began to be trained on: of another size, unless they change all the time, or for
+    several passes, with samples none of which had been met, where those before were the same in every pass.
+    """
+    before: list[Feed] = []
+    resized, other = [], []
     for feed in sorted((f for f in feeds if f.turns and f.about.get("samples")), key=lambda f: f.turns[0].first_step):
         size, step = int(feed.about["samples"]), feed.turns[0].first_step
-        if sizes and step > 0 and all(abs(size - other) > 0.01 * other for other in sizes):
-            steps.append(step)
-        sizes.append(size)
-    return steps if len(steps) <= most else []
+        if before and step > 0 and all(abs(size - int(f.about["samples"])) > 0.01 * int(f.about["samples"]) for f in before):
+            resized.append(step)
+        lasting = step > 0 and feed.passes > 1 and feed.store.size >= _ENOUGH
+        if lasting and any(_fixed(f) for f in before) and not _met(feed, before):
+            other.append(step)
+        before.append(feed)
+    return sorted({*(resized if len(resized) <= most else []), *other})
+
+
+def _fixed(feed: Feed) -> bool:
+    """Whether a later pass has shown a sample of the first again: contents tell this data set from others then."""
+    contents, _, turns = feed.store.table()
+    first = turns == turns.min(initial=255)
+    return len(contents) >= _ENOUGH and bool(np.isin(contents[~first], contents[first]).any())
+
+
+def _met(feed: Feed, before: Sequence[Feed]) -> bool:
+    """Whether one of its samples had been trained on."""
+    own = feed.store.table()[0]
+    return any(bool(np.isin(own, f.store.table()[0]).any()) for f in before)
 
 
 def drifts(turns: Sequence[Turn], least: int = 4) -> bool | None:

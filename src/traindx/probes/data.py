@@ -41,6 +41,7 @@ class Data(Probe):
     def __init__(self) -> None:
         self.idle = False  # no batch has been looked at since the last update
         self.feeds: dict[int, Feed] = {}
+        self._gone: list[Feed] = []  # of loaders that are no more, where another has their place in memory
         self.loose: dict[str, Feed] = {}  # without a loader, by phase
         self._visits: dict[int, Feed] = {}  # what the passes of a model bring, until it is known that they evaluate
         self._dropped = 0  # times it turned out that they do not
@@ -241,6 +242,7 @@ class Data(Probe):
     def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
         if kind == "retrained" and not data["same_parameters"]:  # other labels, other data: nothing of before counts
             self.feeds.clear()
+            self._gone = []
             self.loose.clear()
             self._last.clear()
             self._target_place.clear()
@@ -391,6 +393,8 @@ class Data(Probe):
         if known is None or known.loader() is not loader:
             if len(self.feeds) >= 32:
                 self.feeds.pop(next(iter(self.feeds)))
+            if known is not None and known.phase == TRAIN:  # gone, and its place in memory was given to this one
+                self._gone = [*self._gone[-7:], known]
             known = self.feeds[id(loader)] = Feed(loader)
         return known
 
@@ -415,7 +419,7 @@ class Data(Probe):
             found["data.seen"] = {"train": contents.distinct(train), "val": count}
             if other := looked or contents.apart(train, val):
                 found["data.shared_apart"] = other
-        if len(joined := contents.joined([f for f in self.feeds.values() if f.phase == TRAIN])):
+        if len(joined := contents.joined([f for f in (*self._gone, *self.feeds.values()) if f.phase == TRAIN])):
             found["data.joined_at"] = joined
         if train is not None and train.windows >= _WINDOWS:
             found["data.series"] = True

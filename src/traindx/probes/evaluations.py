@@ -338,7 +338,7 @@ class Evaluations:
         often, self._bare = step - self._bare <= OFTEN, step
         if often:
             few = open_.evaluation.samples < ACTING * open_.evaluation.forwards
-            if few and any(self._stage.trains(m) for m in open_.passes):
+            if min(open_.sizes, default=ACTING) < ACTING and any(self._stage.trains(m) for m in open_.passes):
                 self._acts += 1
                 if self._acts == AGENT:
                     self._scene.fact("acts", True)

@@ -76,6 +76,11 @@ def _handed_over(run: Run) -> int | None:
     return before if 0 < before < 0.9 * (run.steps[1] + 1) else None
 
 
+def knows_stages(run: Run) -> bool:
+    """Whether the loop itself was observed, so that another training in it would have been seen; a log tells no stages."""
+    return "retrained" in (run.fact("watched") or ())
+
+
 def resumed_at(run: Run, step: int) -> bool:
     """The same training went on from a checkpoint: a seam there, or a file saved before and the same learning rate."""
     if any(abs(e.step - step) <= 1 for e in run.events_of("resume", "incarnation")):
@@ -223,8 +228,10 @@ def lr_jumps(run: Run, least: float = 0.4, within: int = 5) -> list[LrJump]:
 
 
 def seams(run: Run) -> list[int]:
-    """Steps at which the run was resumed."""
+    """Steps at which the run was resumed, or went on with another data set."""
     found = {e.step for e in run.events_of("resume", "incarnation") if e.step > 0}
+    if isinstance(others := run.fact("data.joined_at"), list | tuple):
+        found.update(int(step) for step in others if isinstance(step, int | float))
     if isinstance(run.fact("optimizer.fresh_at_step"), int):
         found.update(phase_starts(run))
     return sorted(found)

@@ -71,6 +71,18 @@ def ends(points: int) -> int:
     return max(1, min(10, points // 30))
 
 
+def begins_anew(values: Floats, at: int) -> bool:
+    """Whether a curve leaps from one record to the next, at index `at`, and falls from there on step by step: as where a log
+    goes on with another task, stage or fold."""
+    low, leap = float(np.median(values[max(0, at - 5) : at])), float(values[at] - values[at - 1])
+    again = np.flatnonzero(np.diff(values[at:]) > 0.5 * leap)  # the next one
+    after = values[at : at + int(again[0]) + 1] if len(again) else values[at:]
+    if leap <= 0 or len(after) < 20 or float(np.min(np.diff(after))) < -0.5 * leap:
+        return False
+    parts = [float(np.median(part)) for part in np.array_split(after, 10)]
+    return leap > 0.7 * (max(parts) - low) and parts[0] == max(parts) and parts[1] > parts[2] > min(parts[5:])
+
+
 def progress(series: Series) -> Progress | None:
     """How far a curve came; None below three records."""
     y = series.values

@@ -65,11 +65,25 @@ def update_ratios(run: Run) -> Matrix:
     return Matrix(table.steps, tuple(names), values) if len(table) else Matrix(table.steps, (), values)
 
 
+def _shrunk(run: Run, part: Matrix) -> Floats:
+    """Size over size at the first of these records, at most 1, where both are known; NaN for what began at zero."""
+    sizes, out = run.matrix("weight_norm/param").between(lo=part.steps[0]), np.ones(part.values.shape)
+    for i, name in enumerate(part.names):
+        if name in sizes.names and len(known := sizes.column(name).finite()):
+            first = float(known.values[0])
+            born = first < 1e-3 * math.sqrt(numel(run, name) or 0)  # every step moves it by its own size for a while
+            out[:, i] = np.nan if born else np.fmin(1.0, known.at(part.steps) / max(first, 1e-30))
+    return out
+
+
 def early_update(run: Run, first: int, records: int = 10) -> tuple[float, tuple[str, ...], int]:
-    """The largest update ratio of the first steps from `first` on, where, and at which step; NaN when unknown (2.11)."""
+    """The largest update ratio of the first steps from `first` on, where, and at which step; NaN when unknown (2.11).
+
+    A tensor that has shrunk since is measured by the size it began with: what ends near zero moves far only beside itself.
+    """
     table = update_ratios(run)
     part = table.between(lo=first, hi=first + 10 * records)
-    rows = part.values[:records]
+    rows = part.values[:records] * _shrunk(run, part)[:records] if part.values.size else part.values
     if rows.size and np.isfinite(rows).any():
         worst = np.nanmax(np.where(np.isfinite(rows), rows, -np.inf), axis=0)
         order = np.argsort(-worst)

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import facts
+from traindx import facts, regime
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Floats, Run
@@ -123,13 +123,17 @@ def _gaps(run: Run, size: float, mean_gap: float, var_gap: float) -> Iterator[Ev
     # Median of |N(0, 1/B)| is .67/√B; running statistics add a little, convolutions average over positions as well.
     chance = 0.67 / math.sqrt(size)
     late = means.steps >= start + max(LAG, (int(means.steps[-1]) - start) // 5)
+    for fresh in regime.phase_starts(run):  # another model, whose statistics begin anew (a fold, a seed)
+        late &= (means.steps < fresh) | (means.steps >= fresh + LAG)
     seen = int(np.count_nonzero(late))
     if seen < 3:
         return
     off: dict[str, float] = {}
+    at = np.isin(variances.steps, means.steps[late])
     for name, values in means.columns():
         gap = _usual(values[late])
-        wide = _usual(variances.column(name).values[-min(seen, 5) :]) if name in variances.names else 0.0
+        spread: Floats = variances.column(name).values[at] if name in variances.names else np.empty(0)
+        wide = _usual(spread[-5:]) if len(spread) else 0.0
         if gap > max(mean_gap, 3 * chance) or wide > max(var_gap, 3 * 1.41 * chance):
             off[name] = max(gap, wide)
     if off:

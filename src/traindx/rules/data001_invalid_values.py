@@ -149,6 +149,8 @@ def _blank(run: Run, share: float = 0.02) -> Evidence | None:
     part, labels = facts.number(told.get("share"), 0.0), facts.number(told.get("labels"), 0.0)
     if part < share or labels < 2 or run.fact("data.continuous") is not True or run.fact("rl") or run.fact("adversarial"):
         return None
+    if regime.moving_targets(run):
+        return None  # a state that is met again, with what it is worth by now
     samples = _samples(run, "constant")
     values = {"share": part, "labels": int(labels), "named": _named(samples)}
     return Evidence(values, tuple(samples), None, "blank", Severity.WARNING)

@@ -112,8 +112,11 @@ def _batch(run: Run) -> float:
     return facts.number(facts.table(run, "data.loader").get("batch_size"), 32.0)
 
 
-def _harm(run: Run, counts: dict[str, float], recall: float, least: int = 30, few: int = 10) -> str:
-    """What the last evaluations show: a rare class that is never found, or an accuracy that the largest class alone scores."""
+def _harm(run: Run, counts: dict[str, float], recall: float, least: int = 30, few: int = 10, steps: int = 100) -> str:
+    """What the last evaluations show: a rare class that is never found, or an accuracy that the largest class alone scores.
+
+    Without an evaluation the answers of the first `steps` tell nothing: every run begins with the commonest class.
+    """
     table, support = run.matrix("eval/recall/class"), run.matrix("eval/support/class")
     rare = sorted((c for c in table.names if counts.get(c, 0.0) * 20 < max(counts.values())), key=lambda c: counts.get(c, 0.0))
     for c in rare:
@@ -133,6 +136,9 @@ def _harm(run: Run, counts: dict[str, float], recall: float, least: int = 30, fe
     ):
         return f"accuracy {float(np.median(seen)):.0%} is what always answering class {name} scores"
     top = run.series("output_top_share").finite().values[-10:]
-    if len(top) == 10 and float(np.min(top)) > 0.995:  # no evaluation was seen: what training answers tells as much
+    first, last = run.steps or (0, 0)
+    if (
+        last - first >= steps and len(top) == 10 and float(np.min(top)) > 0.995
+    ):  # no evaluation was seen: what training answers tells as much
         return "every sample of the last recorded batches gets the same answer"
     return ""

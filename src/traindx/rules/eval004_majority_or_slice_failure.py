@@ -85,7 +85,8 @@ def majority_or_slice_failure(
 ) -> Iterator[Evidence]:
     accuracy = facts.accuracy(run)
     span = run.steps or (0, 0)
-    early = span[1] - span[0] < least_steps and len(accuracy) < 5
+    by_step = len(run.series("loss/train")) > 2 * len(accuracy)  # else a log of epochs, whose steps are long
+    early = span[1] - span[0] < least_steps and (by_step or len(accuracy) < 5)
     name, share, n = facts.majority(run)
     late, waiting = accuracy.values[-3:], list[str]()
     if not math.isfinite(share) and (same := _same_answer(run, accuracy)) is not None:

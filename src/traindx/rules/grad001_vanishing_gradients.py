@@ -42,7 +42,7 @@ from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime import params
 from traindx.regime.curves import progress
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Floats, Run
 
 FIRST = 3  # steps that show how the network was born
 
@@ -88,24 +88,41 @@ def vanishing_gradients(
     span = table.steps[late]
     if not len(span) or span[-1] - span[0] < steps:
         raise Unsure("too few steps", needs_steps=steps)
-    quarter = max(1, len(names) // 4)
+    for part in _networks(run, names):
+        own = [names[i] for i in part]
+        shrink = _shrink(sizes[:, part])
+        seen, first = shrink[late & np.isfinite(shrink)], shrink[table.steps < FIRST]
+        first = first[np.isfinite(first)]
+        born = len(first) > 0 and bool(first[0] < ratio)  # no update has made it so
+        if len(seen) < 5 or np.quantile(seen, 0.8) >= ratio:
+            continue
+        found, quarter = float(np.median(seen)), max(1, len(own) // 4)
+        early, when = own[:quarter], (int(span[0]), int(span[-1]))
+        if _moves(run, own[-quarter:]) < idle:  # no gradient is too small for what no layer does
+            yield Evidence({"ratio": found}, tuple(early), when, "harmless", Severity.INFO, Confidence.SUGGESTIVE)
+        else:
+            told = _judged(run, early, found, when, still, small_v)
+            yield replace(told, say="start") if born and not told.say else told
+
+
+def _networks(run: Run, names: list[str]) -> list[list[int]]:
+    """The weights of each network along its depth: players with objectives of their own are not the layers of one."""
+    if not regime.adversarial(run):
+        return [list(range(len(names)))]
+    owners = [n.split(".", 1)[0] for n in names]
+    parts = [[i for i, o in enumerate(owners) if o == owner] for owner in dict.fromkeys(owners)]
+    return [part for part in parts if len(part) >= 4]
+
+
+def _shrink(sizes: Floats) -> Floats:
+    """The first quarter of the columns over the last, per row; NaN where a row lacks one of them."""
+    quarter = max(1, sizes.shape[1] // 4)
     # steps of another optimizer leave these parameters without a gradient
     both = np.isfinite(sizes[:, :quarter]).any(axis=1) & np.isfinite(sizes[:, -quarter:]).any(axis=1)
     every = np.full(len(sizes), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         every[both] = np.nanmedian(sizes[both, :quarter], axis=1) / np.nanmedian(sizes[both, -quarter:], axis=1)
-    shrink, first = every[late & np.isfinite(every)], every[table.steps < FIRST]
-    first = first[np.isfinite(first)]
-    born = len(first) > 0 and bool(first[0] < ratio)  # no update has made it so
-    if len(shrink) < 5 or np.quantile(shrink, 0.8) >= ratio:
-        return
-    found = float(np.median(shrink))
-    early, seen = names[:quarter], (int(span[0]), int(span[-1]))
-    if _moves(run, names[-quarter:]) < idle:  # no gradient is too small for what no layer does
-        yield Evidence({"ratio": found}, tuple(early), seen, "harmless", Severity.INFO, Confidence.SUGGESTIVE)
-    else:
-        told = _judged(run, early, found, seen, still, small_v)
-        yield replace(told, say="start") if born and not told.say else told
+    return every
 
 
 def _forgets(run: Run, idle: float, steps: int, left: float = 1e-4) -> Iterator[Evidence]:
@@ -145,7 +162,8 @@ def _judged(run: Run, early: list[str], found: float, span: tuple[int, int], sti
     if adam and _damped(run, early) > small_v:
         return Evidence(numbers, where, span)
     done = progress(regime.curve(run))
-    if done is not None and (done.gain < 2 or done.relative < 0.05) and done.points >= 50:
+    told = not (regime.adversarial(run) or regime.reinforcement(run))  # else the loss says nothing about what is learned
+    if told and done is not None and (done.gain < 2 or done.relative < 0.05) and done.points >= 50:
         return Evidence(numbers, where, span, "hidden")
     return Evidence(numbers, where, span, "harmless", Severity.INFO, Confidence.SUGGESTIVE if adam is None else None)
 

@@ -44,7 +44,7 @@ import numpy as np
 from traindx import regime, stats
 from traindx.facts import numbers
 from traindx.finding import Confidence, Evidence, Severity, Unsure
-from traindx.regime.curves import ends, level_of, noise_of
+from traindx.regime.curves import begins_anew, ends, level_of, noise_of
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
 
@@ -347,25 +347,16 @@ def _excursion(run: Run, course: _Course, deviations: float, ruin: float) -> Evi
 
 
 def _begins_anew(run: Run, course: _Course, began: int, peak: int, regained: float = 0.5) -> bool:
-    """Whether a log, which tells no stages, shows another training begin: the loss leaps from one record to the next, falls
-    from there on step by step, and half of what had been gained is regained in the end. A divergence takes its time, or stays.
+    """Whether a log, which tells no stages, shows another training begin that regains half of what had been gained. A
+    divergence takes its time, or stays.
     """
     y = course.series.values
     stretch = y[began : peak + course.width + 1]
-    if "watched" in run.facts or len(stretch) < 2:  # an observed run knows its stages
+    if regime.knows_stages(run) or len(stretch) < 2:
         return False
     at = began + 1 + int(np.argmax(np.diff(stretch)))
-    low, leap = float(np.median(y[max(0, at - 5) : at])), float(y[at] - y[at - 1])
-    again = np.flatnonzero(np.diff(y[at:]) > 0.5 * leap)  # the next one
-    after = y[at : at + int(again[0]) + 1] if len(again) else y[at:]
-    if (
-        len(after) < 20
-        or float(np.min(np.diff(after))) < -0.5 * leap
-        or course.now > course.start - regained * (course.start - low)
-    ):
-        return False
-    parts = [float(np.median(part)) for part in np.array_split(after, 10)]
-    return leap > 0.7 * (max(parts) - low) and parts[0] == max(parts) and parts[1] > parts[2] > min(parts[5:])
+    low = float(np.median(y[max(0, at - 5) : at]))
+    return course.now <= course.start - regained * (course.start - low) and begins_anew(y, at)
 
 
 def _explained(run: Run, low: int, high: int) -> bool:

@@ -19,6 +19,7 @@ A spike costs the steps until it is over, sometimes leaves a lasting deficit, an
 - A learning-rate restart, a resume without optimizer state (OPTM010), a switch of the data source.
 - Values that are bootstrapped from the model itself (Q-learning): the same inputs come with new targets each time the target
   network is renewed, and the loss jumps as it should; a remark, and not counted where that network was loaded just then.
+- Tasks, folds or seeds one after the other in one log: each jump goes back to where the curve began. A remark.
 - Evaluation values logged into the training column.
 - Heavy-tailed batch losses: the threshold is in robust deviations, and needs several records to stay high.
 
@@ -37,8 +38,9 @@ import numpy as np
 
 from traindx import regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.regime.curves import begins_anew
 from traindx.rule import rule
-from traindx.run import Run, Series
+from traindx.run import Floats, Run, Series
 from traindx.stats import Spike
 
 ENOUGH = 250  # records from which the causal test is fair (CATALOGUE part 6)
@@ -122,8 +124,16 @@ def _steps(run: Run, series: Series, many: int, patience: int, share: float) -> 
         yield Evidence({**numbers, "start": start}, steps=span, say="reset" if ruined else "lasting", severity=severity)
         return
     slow = [e.step for e in found if e.spike.recovered_after is None or e.spike.recovered_after >= SLOW]
-    alarming = _crowded(slow, many) and not regime.moving_targets(run)
+    alarming = _crowded(slow, many) and not regime.moving_targets(run) and not _several_trainings(run, y, found, start)
     yield Evidence(numbers, steps=steps, severity=Severity.WARNING if alarming else None)
+
+
+def _several_trainings(run: Run, y: Floats, found: list[_Event], start: float) -> bool:
+    """Whether a log, which tells no stages, goes back to where it began at each jump and falls from there like a training."""
+    if regime.knows_stages(run):
+        return False
+    back = (e.spike.peak > start - 0.25 * (start - e.spike.base) for e in found)
+    return all(back) and all(begins_anew(y, e.spike.index) for e in found)
 
 
 def _lasts(event: _Event, series: Series, patience: int) -> bool:

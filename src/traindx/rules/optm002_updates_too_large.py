@@ -53,7 +53,10 @@ from traindx.stats import Direction
         "curve": "the loss shot up to {peak:.4g} within the first {within} steps ({start:.4g} before) and then stayed at "
         "{now:.4g}",
     },
-    fix="Restart with a tenth of the learning rate and a warm-up.",
+    fix={
+        "": "Restart with a tenth of the learning rate and a warm-up.",
+        "survived": "Nothing, if you like the result; a warm-up over the first 1–5 % of the steps would spare the start.",
+    },
     explains=(
         "LOSS001",
         "LOSS002",
@@ -162,7 +165,8 @@ def _harm(run: Run) -> str:
     untrained = float(series.values[0])  # before the first update; what "first" averages over may hold the blow-up already
     if float(np.quantile(series.values[1:], 0.02)) > untrained + max(0.5 * abs(untrained), 2 * done.sigma):
         return f"it never got back to its start ({untrained:.4g} → {done.now:.4g})"
-    if reached < 2 * max(done.sigma, 1e-12) and done.now > untrained - 2 * done.sigma and done.relative < 0.2:
+    still = reached < 2 * max(done.sigma, 1e-12) and done.now > untrained - 2 * done.sigma and done.relative < 0.2
+    if still and done.points >= 30:  # a dozen batches of a loss with noise do not show it
         return f"it never got below its start ({done.first:.4g} → {done.now:.4g})"
     if chance is not None and done.now > 0.97 * chance and done.now > done.best + 3 * done.sigma:
         return f"it fell back to chance ({done.now:.4g})"

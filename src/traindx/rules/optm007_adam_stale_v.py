@@ -14,6 +14,7 @@ several times too large, most often in embeddings and first layers.
 
 - GRAD003 without a jump of the loss: harmless.
 - LOSS006 without this: the reason lies elsewhere (data, learning rate).
+- Other data or renewed targets (Q-learning, another task) bring larger gradients and a jump at once: not counted.
 
 ## What to do
 
@@ -27,7 +28,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import regime, stats
-from traindx.finding import Evidence, Unsure
+from traindx.finding import Evidence, Muted, Unsure
 from traindx.rule import rule
 from traindx.run import Floats, Run
 
@@ -51,7 +52,11 @@ def adam_stale_v(
     series = regime.curve(run)
     if len(series) < 250:
         raise Unsure("too few losses to see jumps", needs_steps=250)
+    if regime.moving_targets(run):
+        raise Muted("targets are bootstrapped from the model: the loss jumps each time they are renewed, and should")
     jumps = [int(series.steps[s.index]) for s in stats.spike_events(series.values).state]
+    others = [(s - 1, s + within) for s in regime.seams(run)]  # other data: a larger gradient is what they bring
+    jumps = [j for j in jumps if not regime.renewed_at(run, j) and not regime.is_muted(j, others)]
     if len(jumps) < times:
         return
     table = run.matrix("adam_rms/param")

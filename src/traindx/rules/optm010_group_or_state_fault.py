@@ -108,10 +108,14 @@ def _stateless(run: Run) -> Iterator[Evidence]:
     step = run.fact("optimizer.fresh_at_step")
     if not isinstance(step, int) or step <= 0:
         return
-    if any(abs(e.step - step) <= 1 and e.data.get("alike") is False for e in run.events_of("retrained")):
-        return  # other parameters: another training, which begins without a state by right
+    began = [e.data for e in run.events_of("retrained") if abs(e.step - step) <= 1]
+    fresh = any(d.get("carried") == 0 and d.get("same_parameters") is False for d in began)
+    if any(d.get("alike") is False for d in began) or (fresh and not regime.resumed_at(run, step)):
+        return  # other parameters: another training (a fold, a seed), which begins without a state by right
     series = regime.curve(run, whole=True)
     before, after = series.between(hi=step - 1).values[-20:], series.between(lo=step).values[:20]
+    if len(series) >= 10 and len(before) < 5:
+        return  # there was no state to lose
     if len(before) < 5 or len(after) < 5:
         yield Evidence({"before": 0.0, "after": 0.0}, steps=(step, step), say="reset", severity=Severity.INFO)
         return

@@ -16,6 +16,7 @@ that work.
 
 - The first steps, before routing settles: only the last fifth counts, of at least five looks and 20 steps.
 - Experts that specialise: loads differ by a factor of two or three.
+- Heads of several tasks, of which each step calls one: quiet when it is not always the same.
 
 ## What to do
 
@@ -32,7 +33,7 @@ import numpy as np
 from traindx import facts, outline
 from traindx.finding import Evidence, Unsure
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Floats, Run
 
 
 @rule(
@@ -59,6 +60,8 @@ def moe_router_collapse(run: Run, *, peak: float = 4.0, entropy: float = 0.5) ->
     late = np.where(np.isfinite(load.values), load.values, np.nan)[-max(len(load) // 5, min(5, len(load) // 2)) :]
     for router, columns in routers.items():
         part = late[:, columns]
+        if _heads(load.values[:, columns]):
+            continue
         if len(columns) < 2 or not np.all(np.isfinite(part).any(axis=0)):
             continue
         mean = np.nanmean(part, axis=0)
@@ -81,6 +84,12 @@ def moe_router_collapse(run: Run, *, peak: float = 4.0, entropy: float = 0.5) ->
             }
             steps = (int(load.steps[-len(late)]), int(load.steps[-1]))
             yield Evidence(where=tuple(idle) or (load.names[columns[top]],), steps=steps, facts=shown)
+
+
+def _heads(loads: Floats) -> bool:
+    """Whether each look found one of them with everything, and not always the same: the heads of several tasks."""
+    known = loads[np.isfinite(loads).all(axis=1)]
+    return len(known) > 0 and bool(np.all(known.max(axis=1) == known.sum(axis=1))) and len(np.unique(known.argmax(axis=1))) > 1
 
 
 def _never_chosen(run: Run) -> Iterator[Evidence]:
