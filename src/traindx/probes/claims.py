@@ -109,18 +109,23 @@ class Echo:
 
 
 def spoken(things: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What is printed, with tables of numbers written out: `print(metrics)` names each of them.
+    """What is printed, with tables and tuples of numbers written out: `print(metrics)` names each of them.
 
-    >>> spoken(("epoch", 3, {"val": {"acc": 0.5}, "done": True}))
-    ('epoch', 3, 'val acc 0.500000000000')
+    >>> spoken(("epoch", 3, {"val": {"acc": 0.5}, "done": True}, (0.25, 0.75)))
+    ('epoch', 3, 'val acc 0.500000000000', 0.25, 0.75)
     """
     return tuple(part for thing in things[:_THINGS] for part in _written(thing, ""))
 
 
-def _written(thing: Any, name: str) -> Iterator[Any]:
-    if isinstance(thing, Mapping) and len(thing) <= _THINGS:
+def _written(thing: Any, name: str, depth: int = 3) -> Iterator[Any]:
+    if isinstance(thing, Mapping | list | tuple) and (not depth or len(thing) > _THINGS):
+        return
+    if isinstance(thing, Mapping):
         for key, value in thing.items():
-            yield from _written(value, f"{name} {key}".strip() if isinstance(key, str) else name)
+            yield from _written(value, f"{name} {key}".strip() if isinstance(key, str) else name, depth - 1)
+    elif isinstance(thing, list | tuple):
+        for value in thing:
+            yield from _written(value, name, depth - 1)
     elif not name:
         yield thing
     elif isinstance(thing, int | float) and not isinstance(thing, bool):
