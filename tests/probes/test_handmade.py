@@ -78,6 +78,7 @@ def test_one_hot_targets() -> None:
     cut = y.roll(1, 1) * (torch.arange(C) > 0)
     run = taped(lambda out, y: -(y * out.log_softmax(1)).sum(1).mean(), y)
     assert run.fact("loss.target_row_sum") == [1.0, 1.0] and run.fact("loss.target_first_class") == 1.0
+    assert taped(lambda out, y: (y * out.log_softmax(1)).sum(1).mean(), -y).fact("loss.target_row_sum") == [1.0, 1.0]
     run = taped(lambda out, y: -(y * out.log_softmax(1)).sum(1).mean(), cut)
     assert run.fact("loss.target_row_sum")[0] == 0.0 and run.fact("loss.target_first_class") == 0.0
 

@@ -343,6 +343,8 @@ class Contract(Probe):
             call, said = written.call, losses.read(written.call)
             if said is not None and (site := self._site(call, said)) is not None:
                 site.written = True
+                if said.indices and said.target is not None and said.target.ndim > 1:
+                    self._tokens.loss(said, self._samples)
                 row = self._checked(site, said, call)
                 if written.over is not None:
                     site.head = {"kind": "log_softmax", "range": [None, 0.0], "dim": written.over}

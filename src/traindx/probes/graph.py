@@ -252,6 +252,8 @@ def gathered(loss: Tensor, most: int = 60) -> list[tuple[Tensor, Tensor | None]]
             weight = ~mask
         elif name == "Where" and (mask := _data(fn, "_raw_saved_condition")) is not None:
             weight = mask
+        elif name == "Index":
+            continue  # which of the picked ones were chosen is not kept
         todo += [(b, weight) for b in below]
     return found
 

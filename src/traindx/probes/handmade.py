@@ -216,7 +216,8 @@ class Reader:
         if made is None or given[0].ndim < 2:
             return None
         logits, axis = made
-        return "cross_entropy", _classes_second(logits, axis), _classes_second(asked[0], axis), call.site
+        target = asked[0].abs()  # the minus may have been written before them
+        return "cross_entropy", _classes_second(logits, axis), _classes_second(target, axis), call.site
 
     def _picked(self, call: _Call) -> tuple[Tensor, Tensor, int] | None:
         """(scores, chosen classes, class axis) of a gather or of scores[range(n), y]."""
