@@ -50,6 +50,7 @@ MEANS = {
     "contrastive-uniform-pairs": "ln(2B−1): all pairs look alike",
 }
 HARMLESS = ("smoothing",)
+MOST_CLASSES = 12.0  # ln of it, 160,000: a larger number is no cross-entropy
 
 
 @rule(
@@ -167,8 +168,10 @@ def _squashed(
     y, a = loss.values[here], accuracy.values[there]
     late = slice(-max(3, len(steps) // 4), None)
     level, now = float(np.median(y[late] + a[late])), float(np.median(a[late]))
+    if not right <= now <= 1 or level > MOST_CLASSES:
+        return None
     classes = round(float(np.exp(level) - np.e + 1))
-    if classes < 3 or not right <= now <= 1 or abs(level - float(np.log(np.e + classes - 1))) > off:
+    if classes < 3 or abs(level - float(np.log(np.e + classes - 1))) > off:
         return None
     if float(np.ptp(a)) < 0.05:
         return None
