@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from traindx.measures import readable
 from traindx.probe import TRAIN, VAL, Forward, LossCall, Probe, Scene
 from traindx.probes import anatomy, losses
-from traindx.probes.batches import host
 from traindx.probes.contract import batch_size
 from traindx.probes.graph import reach
 from traindx.probes.masks import padding
@@ -182,7 +181,7 @@ class Outline(Probe):
         if scene.step - self._base < _LEARNED or not self._started:
             return
         held = [p for p in scene.params if p.requires_grad and id(p) in self._first and p.device.type == "cpu"][:_COMPARED]
-        back = bool(held) and all(np.array_equal(*map(host, (few(p), self._first[id(p)]))) for p in held)
+        back = bool(held) and all(np.array_equal(np.asarray(few(p)), np.asarray(self._first[id(p)])) for p in held)
         if back and self._away:
             scene.event("weights_back")
         self._away = not back
