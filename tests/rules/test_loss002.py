@@ -74,6 +74,13 @@ def test_a_level_far_below_chance_was_learned_before_the_log_began() -> None:
     assert the(zoo.fine_tuning_at_the_floor()) == []
 
 
+def test_what_was_learned_in_the_first_steps_shows_in_a_thousand_noisy_records() -> None:
+    above, below = (
+        a_run(loss__train=level + noise(1200, 0.07), facts={**zoo.CE10, "loss.classes": 2}) for level in (0.69, 0.62)
+    )
+    assert the(above) and not the(below)
+
+
 def test_too_few_steps_and_warm_up_are_unsure_with_what_is_missing() -> None:
     outcome = flat_from_start.outcome(a_run(loss__train=2.3 + noise(80, 0.02), facts=zoo.CE10))
     assert outcome.status is Status.UNSURE and 100 <= outcome.needs_steps <= 121

@@ -40,6 +40,11 @@ class Progress:
         """The drop as a share of the first level."""
         return self.drop / abs(self.first) if self.first else 0.0
 
+    def below(self, level: float, part: float = 0.05) -> bool:
+        """Whether the end is surely lower than a level, by that part of it and three standard errors."""
+        counted = max(1.0, self.points / 10)  # a fifth of the records, of which one in two counts
+        return self.now < level - part * abs(level) - 3 * 1.2533 * self.sigma / math.sqrt(counted)
+
 
 @dataclass(frozen=True)
 class Plateau:

@@ -138,8 +138,8 @@ def _judged(run: Run, series: Series, done: Progress, numbers: dict[str, object]
     if _moved(learned) or (len(learned) and learned.last > 0.95):
         return None
     if chance is not None:
-        if done.now < near * chance[0]:
-            return None  # it had learned before the first record
+        if done.now < near * chance[0] or done.below(chance[0]):
+            return None  # it had learned before the first record, or in the first steps
         return Evidence({**numbers, "chance": chance[0]}, steps=span, say="chance", confidence=chance[1])
     if done.points >= 8 and np.ptp(series.values) <= 1e-6 * abs(done.now) and done.now != 0:
         return Evidence(numbers, steps=span, say="frozen")

@@ -166,7 +166,8 @@ def _harm(run: Run) -> str:
     if float(np.quantile(series.values[1:], 0.02)) > untrained + max(0.5 * abs(untrained), 2 * done.sigma):
         return f"it never got back to its start ({untrained:.4g} → {done.now:.4g})"
     still = reached < 2 * max(done.sigma, 1e-12) and done.now > untrained - 2 * done.sigma and done.relative < 0.2
-    if still and done.points >= 30:  # a dozen batches of a loss with noise do not show it
+    knows = chance is not None and done.below(chance)
+    if still and not knows and done.points >= 30:  # a dozen batches of a loss with noise do not show it
         return f"it never got below its start ({done.first:.4g} → {done.now:.4g})"
     if chance is not None and done.now > 0.97 * chance and done.now > done.best + 3 * done.sigma:
         return f"it fell back to chance ({done.now:.4g})"
