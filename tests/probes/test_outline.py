@@ -723,3 +723,15 @@ def test_a_view_in_place_of_a_permute_is_seen(way):
     run = watched(lambda: fit(Net(), F.cross_entropy, x, y), Outline())
     seen = run.fact("model.scrambled")
     assert seen == ({"conv": {"from": [16, 6, 6, 3], "to": [16, 3, 6, 6]}} if way == "view" else None)
+
+
+def test_a_queue_of_negatives_that_begins_easy_is_no_fine_tuning(tmp_path: Path) -> None:
+    net = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+    with traindx.watch(net, optimizer, dir=tmp_path / "r") as dx:
+        for _ in range(6):
+            logits = torch.cat([net(X).norm(dim=1, keepdim=True) + 8, torch.zeros(len(X), 63)], dim=1)
+            F.cross_entropy(logits, torch.zeros(len(X), dtype=torch.long)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert not dx.run().fact("finetune")

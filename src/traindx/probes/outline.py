@@ -462,6 +462,8 @@ class Outline(Probe):
         if self._adapters or self._tuned or self._carried or (known.get("model.loaded") and not self._resumed):
             return True
         kind, classes = scene.facts.get("loss.kind"), scene.facts.get("loss.classes") or 0
+        if scene.facts.get("loss.target_unique") == 1:
+            kind = None  # one answer for all: places in a queue of negatives, no classes to know beforehand
         if kind == "ce" and classes > 2 and self._loss is not None and float(self._loss) < 0.5 * math.log(classes):
             return True
         return False if self._built else None  # built before our eyes: a load would have been seen

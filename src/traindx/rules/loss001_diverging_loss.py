@@ -57,7 +57,7 @@ from traindx.run import Floats, Run, Series
         "passing": "the {what} was {value} at step {first} and came back",
         "risen": "the {what} rose from {best:.4g} (step {first}) to {now:.4g}, {lost:.0%} of what had been gained",
         "worse": "the {what} rose from {start:.4g} to {now:.4g}: worse than before training",
-        "excursion": "the {what} climbed from {best:.4g} to {peak:.4g} after step {first} and came back to {now:.4g}",
+        "excursion": "the {what} climbed from {best:.4g} to {peak:.4g} after step {first}; it ends at {now:.4g}",
     },
     fix={
         "": "Resume from before step {first} with a tenth of the learning rate; clip gradients at their usual norm.",

@@ -111,7 +111,7 @@ def peaks(y: ArrayLike, *, high: float = 8.0, width: int = 7, share: float = 0.1
         elif rose and (not found or i - found[-1].index > 2):
             back = np.flatnonzero(values[i:] < smooth[i] + 0.5 * rest[i])
             after = int(back[0]) if len(back) else None
-            found.append(Spike(i, float(rest[i] / max(spread, 1e-300)), float(values[i]), float(smooth[i]), after))
+            found.append(Spike(i, float(rest[i]) / max(float(spread), 1e-300), float(values[i]), float(smooth[i]), after))
     return tuple(found)
 
 
