@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tempfile
 import sys
 from pathlib import Path
 
@@ -77,7 +78,8 @@ def test_every_fact_and_event_name_in_the_source_is_in_the_vocabulary() -> None:
 
 def test_no_place_of_anybodys_machine_is_named() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
-    needle = re.compile(rb"(?<![\w./-])" + re.escape(str(ROOT.parent).encode()) + b"/")
+    place = ROOT if ROOT.parent == Path(tempfile.gettempdir()) else ROOT.parent  # everybody has the folder for passing things
+    needle = re.compile(rb"(?<![\w./-])" + re.escape(str(place).encode()) + b"/")
     for name in filter(None, listed):
         path = ROOT / name
         if path.is_file() and path.stat().st_size < 2**20:
