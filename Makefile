@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # one thread per test process: the tests share two cores, and thread counts change floating-point sums
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check docs pictures bench clinic rule setup browser clean
+.PHONY: help demo test test-slow check docs pictures bench clinic wild rule setup browser clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,7 @@ check: $(STAMP)  ## format, lint, types, layers, fresh docs
 	$(BIN)/mypy -p traindx
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.pages --check
+	$(BIN)/python -m tools.voice
 
 docs: $(STAMP)  ## generated pages, then the site
 	$(BIN)/python -m tools.pages
@@ -61,6 +62,10 @@ bench: $(STAMP)  ## figures against the bare loop and against peers
 
 clinic: $(STAMP)  ## score traindx on the clinic; sample=150 takes a stratified part
 	$(BIN)/python -m clinic score $(if $(sample),--sample $(sample))
+
+wild: $(STAMP)  ## real libraries with their own trainers, bare and observed (open half); sample=20 takes a part
+	$(BIN)/python -m tools.framework_env --wild
+	$(BIN)/python -m clinic wild --packages $(if $(sample),--sample $(sample))
 
 rule: $(STAMP)  ## scaffold: make rule code=GRAD008 name=shrinking-gradients
 	$(BIN)/python -m tools.new_rule "$(code)" "$(name)"

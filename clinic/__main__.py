@@ -1,4 +1,4 @@
-"""`python -m clinic`: check | generate | gaps | score | store | page | rates | seeds | eleven | logs."""
+"""`python -m clinic`: check | generate | gaps | score | store | page | rates | seeds | eleven | logs | yard | wild | mutants."""
 
 from __future__ import annotations
 
@@ -50,6 +50,31 @@ def main(argv: list[str] | None = None) -> int:
     night.add_argument("only", nargs="*", help="names of variants; without, all")
     night.add_argument("--write", action="store_true", help="keep the table as clinic/results/eleven_pm.md")
     verbs.add_parser("logs", help="judge the kept records as plain logs, and keep the figures as clinic/results/logs.md")
+    stick = verbs.add_parser("yard", help="judge the stored runs of clinic/yard/ and show what changed since they were kept")
+    stick.add_argument("--only", default="*", help="pattern on names of cases")
+    stick.add_argument("--strict", action="store_true", help="exit 1 when something was lost or a healthy run is alarmed anew")
+    ward = verbs.add_parser("wild", help="real programs that nobody here wrote, bare and observed")
+    ward.add_argument("--only", default="*", help="pattern on name or kind")
+    ward.add_argument("--sample", type=int, help="so many programs, every kind in turn")
+    ward.add_argument("--sources", type=Path, default=Path("wild-sources"), help="folder of checkouts, OWNER+NAME each")
+    ward.add_argument("--packages", action="store_true", help="only the programs on packages, which need no checkout")
+    ward.add_argument("--limit", type=float, default=240.0, help="seconds by the clock for one process")
+    ward.add_argument("--bare", action="store_true", help="show that programs run, both halves; nothing is observed")
+    ward.add_argument("--fresh", action="store_true", help="run everything again")
+    ward.add_argument("--final", default="", metavar="WHY", help="the sealed half instead; the use is logged")
+    ward.add_argument("--write", action="store_true", help="keep the figures as clinic/results/wild.*")
+    faults = verbs.add_parser("mutants", help="the ward's programs with one fault each, observed")
+    faults.add_argument("--only", default="*", help="pattern on names or kinds of programs")
+    faults.add_argument("--operator", default="", help="one fault")
+    faults.add_argument("--sample", type=int, help="so many mutants, every operator in turn")
+    faults.add_argument("--sources", type=Path, default=Path("wild-sources"), help="folder of checkouts, OWNER+NAME each")
+    faults.add_argument("--packages", action="store_true", help="only of programs on packages")
+    faults.add_argument("--limit", type=float, default=120.0, help="seconds by the clock for one process")
+    faults.add_argument("--harm", action="store_true", help="measure the mutant over three seeds, too, not the original alone")
+    faults.add_argument("--list", action="store_true", help="count the mutants and run none")
+    faults.add_argument("--fresh", action="store_true", help="run everything again")
+    faults.add_argument("--final", default="", metavar="WHY", help="the mutants set aside instead; the use is logged")
+    faults.add_argument("--write", action="store_true", help="keep the figures as clinic/results/mutants.md")
     args = parser.parse_args(argv)
     return globals()[f"_{args.verb}"](args)
 
@@ -151,6 +176,47 @@ def _eleven(args: argparse.Namespace) -> int:
     if args.write:
         (score.RESULTS / "eleven_pm.md").write_text(eleven.page(rows), encoding="utf-8")
     return int(not all(r["right"] for r in rows))
+
+
+def _yard(args: argparse.Namespace) -> int:
+    from clinic import yard
+
+    before, now = yard.baseline(), yard.look(only=args.only)
+    print(yard.page(before, now))
+    changed = yard.compare(before, now)
+    return int(args.strict and bool(changed["found lost"] or changed["alarms gained"]))
+
+
+def _mutants(args: argparse.Namespace) -> int:
+    from clinic.wild import mutants, ward
+
+    ask = ward.Ask(args.only, args.sample, args.final, args.sources, args.limit, False, args.fresh, args.packages)
+    if args.list:
+        found = [w for p in ward.choose(ward.programs(), args.only) for w in mutants._safely(p, ask)]
+        aside = sum(mutants.sealed(w.program, w.mutant.operator) for w in found)
+        print(f"{len(found) - aside} mutants for development, {aside} set aside")
+        return 0
+    told = mutants.page(mutants.run(ask, args.operator, harm=args.harm))
+    print(told)
+    if args.write:
+        (score.RESULTS / ("mutants-sealed.md" if args.final else "mutants.md")).write_text(told, encoding="utf-8")
+    return 0
+
+
+def _wild(args: argparse.Namespace) -> int:
+    from clinic.wild import ward
+
+    ask = ward.Ask(args.only, args.sample, args.final, args.sources, args.limit, args.bare, args.fresh, args.packages)
+    try:
+        lines = ward.run(ask)
+    except ward.Sealed as why:
+        print(why, file=sys.stderr)
+        return 2
+    if not args.bare:
+        print(ward.page(lines))
+    if args.write:
+        ward.write(lines, "wild-sealed" if args.final else "wild")
+    return int(any("error" in x for x in lines))
 
 
 def _logs(args: argparse.Namespace) -> int:

@@ -161,7 +161,7 @@ def page(s: dict[str, Any]) -> str:
         ("below-threshold and healed twins that tripped the rule", percent(s["below_tripped"])),
     ]
     out = [
-        f"Runs: {s['runs']}",
+        "Runs: " + ", ".join(f"{count} {kind}" for kind, count in s["runs"].items()) + ".",
         "",
         "| figure | share (k/n, 95 % interval) |",
         "|---|---|",

@@ -18,6 +18,7 @@ NO_SENSE = {
     "EVAL010": "needs a log with the accuracy of every step",
     "GRAD005": "known from a trial only",
     "GRAD007": "needs sixty looks at every layer, which the budget of so short a run does not allow",
+    "LOSS013": "follows from any fault that keeps a run from learning; bench/sweeps.py holds its truth",
     "OPTM012": "known from a trial only",
     "REPR002": "needs loader workers",
     "REPR003": "needs two runs",

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset, random_split
 
 import traindx
 from traindx import kit
-from traindx.integrations.logger import TrainingLogger
+from traindx.kit import TrainingLogger
 
 
 def data(samples: int = 2048) -> tuple[DataLoader[Any], DataLoader[Any]]:

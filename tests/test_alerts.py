@@ -3,13 +3,13 @@
 import http.server
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from patience import until
 from runs import a_run, learning
 from traindx import alerts as alerts_
 from traindx.alerts import Alerts, addresses_of, everyone, follow, sender, watch_record, webhook
@@ -112,9 +112,7 @@ def test_a_process_beside_the_training_sends_word_once(inbox: Inbox, tmp_path: P
     writer = record(tmp_path / "run", DIVERGED, close=False)
     writer.flush()
     assert follow(tmp_path / "run", [inbox.url], every_s=0.1)
-    until = time.monotonic() + 60
-    while not inbox.letters and time.monotonic() < until:
-        time.sleep(0.05)
+    assert until(lambda: inbox.letters)
     writer.close()
     assert alerts_._children.pop().wait(30) == 0  # the process leaves when the run has ended
     assert len(inbox.letters) == 1

@@ -23,7 +23,7 @@ TOML = {
     "too-large": (b"#" * (2**20 + 1), 2, "1 MB"),
     "deep": (b"a = " + b"[" * 20_000, 2, "not valid TOML"),
     "unknown-rule": (b"[rules.ABCD001]\nlimit = 1", 2, "ABCD001"),
-    "unknown-limit": (b"[rules.LOSS003]\nrise = 1", 2, "has no limit 'rise'"),
+    "unknown-limit": (b"[rules.LOSS003]\nrise = 1", 2, ":2: LOSS003 has no limit 'rise'"),
     "limit-nan": (b"[rules.LOSS003]\nhardly = nan", 2, "finite number"),
     "limit-inf": (b"[rules.LOSS003]\nhardly = inf", 2, "finite number"),
     "limit-negative": (b"[rules.LOSS003]\nhardly = -1", 2, "0 or more"),
@@ -153,7 +153,7 @@ def test_a_link_is_written_through_and_stays_a_link(log: Path, tmp_path: Path, c
 def test_with_every_rule_left_out_nothing_is_called_healthy(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("diagnose", log, "--select", "LOSS", "--ignore", "LOSS") == 0
     out = capsys.readouterr().out
-    assert "CANNOT TELL" in out and "no rules are active" in out
+    assert "CANNOT TELL" in out and "No rule is active" in out
 
 
 @pytest.mark.parametrize("flags", [("-O", "-W", "error"), ("-I",)])
@@ -161,7 +161,7 @@ def test_with_every_rule_left_out_nothing_is_called_healthy(log: Path, capsys: p
 def test_any_interpreter_and_any_encoding_gets_a_page(flags: tuple[str, ...], encoding: str, log: Path) -> None:
     env = {**os.environ, "PYTHONIOENCODING": encoding, "LC_ALL": "C", "TERM": "dumb", "COLUMNS": "60"}
     words = [sys.executable, *flags, "-X", "utf8=0", "-m", "traindx", "diagnose", str(log)]
-    done = subprocess.run(words, capture_output=True, env=env, timeout=120, check=False)
+    done = subprocess.run(words, capture_output=True, env=env, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b"traindx") and b"\x1b" not in done.stdout
 
@@ -172,5 +172,5 @@ def test_a_reader_that_goes_away_is_no_error(log: Path) -> None:
     assert piped.stdout is not None and piped.stderr is not None
     piped.stdout.close()
     err = piped.stderr.read()
-    piped.wait(timeout=60)
+    piped.wait(timeout=900)
     assert piped.returncode == 0 and b"Traceback" not in err, err

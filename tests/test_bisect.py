@@ -48,13 +48,13 @@ def history(tmp_path: Path) -> Path:
 def test_names_the_commit_and_goes_on_where_it_stopped(history: Path) -> None:
     command = [sys.executable, "-m", "traindx", "bisect", "--good", "HEAD~3", "--repeat", "1", "--", "python", "train.py"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=history, capture_output=True, text=True, check=False, timeout=200, env=env)
+    done = subprocess.run(command, cwd=history, capture_output=True, text=True, check=False, timeout=900, env=env)
     assert done.returncode == 0, done.stderr
     assert "step 2 lr 50.0" in done.stdout
     assert git(history, "status", "--porcelain") == "" and len(git(history, "worktree", "list").splitlines()) == 1
     records = history / ".git" / "traindx-bisect" / "records"
     before = {p.name: p.stat().st_mtime_ns for p in records.glob("*.json")}
-    again = subprocess.run(command, cwd=history, capture_output=True, text=True, check=False, timeout=200, env=env)
+    again = subprocess.run(command, cwd=history, capture_output=True, text=True, check=False, timeout=900, env=env)
     assert "step 2 lr 50.0" in again.stdout
     assert {p.name: p.stat().st_mtime_ns for p in records.glob("*.json")} == before  # nothing was run twice
 
@@ -96,3 +96,23 @@ def test_a_commit_that_does_not_run_is_skipped() -> None:
 def test_only_python_is_observed() -> None:
     with pytest.raises(UsageError, match="python command"):
         observed(("make", "train"))
+
+
+def test_losses_that_do_not_decide_skip_the_commit() -> None:
+    few = a_run(loss__train=[2.0, 1.5])
+    assert judged(few, few) == "skip"
+
+
+@pytest.mark.parametrize("by", ["health", "loss"])
+def test_no_commit_is_blamed_when_the_ends_cannot_be_told_apart(tmp_path: Path, by: str) -> None:
+    git(tmp_path, "init", "-q")
+    for i in range(4):
+        (tmp_path / "train.py").write_text(SCRIPT.replace("LR", "0.05") + f"# {i}\n", encoding="utf-8")
+        git(tmp_path, "add", "train.py")
+        git(tmp_path, "commit", "-q", "-m", f"innocent {i}")
+    command = [sys.executable, "-m", "traindx", "bisect", "--good", "HEAD~3", "--repeat", "1", "--by", by, "--strict", "--"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, "python", "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900, env=env
+    )
+    assert done.returncode == 4 and "innocent" not in done.stdout and "not told apart" in done.stdout, done.stderr

@@ -26,7 +26,7 @@ def traindx(*args: str | Path, cwd: Path | None = None, **env: str) -> subproces
         text=True,
         cwd=cwd,
         env=os.environ | {"NO_COLOR": "1", **env},
-        timeout=120,
+        timeout=900,
         check=False,
     )
 
@@ -94,15 +94,21 @@ def test_quiet_prints_nothing_about_a_healthy_run(healthy: Path) -> None:
     [
         (["diagnose", "not/there"], 3, "not/there"),
         (["diagnos", "x"], 2, "diagnose"),
-        (["explain", "GRAD999"], 2, "GRAD"),
+        (["explain", "GRAD02"], 2, "did you mean GRAD002"),
+        (["diagnose", "--select", "GRAD02", "log.csv"], 2, "did you mean GRAD002"),
+        (["diagnose", "train.py"], 3, "traindx run train.py"),
+        (["diagnose", "--formt", "json", "log.csv"], 2, "traindx diagnose --help"),
+        (["diagnose"], 2, "for example"),
         (["diagnose", "--select", "NOPE", "log.csv"], 2, "NOPE"),
         (["diagnose", "--format", "pdf", "log.csv"], 2, "pdf"),
         (["diagnose", "--map", "x", "log.csv"], 2, "COLUMN=SIGNAL"),
     ],
 )
 def test_bad_calls_say_what_and_how(args: list[str], code: int, told: str, healthy: Path) -> None:
+    (healthy.parent / "train.py").write_text("import torch\n")
     done = traindx(*args, cwd=healthy.parent)
     assert done.returncode == code, done.stdout + done.stderr
+    assert done.stderr.startswith("traindx: "), "errors have one prefix"
     assert told in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -172,3 +178,73 @@ def test_an_output_without_unicode_gets_plain_signs(healthy: Path) -> None:
 def test_the_doctor_names_the_extras() -> None:
     told = traindx("doctor").stdout
     assert "traindx[arrow]" in told and "traindx[tui]" in told  # brackets are no markup
+
+
+def without_torch(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command line in a Python in which torch is not installed."""
+    code = """
+import sys
+from importlib.machinery import PathFinder
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name == "torch" else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+from traindx.cli import main
+main(sys.argv[1:])
+"""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, args)], capture_output=True, text=True, cwd=cwd, timeout=900, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "train.py"),
+        ("check", "train.py:make_task"),
+        ("trial", "lr-range", "train.py"),
+        ("trial", "overfit", "train.py:make_task"),
+        ("replay", "."),
+        ("sweep", "lr-range", "train.py:make_task"),
+        ("diagnose", "log.csv", "--investigate", "train.py"),
+        ("run", "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"),
+    ],
+)
+def test_verbs_that_train_say_what_to_install_where_torch_is_missing(
+    words: tuple[str, ...], healthy: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    done = without_torch(*words, cwd=tmp_path)
+    assert done.returncode == 5, done.stderr
+    assert "torch is not installed" in done.stderr and "pip install torch" in done.stderr and "bug" not in done.stderr
+
+
+def test_run_without_torch_runs_the_script_unobserved_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("import sys\nprint('ran', *sys.argv[1:])\nsys.exit(3)\n")
+    done = without_torch("run", "plain.py", "--epochs", "2", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "ran --epochs 2\n")
+    assert "torch is not installed" in done.stderr and "unobserved" in done.stderr
+    quiet = without_torch("run", "--quiet", "plain.py", cwd=tmp_path)
+    assert (quiet.returncode, quiet.stderr) == (3, "")
+
+
+TASK = """
+import torch
+from traindx import Task
+
+def make():
+    model = torch.nn.Linear(3, 2)
+    data = [(torch.randn(8, 3), torch.randint(0, 2, (8,))) for _ in range(4)]
+    return Task(model, torch.nn.functional.cross_entropy, data, None, torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize("words", [("--picture", "x.bmp"), ("--picture", "no/where/x.svg"), ("-o", "no/where/x.json")])
+def test_an_answer_is_not_lost_because_something_cannot_be_written(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(TASK)
+    done = traindx("trial", "one-step", "t.py:make", *words, "--format", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["result"] == "pass", done.stderr
+    assert done.returncode in (2, 5) and words[1] in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -84,3 +85,22 @@ def test_no_place_of_anybodys_machine_is_named() -> None:
         path = ROOT / name
         if path.is_file() and path.stat().st_size < 2**20:
             assert not needle.search(path.read_bytes()), name
+
+
+def test_no_test_asserts_how_long_something_took() -> None:
+    """Such a test fails on a busy machine: timing lives in bench/, and `patience.py` knows how to wait."""
+
+    def clocked(node: ast.AST) -> bool:
+        return any(
+            isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub) and re.match(r"time\.\w+\(\)", ast.unparse(n.left))
+            for n in ast.walk(node)
+        )
+
+    found = [
+        f"{p.relative_to(ROOT)}:{node.lineno}"
+        for p in sorted((ROOT / "tests").rglob("*.py"))
+        if p.name != "patience.py"
+        for node in ast.walk(ast.parse(p.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assert) and clocked(node)
+    ]
+    assert not found

@@ -2,8 +2,11 @@
 
 import numpy as np
 
-from runs import a_run, learning, steady
+from runs import a_run, learning, noise, steady
+from traindx.cli.compare import exit_code
 from traindx.diagnosis.compare import compare
+from traindx.diagnosis.effects import MARGIN
+from traindx.run import Run
 
 
 def test_the_same_run_is_the_same() -> None:
@@ -57,7 +60,7 @@ def test_a_run_that_goes_on_and_diverges_is_worse() -> None:
     on = np.r_[same, np.linspace(same[-1], 80.0, 200)]
     found = compare(a_run(loss__train=same), a_run(loss__train=on))
     assert found.outcome == "worse" and "after step 299" in found.judged_by
-    assert any("B went on to step 499" in w for w in found.warnings)
+    assert any("B continues to step 499" in w for w in found.warnings)
 
 
 def test_a_run_that_goes_on_and_breaks_is_worse() -> None:
@@ -101,3 +104,94 @@ def test_how_much_of_the_data_was_looked_at_is_no_other_data() -> None:
     assert not compare(a, a_run(loss__train=learning(), facts=facts(480, 355, 381, 0.37))).data
     other = compare(a, a_run(loss__train=learning(), facts=facts(480, 600, 136, 0.40))).data
     assert other == {"data.class_share.0": (0.487, 0.815), "data.class_share.1": (0.513, 0.185)}
+
+
+# -- one answer, with the evidence for it
+
+
+def evaluated(*values: float, **more: object) -> Run:
+    return a_run({"loss/val": list(values), **more}, steps=[100 * (i + 1) for i in range(len(values))])
+
+
+def code(a: Run | list[Run], b: Run, tolerance: float = 0.0, fail_on: str = "worse", strict: bool = False) -> tuple[str, int]:
+    found = compare(a, b, tolerance=tolerance)
+    return found.outcome, exit_code(found, fail_on, max(tolerance, MARGIN), strict=strict)
+
+
+def test_a_collapse_is_never_passed_for_want_of_evaluations() -> None:
+    for n in range(1, 12):
+        outcome, left = code(evaluated(*[0.082] * n), evaluated(*[2.351 - 0.01 * i for i in range(n)]))
+        assert outcome in ("worse", "cannot-tell") and left == 1, n
+
+
+def test_too_few_evaluations_are_not_the_same() -> None:
+    a, b = evaluated(0.5, 0.4, 0.31), evaluated(0.5, 0.41, 0.32)
+    assert code(a, b) == ("cannot-tell", 0) and code(a, b, strict=True) == ("cannot-tell", 4)
+    assert code(a, a) == ("same", 0)  # equal to the bit
+    assert code(evaluated(0.30), evaluated(0.36)) == ("cannot-tell", 1)
+    assert code(evaluated(0.30), evaluated(0.36), tolerance=0.3) == ("cannot-tell", 0)
+    assert code(evaluated(0.30), evaluated(0.36), fail_on="never", strict=True) == ("cannot-tell", 4)
+
+
+def test_accuracy_counts_as_well_as_loss() -> None:
+    a = a_run({"accuracy/val": [0.9, 0.92, 0.93, 0.932]}, steps=[1, 2, 3, 4])
+    b = a_run({"accuracy/val": [0.7, 0.71, 0.72, 0.719]}, steps=[1, 2, 3, 4])
+    assert code(a, b)[1] == 1 and code(b, a)[0] in ("better", "cannot-tell") and code(b, a)[1] == 0
+
+
+def test_rows_say_what_the_headline_says() -> None:
+    rng = np.random.default_rng(0)
+    for n in (8, 9, 10, 20):
+        good, bad = 0.4 + 0.01 * rng.normal(size=n), 0.8 + 0.01 * rng.normal(size=n)
+        found = compare(evaluated(*good), evaluated(*bad))
+        (row,) = [e for e in found.effects if e.signal == "loss/val"]
+        assert found.outcome == row.outcome == "worse" and 0 < row.low < row.change < row.high
+        assert found.first is not None and found.first.signal == "loss/val"
+
+
+def test_evaluations_at_other_steps_are_compared() -> None:
+    a = Run.of({"loss/val": [0.5, 0.3, 0.2, 0.15, 0.12, 0.11]}, steps=[100, 200, 300, 400, 500, 600])
+    b = Run.of({"loss/val": [2.3, 2.31, 2.3, 2.32, 2.31, 2.3]}, steps=[99, 199, 299, 399, 499, 599])
+    assert code(a, b)[1] == 1
+
+
+def test_a_run_that_ends_not_finite_is_worse() -> None:
+    b = learning(400)
+    b[300:] = np.nan
+    assert code(a_run(loss__train=learning(400)), a_run(loss__train=b)) == ("worse", 1)
+    assert code(a_run(loss__train=b), a_run(loss__train=learning(400)))[0] == "better"
+
+
+def test_noise_that_hides_everything_is_not_the_same() -> None:
+    wild = [a_run(loss__train=2 + noise(40, 1.5, seed=s)) for s in (0, 1)]
+    assert compare(wild[0], wild[1]).outcome == "cannot-tell"
+
+
+def test_slower_and_larger_runs_are_worse() -> None:
+    loss = learning(400)
+    base = a_run(loss__train=loss, time__step=steady(400, 0.01, 0.2), mem__rss=steady(400, 1e9, 0.001))
+    slow = a_run(loss__train=loss, time__step=steady(400, 0.11, 0.2), mem__rss=steady(400, 1e9, 0.001))
+    large = a_run(loss__train=loss, time__step=steady(400, 0.01, 0.2), mem__rss=steady(400, 2e9, 0.001))
+    busy = a_run(loss__train=loss, time__step=steady(400, 0.013, 0.2), mem__rss=steady(400, 1.1e9, 0.001))
+    assert compare(base, slow).outcome == "worse" and compare(base, slow).judged_by == "time/step"
+    assert compare(base, large).judged_by == "mem/rss"
+    assert compare(base, busy).outcome == "same"
+
+
+def test_several_baselines_are_a_band() -> None:
+    def run(level: float, seed: int) -> Run:
+        return evaluated(*(level + 0.002 * noise(12, seed=seed)))
+
+    seeds = [run(level, i) for i, level in enumerate((0.300, 0.315, 0.290, 0.308))]
+    assert compare(seeds, run(0.318, 9)).outcome != "worse"  # one more seed
+    assert compare(seeds, run(0.60, 9)).outcome == "worse"
+    assert compare([evaluated(0.3, 0.2), evaluated(0.31, 0.22)], evaluated(2.3, 2.31)).outcome != "same"
+    alone = compare(seeds[0], run(0.318, 9))  # one baseline does not show what a seed does, and it says so
+    assert alone.outcome == "cannot-tell" and any("seed" in w for w in alone.warnings)
+    assert compare(seeds[0], run(0.318, 9), tolerance=0.02).outcome == "worse"  # … unless you say which change counts
+
+
+def test_a_run_that_broke_off_is_not_the_same() -> None:
+    whole = learning(600)
+    b = a_run(loss__train=whole[:200], facts={"ended": "killed"})
+    assert compare(a_run(loss__train=whole), b).outcome == "cannot-tell"

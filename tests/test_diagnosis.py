@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from runs import a_run, learning, noise
-from traindx.diagnosis import diagnose
+from traindx.cli.options import exit_code
+from traindx.diagnosis import Diagnosis, Verdict, diagnose
 from traindx.diagnosis.posterior import rank
 from traindx.diagnosis.story import tell
 from traindx.diagnosis.verdict import judge
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import catalogue
 from traindx.run import Run
+from traindx.testing import assert_healthy
 
 
 def finding(code: str, severity: Severity = Severity.WARNING, confidence: Confidence = Confidence.STRONG) -> Outcome:
@@ -99,7 +102,7 @@ def test_a_program_that_broke_is_not_healthy() -> None:
     assert name == "cannot-tell" and "before its first update" in summary and "OSError: disk full (train.py:9)" in summary
     assert told([2.0, 1.0], **broke)[0] == "cannot-tell"
     name, summary, resume = told(learning(400), **broke)
-    assert name == "fix-and-resume" and resume == 399 and "no sign of trouble in its training" in summary
+    assert name == "fix-and-resume" and resume == 399 and "No problem found in its training" in summary
     by_hand = {"ended": "exception", "exception": {"type": "KeyboardInterrupt", "message": ""}}
     assert told(learning(400), **by_hand)[0] in ("healthy", "wait")
 
@@ -205,7 +208,7 @@ def test_without_an_alarm_a_remark_names_hypotheses_and_accuses_nobody() -> None
     assert {f.code for f in d.findings} >= {"EVAL002"} and not d.alarmed
     assert "validation-too-small" in [c.cause.name for c in d.causes] and not d.likely
     assert d.verdict in ("healthy", "wait")
-    assert "Should something about it bother you" in str(d) and "Likely cause" not in str(d)
+    assert "Other possible issues" in str(d) and "Evidence" not in str(d)
 
 
 def test_batches_that_come_back_extreme_are_the_data_and_not_the_rate() -> None:
@@ -223,7 +226,7 @@ def said(code: str, variant: str, severity: Severity = Severity.WARNING) -> Outc
     return Outcome(code, Status.FOUND, (f,))
 
 
-def test_every_course_says_from_where_what_waiting_costs_and_what_would_change_our_mind() -> None:
+def test_every_course_says_from_where_what_waiting_costs_and_what_would_refute_it() -> None:
     from traindx.run import Event, Series
 
     pace = {"time/step": Series(np.arange(400), np.full(400, 2.0))}
@@ -237,11 +240,11 @@ def test_every_course_says_from_where_what_waiting_costs_and_what_would_change_o
         v = diagnose(run).verdict_
         assert v.name in ("wait", "fix-and-resume", "restart"), v
         assert v.start and v.waiting and v.would_change, v
-        assert "Waiting: " in str(diagnose(run)) and "change our mind" in str(diagnose(run))
+        assert ("until then" if diagnose(run).alarmed else "next") in str(diagnose(run))
     assert "or the last checkpoint before it" in diagnose(nan).verdict_.start
     assert "the checkpoint of step 250" in diagnose(saved).verdict_.start
-    assert "100 steps (about 3 min)" in diagnose(saved).verdict_.waiting
-    assert "for a loss of" in diagnose(falling).verdict_.waiting
+    assert "101 steps (about 3 min)" in diagnose(saved).verdict_.waiting
+    assert "more should bring the loss from" in diagnose(falling).verdict_.waiting
 
 
 def test_numbers_are_shown_only_where_calibration_earned_them() -> None:
@@ -252,7 +255,8 @@ def test_numbers_are_shown_only_where_calibration_earned_them() -> None:
     first, same = diagnose(log).causes[0], diagnose(seen).causes[0]
     assert first.probability == same.probability and not first.earned and same.earned
     assert "%" in same.said and "%" not in first.said
-    assert f"({first.probability:.0%})" not in str(diagnose(log)) and f"({same.probability:.0%})" in str(diagnose(seen))
+    told = f"({100 * first.probability:.0f} %)"
+    assert told not in str(diagnose(log)) and told in str(diagnose(seen))
     from traindx.report.json import report
 
     assert report(diagnose(log))["diagnosis"]["causes"][0]["calibrated"] is False
@@ -263,3 +267,17 @@ def test_a_prescription_names_the_parameters_and_not_the_line() -> None:
     f = Finding("WIRE001", "x", Severity.CRITICAL, Confidence.EXACT, "m", where, (5, 9), {}, (), "")
     top = rank(watched(), [Outcome("WIRE001", Status.FOUND, (f,))], catalogue())[0]
     assert "head.weight" in top.prescription and "train.py" not in top.prescription
+
+
+def test_a_restart_is_critical_for_builds_whatever_its_findings_are() -> None:
+    run = a_run(loss__train=learning(300))
+    outcome = finding("OPTM002")
+    story = tell([outcome], catalogue())
+    told = Diagnosis(run, (outcome,), story, (), Verdict("restart", "Start again."))
+    assert told.worst is Severity.WARNING and told.gravity is Severity.CRITICAL
+    assert exit_code([told], "critical") == 1 and exit_code([told], "never") == 0
+    mild = Diagnosis(run, (outcome,), story, (), Verdict("fix-and-resume", "Mend it."))
+    assert exit_code([mild], "critical") == 0 and exit_code([mild], "warning") == 1
+    with pytest.raises(AssertionError, match="restart"):
+        assert_healthy(told, least="critical")
+    assert_healthy(told, least="critical", ignore=("OPTM",))

@@ -8,6 +8,7 @@ import posixpath
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -68,9 +69,9 @@ def blocks(page: str) -> list[str]:
 
 
 def traindx(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "100"}
     return subprocess.run(
-        [sys.executable, "-m", "traindx", *args], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=200
+        [sys.executable, "-m", "traindx", *args], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=900
     )
 
 
@@ -79,6 +80,13 @@ def test_the_tutorials_sick_script_gets_the_diagnosis_the_text_promises(tmp_path
     done = traindx(tmp_path, "run", "train.py")
     assert done.returncode == 0 and done.stdout.count("validation loss") == 8
     assert "WIRE010" in done.stderr, done.stderr
+    shown = re.search(r"```text\n(.*?)```", (DOCS / "tutorial.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert shown is not None
+    shown_top, printed_top = (
+        [line.strip() for line in text[text.index("FIX AND RESUME") : text.index("  evidence")].splitlines()]
+        for text in (shown[1], done.stderr)
+    )
+    assert shown_top == printed_top
 
 
 def test_the_tutorials_task_passes_the_quick_check(tmp_path: Path) -> None:
@@ -96,7 +104,7 @@ def test_the_test_of_the_ci_page_passes(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=900,
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stdout
@@ -132,7 +140,7 @@ def test_the_answers_of_the_explorers_are_those_of_the_dashboard() -> None:
 
     kept = json.loads((explorers.OUT / "answers.json").read_text(encoding="utf-8"))
     assert kept["gallery"] == json.loads((explorers.PAGE / "gallery.json").read_text(encoding="utf-8"))
-    assert len(kept["gradients"]) == 6 * 4 * 2 * 2 * 3 and len(kept["units"]) == 8 * 6 and len(kept["weights"]) == 4
+    assert len(kept["gradients"]) == 6 * 6 * 2 * 2 * 3 and len(kept["units"]) == 8 * 6 and len(kept["weights"]) == 4
     fresh = explorers.gradient_health("sigmoid", "xavier", 8, explorers.WIDTH, "none", False)
     old = kept["gradients"]["sigmoid|xavier|none|no|8"]
     assert old["verdict"] == fresh["verdict"] and old["forward"] == pytest.approx(fresh["forward"], rel=0.01)
@@ -141,3 +149,35 @@ def test_the_answers_of_the_explorers_are_those_of_the_dashboard() -> None:
 def test_every_condition_has_a_picture_or_says_why_not() -> None:
     drawn = {p.stem.upper() for p in (DOCS / "rules" / "pictures").glob("*.svg")}
     assert set(catalogue()) - drawn == set(UNSHOWN)
+
+
+def test_the_configuration_page_names_every_setting_and_every_variable() -> None:
+    from traindx import settings
+
+    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    first, second = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    table = tomllib.loads(first)["tool"]["traindx"]
+    assert set(table) == set(settings._KEYS) and tomllib.loads(second)["rules"] == table["rules"]
+    source = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py"))
+    inner = {"TRAINDX_TOLD_ABOVE", "TRAINDX_BATCH_TIMES"}  # one process tells another
+    assert set(re.findall(r"\"(TRAINDX(?:_[A-Z]+)*)\"", source)) - inner <= set(re.findall(r"`(TRAINDX\w*)", page))
+
+
+def test_the_example_of_the_configuration_page_is_read_as_it_says(tmp_path: Path) -> None:
+    from traindx import settings
+
+    first, second = re.findall(r"```toml\n(.*?)```", (DOCS / "configuration.md").read_text(encoding="utf-8"), re.DOTALL)
+    for name, text in (("pyproject.toml", first), ("traindx.toml", second)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        found = settings.load(file=tmp_path / name)
+        assert found.ignore == ("PERF",) and found.rules == {"GRAD002": {"limit": 20.0}}
+        assert catalogue()["GRAD002"].settings.keys() >= {"limit"}
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_nothing_links_to_a_site_of_ours_that_does_not_exist() -> None:
+    texts = [*PAGES, *(ROOT / "src").rglob("*.py"), ROOT / "pyproject.toml"]
+    assert [p.name for p in texts if re.search(r"readthedocs|pypi\.org/project/traindx", p.read_text(encoding="utf-8"))] == []

@@ -22,7 +22,7 @@ def test_the_production_loop_learns_and_is_found_healthy(tmp_path: Path) -> None
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     assert "0 steps skipped" in done.stdout

@@ -64,3 +64,39 @@ def test_without_the_extra_the_fault_names_it(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EnvironmentFault, match=r"traindx\[mcp\]"):
         mcp.server(tmp_path)
+
+
+def test_a_folder_that_does_not_exist_yet_is_served(tmp_path: Path) -> None:
+    told = mcp.Desk(tmp_path / "traindx-runs").list_runs()["untrusted"]
+    assert told["runs"] == [] and "traindx run" in told["hint"]
+
+
+def test_one_run_of_a_file_that_holds_several_is_named_by_its_number(tmp_path: Path) -> None:
+    lines = [f"step {i} loss {2.3 / (1 + i / 10) + run:.4f}" for run in range(2) for i in range(60)]
+    (tmp_path / "two.log").write_text("\n".join(lines), encoding="utf-8")
+    assert mcp.Desk(tmp_path).diagnose("two.log#2")["untrusted"]["run"]["source"].endswith("two.log#2")
+
+
+SCRIPT = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+print("words of the script on stdout")
+for step in range(60):
+    x = torch.randn(32, 8)
+    loss = torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+
+
+def test_trials_run_scripts_below_the_folder_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    bench = mcp.Bench(tmp_path)
+    told = bench.trial("one-step", "train.py")["untrusted"]
+    assert told["schema"] == "traindx.trial/1" and told["result"] in ("pass", "done", "fail", "undecided", "refused")
+    for target in ("../train.py", "/etc/passwd", "nothing.py", "-c.py"):
+        with pytest.raises(UsageError):
+            bench.trial("one-step", target)
+    with pytest.raises(UsageError, match="no trial"):
+        bench.trial("rm", "train.py")

@@ -92,7 +92,7 @@ def test_ranks_are_shown_side_by_side_with_the_first_that_parted() -> None:
     assert (rows[1]["last"], rows[2]["last"], rows[2]["ended"]) == (2, None, "killed")
     assert ranks.parting(run) == "their parameters were not compared"
     drifted = a_run({"rank/params": {"0": same, "1": same, "2": other}})
-    assert ranks.parting(drifted) == "the parameters of rank 2 part from the others at step 2"
+    assert ranks.parting(drifted) == "the parameters of rank 2 differ from the others from step 2 on"
     assert ranks.parting(a_run({"rank/params": {"0": same, "1": same}})) == "their parameters agree"
     assert "different parts" in ranks.parting(a_run({}, facts={"distributed": "fsdp2"}))
     assert ranks.table(a_run({"loss/train": [1.0, 2.0]})) == []

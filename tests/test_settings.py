@@ -29,7 +29,7 @@ def test_reads_the_nearest_file_above(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("fail-onn = 'never'", "unknown setting 'fail-onn'"),
+        ("fail-onn = 'never'", ":1: unknown setting 'fail-onn'"),
         ("fail-on = 'often'", "must be one of critical, warning, never"),
         ("budget = 7", "between 0 and 1"),
         ("budget = true", "'budget' must be"),

@@ -7,12 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from traindx.dashboard.explorers import ACTIVATIONS, NORMS, gradient_health, units_alive, weight_shapes
+from traindx.dashboard.explorers import ACTIVATIONS, INITS, NORMS, gradient_health, units_alive, weight_shapes
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "src" / "traindx" / "dashboard" / "page"
 OUT = ROOT / "docs" / "explorers"
-INITS = ("he", "xavier", "small", "large")  # as the page offers them
 DEPTHS, WIDTH = (8, 30, 60), 128
 POWERS, BIASES = (-3, -2, -1, -0.5, 0, 0.5, 1, 1.5), (-3, -2, -1, 0, 1, 2)
 

@@ -36,9 +36,9 @@ def tests_of(group: str) -> list[Path]:
     return [TESTS / f"test_{name}.py" for name in names.split()]
 
 
-def prepare(group: str) -> Path:
-    """The Python of `.venv-GROUP`, made and filled when necessary."""
-    wanted = requirements(group)
+def prepare(group: str, wanted: Path | None = None) -> Path:
+    """The Python of `.venv-GROUP`, made and filled when necessary; `wanted` are requirements that stand elsewhere."""
+    wanted = wanted or requirements(group)
     home = Path(os.environ.get("TRAINDX_ENVS") or ROOT) / f".venv-{group}"
     python, stamp = home / "bin" / "python", home / ".ready"
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[dependency-groups]")[0]
@@ -72,6 +72,10 @@ def _pins(wanted: str) -> str:
 
 def main(asked: list[str]) -> int:
     """Run the marked tests of these groups; the number of those that failed."""
+    if asked == ["--wild"]:
+        for wanted in sorted((ROOT / "clinic" / "wild").glob("requirements-*.txt")):
+            prepare(f"wild-{wanted.stem.removeprefix('requirements-')}", wanted)
+        return 0
     known = groups()
     chosen = known if asked == ["all"] else asked
     if not chosen or set(chosen) - set(known):

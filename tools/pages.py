@@ -22,7 +22,7 @@ import traindx
 from tools import rule_pictures
 from traindx import cause, kit, rule, signals, testing, trial
 from traindx.cli import profiles, verbs
-from traindx.report import manual
+from traindx.report import manual, search
 from traindx.trials import check, paste
 
 ROOT = Path(__file__).parent.parent
@@ -54,9 +54,9 @@ def rule_index() -> str:
     """All rules by family."""
     rules = rule.catalogue()
     lines = [
-        "# The conditions",
+        "# Conditions",
         "",
-        f"{len(rules)} conditions, each with a stable code. `traindx explain CODE` shows the same pages.",
+        f"{len(rules)} conditions, each with a stable code. `traindx explain CODE` shows the same page.",
         "",
     ]
     for family, meaning in rule.FAMILIES.items():
@@ -69,24 +69,9 @@ def rule_index() -> str:
 
 def cause_page() -> str:
     """All causes, what they show as, and what to do."""
-    lines = ["# The causes", "", "What a diagnosis may name, and what it prescribes.", ""]
+    lines = ["# Causes", "", "What a diagnosis can name, and what to do about each.", ""]
     for c in cause.catalogue().values():
-        shows = ", ".join(f"[{k.partition(':')[0]}](rules/{k.partition(':')[0].lower()}.md)" for k in c.likely)
-        lines += [
-            f"## {c.name}",
-            "",
-            f"{c.title[:1].upper()}{c.title[1:]}. Verdict: **{c.verdict}**.",
-            "",
-            f"Shows as {shows}.",
-            "",
-            c.cure.replace("[[", "").replace("]]", ""),
-            "",
-        ]
-        if c.settle:
-            lines += [
-                f"Settled by `traindx trial {c.settle}`" + (f", about {c.cost_steps} steps." if c.cost_steps else "."),
-                "",
-            ]
+        lines += [f"## {c.name}", "", manual.cause_page(c, site=True)]
     return "\n".join(lines)
 
 
@@ -109,7 +94,7 @@ def _cell(text: str) -> str:
 
 def cli_page() -> str:
     """Every verb's help, as the program prints it."""
-    lines = ["# The command line", ""]
+    lines = ["# Command line", ""]
     for verb in verbs():
         env = {"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")}
         done = subprocess.run(
@@ -125,9 +110,9 @@ def sagemaker_page() -> str:
     lines = [
         "# From SageMaker Debugger",
         "",
-        "AWS closed SageMaker Debugger to new customers in July 2026. Its rule names work here: `--profile sagemaker` selects",
-        "the conditions that stand for them and sets the limits that mean the same in both; `--select VanishingGradient`",
-        "works, too. The names that would have fired are said on stderr.",
+        "AWS closed SageMaker Debugger to new customers in July 2026. Its rule names work here. `--profile sagemaker` selects",
+        "the matching conditions and sets the limits that mean the same in both; `--select VanishingGradient` works too.",
+        "traindx prints the names that would have fired on stderr.",
         "",
         "```console",
         "$ traindx run --profile sagemaker train.py",
@@ -149,7 +134,7 @@ def sagemaker_page() -> str:
 
 def api_page() -> str:
     """The public names with their signatures and docstrings."""
-    lines = ["# Python", "", "`import traindx` loads the standard library only; every name is fetched on first use.", ""]
+    lines = ["# Python API", "", "`import traindx` loads the standard library only; every name is fetched on first use.", ""]
     for title, module, names in (
         ("traindx", traindx, [n for n in traindx.__all__ if n != "__version__"]),
         ("traindx.kit: single tools", kit, kit.__all__),
@@ -194,10 +179,10 @@ def _prose(text: str) -> str:
 def figures_page() -> str:
     """What the clinic measured, from its result files."""
     lines = [
-        "# The figures",
+        "# Figures",
         "",
-        "Sick and healthy programs with the truth beside them are run and diagnosed by `make clinic`; these are the results",
-        "as they were written, misses and false alarms included. Intervals are Wilson's, 95 %.",
+        "`make clinic` runs and diagnoses broken and healthy programs whose faults are known. These are its results as",
+        "written, with misses and false alarms. Intervals are 95 % (Wilson).",
         "",
     ]
     for path in sorted((ROOT / "clinic" / "results").glob("*.md")):
@@ -206,6 +191,9 @@ def figures_page() -> str:
     cost = ROOT / "bench" / "results" / "overhead.md"
     if cost.exists():
         lines += ["## What observing costs", "", cost.read_text(encoding="utf-8").strip(), ""]
+    knows = ROOT / "bench" / "results" / "learned.md"
+    if knows.exists():
+        lines += ["## Did it learn?", "", knows.read_text(encoding="utf-8").strip(), ""]
     soon = ROOT / "bench" / "results" / "exact_facts.md"
     if soon.exists():
         lines += ["## How soon exact facts are found", "", soon.read_text(encoding="utf-8").strip(), ""]
@@ -221,21 +209,23 @@ def figures_page() -> str:
 def trials_page() -> str:
     """Every trial with its limits and cost, what is to be pasted, and how right they were measured to be."""
     lines = [
-        "# Trials and pre-flight",
+        "# Trials and checks",
         "",
-        "An experiment on a twin of your task: weights, buffers, optimizer, schedule, scaler, random numbers, modes,",
-        "gradients and hooks are afterwards as they were, to the bit; that is verified, and a trace is an error.",
-        "`traindx trial NAME TARGET` runs one, `traindx check TARGET` the checklist; TARGET is a script as it is, or",
-        "`file.py:factory`. Before it starts a trial says how many steps it takes at most and how long; Ctrl-C ends it.",
-        "A script whose loss cannot be called (a custom autograd function, updates by hand) is driven in its own loop",
-        "instead, by the trials that can: overfit, lr-range, lr-tenth, clip, fix, precision, cached-batch, determinism;",
-        "the others say why not. What a trial does is recorded as any run is (`--dir`, else `traindx-runs/NAME-TIME`):",
-        "`traindx diagnose` reads it.",
-        "`--format json` and `--picture FILE.png|svg|html` go with every one.",
+        "A trial is an experiment on a copy of your task. Your weights, buffers, optimizer, schedule, scaler, random numbers,",
+        "modes, gradients and hooks stay as they were, to the bit; that is verified, and any trace is an error.",
+        "",
+        "`traindx trial NAME TARGET` runs one trial, `traindx check TARGET` the checklist. TARGET is an unchanged script or",
+        "`file.py:factory`. Before it starts, a trial says how many steps and how much time it takes at most; stop it with",
+        "Ctrl-C. It is recorded like any run (`--dir`, else `traindx-runs/NAME-TIME`), so `traindx diagnose` can read it.",
+        "`--format json` and `--picture FILE.png|svg|html` work with every trial.",
+        "",
+        "Some scripts have a loss that cannot be called: a custom autograd function, or updates by hand. Then overfit,",
+        "lr-range, lr-tenth, clip, fix, precision, cached-batch and determinism run inside the script's own loop; the",
+        "others say why not.",
         "",
         "## The checklist",
         "",
-        "Each line is answered pass, fail or cannot tell, with the reason.",
+        "Each line is answered with pass, fail or cannot tell, and the reason.",
         "",
     ]
     for name, rows in check.LISTS.items():
@@ -248,18 +238,50 @@ def trials_page() -> str:
     for kind in trial.catalogue().values():
         limits = ", ".join(f"`{f.name}`" for f in dataclasses.fields(kind.make))
         lines += [f"### {kind.name}", "", inspect.cleandoc(kind.page), ""]
-        lines += [f"At most {kind.most()} steps as it comes. Limits (`--set KEY=VALUE`): {limits or 'none'}.", ""]
-    lines += ["## To paste", "", "Trials put their measured numbers in place; these are examples.", ""]
+        lines += [f"At most {kind.most()} steps by default. Limits (`--set KEY=VALUE`): {limits or 'none'}.", ""]
+    lines += ["## Code to paste", "", "Trials fill in the numbers they measured; these are examples.", ""]
     for name, code in paste.every().items():
         lines += [f"{name[:1].upper()}{name[1:]}:", "", "```python", code, "```", ""]
     for title, file in (
-        ("How right they are", "trials.md"),
-        ("Beside other tools", "trials_peers.md"),
-        ("How long the pre-flight takes", "checks.md"),
+        ("How often they are right", "trials.md"),
+        ("Compared with other tools", "trials_peers.md"),
+        ("How long the checks take", "checks.md"),
     ):
         measured = ROOT / "bench" / "results" / file
         if measured.exists():
             lines += [f"## {title}", "", measured.read_text(encoding="utf-8").strip(), ""]
+    return "\n".join(lines)
+
+
+def lessons_page() -> str:
+    """What a reader of the usual lessons knows, and where it is here; the list is `report/lessons.json`."""
+    held = search.lessons()
+    items = held["items"]
+    lines = [
+        "# You know it as … — here it is …",
+        "",
+        f"{len(items)} listings, tables, checklists, questions and interactive elements of five widely read lessons on",
+        'debugging a training, each by the name you would look for. `traindx explain "gradient flow"` searches the same list.',
+        "Single tools live in `traindx.kit` ([Python](api.md)) and need no record. `tests/lessons` holds each item against a",
+        "short reference of the same arithmetic, on sick and healthy examples.",
+        "",
+        "**Measured** compares the listing as printed in the lesson with the call here, on the same small examples (CPU, busy",
+        "machine). Where a lesson has no code, it counts the examples judged right.",
+        "",
+    ]
+    for i, title in enumerate(held["lessons"], 1):
+        lines += [f"## {title}", "", "| you know it as | here | what is better | measured |", "|---|---|---|---|"]
+        for item in items:
+            if item["lesson"] == i:
+                still = f" Still weaker: {item['weaker']}" if item["weaker"] else ""
+                cells = (
+                    f"{item['name']} ({item['kind']})",
+                    f"`{item['here']}`",
+                    item["better"] + still,
+                    item.get("measured", "") or "–",
+                )
+                lines.append("| " + " | ".join(_cell(c) for c in cells) + " |")
+        lines.append("")
     return "\n".join(lines)
 
 
@@ -278,6 +300,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "symptoms.md", symptoms.page()
     yield DOCS / "figures.md", figures_page()
     yield DOCS / "trials.md", trials_page()
+    yield DOCS / "lessons.md", lessons_page()
 
 
 def main(check: bool) -> None:

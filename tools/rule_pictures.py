@@ -40,6 +40,7 @@ UNSHOWN = {
     "ACTV002": "it creeps up over far longer runs than the clinic has",
     "EVAL010": "it takes a hundred readings of the accuracy, which only a log of every step has",
     "GRAD005": "it is known from the trial `noise-scale`, not from watching",
+    "LOSS013": "it is the judgement about the whole run; docs/figures.md shows how it compares with the truth",
     "NUMR010": "the program ends with the error, at the first backward: there is no curve",
     "OPTM007": "it takes spikes that come again, which none of the clinic's runs has",
     "OPTM012": "it is known from the trial `sharpness`, not from watching",

@@ -22,9 +22,11 @@ from urllib.parse import urlsplit
 
 from traindx import api
 from traindx import diagnosis as diagnosis_
+from traindx.children import ours
 from traindx.diagnosis import Diagnosis
 from traindx.errors import EnvironmentFault, TraindxError, UsageError
 from traindx.finding import Severity
+from traindx.plain import say
 from traindx.record import list_records
 from traindx.report.words import safe
 
@@ -154,13 +156,13 @@ def follow(record: Path, addresses: Sequence[str], every_s: float = EVERY_S) -> 
     if not addresses:
         return False
     task = json.dumps({"record": str(Path(record).absolute()), "addresses": list(addresses), "every_s": every_s})
-    command, quiet = [sys.executable, "-m", "traindx.alerts"], subprocess.DEVNULL
+    command, quiet = ours("traindx.alerts"), subprocess.DEVNULL
     try:
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True)
         with child.stdin as pipe:  # type: ignore[union-attr]
             pipe.write(task.encode())
     except OSError as why:  # no process to be had: training goes on, without alerts
-        sys.stderr.write(f"traindx: no alerts for this run: {why.strerror or why}\n")
+        say(f"no alerts for this run: {why.strerror or why}")
         return False
     _children.append(child)
     return True

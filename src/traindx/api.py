@@ -12,7 +12,8 @@ from traindx import diagnosis as _diagnosis
 from traindx import importers
 from traindx.diagnosis import Diagnosis
 from traindx.errors import NothingReadable
-from traindx.record import diary
+from traindx.finding import Severity
+from traindx.record import diary, sources
 from traindx.run import Run
 from traindx.settings import Settings
 
@@ -22,8 +23,10 @@ def load(source: Any, *, columns: Mapping[str, str] | None = None) -> list[Run]:
     if isinstance(source, Run):
         return [source]
     runs = importers.read(source, map=columns)
-    if isinstance(source, str | Path) and len(runs) == 1 and (kept := diary.entries(source)):
-        return [runs[0].with_(facts={"diary": kept})]
+    if isinstance(source, str | Path) and len(runs) == 1:
+        beside = {"diary": diary.entries(source), "code.source": sources.kept(source) if runs[0].kind == "record" else {}}
+        if found := {key: value for key, value in beside.items() if value}:
+            return [runs[0].with_(facts=found)]
     return runs
 
 
@@ -40,7 +43,7 @@ def worst_first(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
     order = ("restart", "fix-and-resume", "fix-evaluation", "stop-keep-best", "cannot-tell", "wait", "healthy")
 
     def key(d: Diagnosis) -> tuple[int, int, int, str]:
-        worst = {"critical": 0, "warning": 1}.get(d.worst.value if d.worst else "", 2)
+        worst = 2 - list(Severity).index(d.gravity or Severity.INFO)
         verdict = order.index(d.verdict) if d.verdict in order else 0
         return worst, verdict, -sum(f.severity.value != "info" for f in d.findings), d.run.source
 
@@ -60,11 +63,10 @@ def watch(
 
     `replay`: make the first step that goes non-finite again, once, to name the operation behind it, and save a capsule of the
     state. `capture_batch`: keep raw samples: a few batches for the report, the answers to the first samples of every
-    evaluation, and the batch in the capsule. `profiler`: run torch.profiler over so many steps, once, and say where the time
-    goes. `skip_nonfinite`: do not make updates whose gradients are not
-    finite; the only option that changes what your run computes. `alerts`: an address or several (an http(s) webhook, or
-    whatever apprise knows) that get word of each new cause, once, from a process that reads the record beside the training;
-    $TRAINDX_ALERT when absent.
+    evaluation, and the batch in the capsule. `profiler`: profile this many steps once with torch.profiler, and say
+    where the time goes. `skip_nonfinite`: do not make updates whose gradients are not finite; the only option that
+    changes what your run computes. `alerts`: one or more addresses (a webhook, or anything apprise knows) that get a
+    message for each new finding, once; $TRAINDX_ALERT if absent. A separate process reads the record for that.
     """
     told = importlib.import_module("traindx.alerts") if alerts or os.environ.get("TRAINDX_ALERT") else None
     addresses = told.addresses_of(alerts) if told else []

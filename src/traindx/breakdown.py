@@ -62,6 +62,12 @@ def passed(run: Run, since: int, least: int = 5) -> bool:
     return len(later) >= least and bool(np.all(np.isfinite(later.values[-least:])))
 
 
+def guarded(run: Run) -> int:
+    """How many updates the opt-in guard skipped, where it kept the weights clean; 0 otherwise."""
+    skipped = len({e.step for e in run.events_of("skip_guard")})
+    return skipped if skipped and not {b.what for b in breaks(run)} & {"param", "buffer", "state"} else 0
+
+
 def origin(run: Run, phase: str) -> Mapping[str, Any]:
     """What forensics found out about the first non-finite operation, if it lies in that phase; empty otherwise."""
     found = facts.table(run, "origin")

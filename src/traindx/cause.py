@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import cache
 
 VERDICTS = ("wait", "stop-keep-best", "fix-and-resume", "fix-evaluation", "restart")
-# Experiments a cause may name to settle it (CATALOGUE part 5; `traindx trial NAME`).
+# Experiments a cause may name to settle it (CATALOGUE part 5): trials, and the replay of a capsule.
 TRIALS = (
     "anneal",
-    "base-pipeline",
+    "base-eval",
     "cached-batch",
     "clip",
     "dependency",
@@ -26,12 +26,12 @@ TRIALS = (
     "lr-range",
     "lr-tenth",
     "mode-gap",
-    "nan-replay",
     "noise-scale",
     "one-step",
     "overfit",
     "precision",
     "regularisers-off",
+    "replay",
     "resume",
     "sharpness",
 )
@@ -84,6 +84,15 @@ class Cause:
     def advice(self) -> str:
         """The cure where no run gives it values."""
         return re.sub(r"\{[^}]*\}", "…", re.sub(r"\[\[.*?\]\]", "", self.cure))
+
+
+def settling(experiment: str, target: str = "TARGET") -> str:
+    """The command that makes an experiment which settles a cause.
+
+    >>> settling("lr-range"), settling("replay")
+    ('traindx trial lr-range TARGET', 'traindx replay CAPSULE')
+    """
+    return "traindx replay CAPSULE" if experiment == "replay" else f"traindx trial {experiment} {target}"
 
 
 @cache

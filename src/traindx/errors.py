@@ -3,7 +3,7 @@
 TraindxError
 ├── UsageError          wrong call, option, setting or target            exit 2
 ├── NothingReadable     the input holds nothing we can read              exit 3
-├── PartlyReadable      some of it was skipped and `--strict` was given  exit 4
+├── PartlyReadable      input is incomplete and `--strict` was given     exit 4
 ├── EnvironmentFault    permission, disk, port, missing extra            exit 5
 ├── RecordError         a record on disk that cannot be trusted          exit 3
 │   └── NewerRecord     written by a newer traindx                       exit 3
@@ -11,6 +11,8 @@ TraindxError
 
 A message says what was asked, what was there, and what to do.
 """
+
+NO_TORCH = "torch is not installed in this Python"
 
 
 class TraindxError(Exception):

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 NUMBERS = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}  # as they lie in memory
 _READ: dict[torch.dtype, Any] = {dtype: kind.from_address for dtype, kind in NUMBERS.items()}
@@ -232,8 +233,8 @@ def spectral_norm(matrix: Tensor, start: Tensor, rounds: int = 2) -> tuple[Tenso
     """The largest singular value by power iteration from `start`, and the vector to start from next time."""
     v = start
     for _ in range(rounds):
-        u = torch.nn.functional.normalize(matrix @ v, dim=0)
-        v = torch.nn.functional.normalize(matrix.t() @ u, dim=0)
+        u = normalize(matrix @ v, dim=0)
+        v = normalize(matrix.t() @ u, dim=0)
     return torch.linalg.vector_norm(matrix @ v), v
 
 

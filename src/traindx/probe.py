@@ -124,6 +124,8 @@ class Scene:
         self.full = True  # this step is one for everything: per-layer passes, contents of batches …
         self.first = True  # one of the first 20 steps, which are always full
         self.loss: Tensor | None = None  # detached loss of the latest backward of this step
+        self.clipped: Any = None  # norm of the gradients before the clip call of this update, where one has told
+        self.every_norm = False  # read the gradient norm at every step, not on full ones only
         self.loader: Any = None  # the loader that gave the latest batch
         self.drawn: Any = None  # its indices in the data set, where a DataLoader's sampler tells
         self.world = 1  # ranks of this run
@@ -262,15 +264,6 @@ class Probe:
     def on_settled(self, scene: Scene, call: LossCall, phase: str) -> Reading | None:
         """The final word on a loss call's phase (its tensors are gone): train when a backward went through it."""
 
-    def before_backward(self, scene: Scene) -> None:
-        """`backward` was called while a torch function mode is on; nothing of it has run yet."""
-
-    def before_clear(self, scene: Scene) -> None:
-        """`zero_grad` was called while a torch function mode is on."""
-
-    def after_clear(self, scene: Scene) -> None:
-        """`zero_grad` is done."""
-
     def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
         """A backward is about to begin from `loss`."""
 
@@ -356,8 +349,7 @@ class Keeper(Probe):
 
 
 PASS = (
-    "before_forward", "on_forward", "on_call", "on_loss", "on_settled", "before_backward", "before_clear", "after_clear",
-    "on_backward", "before_step", "after_step",
+    "before_forward", "on_forward", "on_call", "on_loss", "on_settled", "on_backward", "before_step", "after_step",
 )  # fmt: skip
 MOMENTS = tuple(name for name, thing in vars(Probe).items() if callable(thing) and not name.startswith("_"))
 

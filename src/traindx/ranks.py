@@ -92,7 +92,7 @@ def parting(run: Run) -> str:
         what, step, names = first
         who = ", ".join(label(n) for n in names[:4]) + ("…" if len(names) > 4 else "")
         if len(names) == 1:
-            return f"the {what} of {who} part from the others at step {step}"
+            return f"the {what} of {who} differ from the others from step {step} on"
         return f"the {what} differ from step {step} on ({who})"
     kind = str(run.fact("distributed") or "")
     if unaligned(run):

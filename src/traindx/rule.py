@@ -9,18 +9,19 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import math
 import pkgutil
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from traindx import signals
+from traindx import said, signals, subjects
 from traindx.errors import UsageError
 from traindx.finding import Blind, Confidence, Evidence, Finding, Muted, Outcome, Severity, Status, Unsure
 from traindx.run import Run
@@ -70,6 +71,7 @@ class Rule:
     unless: tuple[str, ...]  # regime facts that mute it
     stable: bool
     page: str  # the module's docstring
+    subject: str = ""  # what it is about, where that need not be there (subjects.py); empty: training itself
     at: Mapping[str, str] = field(default_factory=dict)  # variant → the line it is mended at: "loss", or a key of `code.sites`
 
     @property
@@ -79,6 +81,11 @@ class Rule:
     @property
     def summary(self) -> str:
         return self.page.strip().splitlines()[0] if self.page.strip() else ""
+
+    @property
+    def headline(self) -> str:
+        """The condition in a few words: what its page says before the first colon."""
+        return self.summary.partition(":")[0].rstrip(".")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -97,13 +104,13 @@ class Rule:
         muted = next((flag for flag in self.unless if run.fact(flag)), None)
         if muted:
             return Outcome(self.code, Status.MUTED, reason=f"does not apply: {muted}")
+        found: list[Finding] = list(self._told(run))
         lacking = [need for need, least in self.needs.items() if not _has(run, need, least)]
-        if lacking:
+        if lacking and not found:
             return Outcome(self.code, *_lack(run, lacking[0], self.needs[lacking[0]]))
-        found: list[Finding] = []
         other = Outcome(self.code, Status.CLEAR)
         try:
-            for finding in self.findings(run, **limits):
+            for finding in self.findings(run, **limits) if not lacking else ():
                 found.append(finding)
         except Unsure as doubt:
             other = Outcome(
@@ -116,7 +123,34 @@ class Rule:
         except Exception:  # a broken rule must not take the others down; the traceback is the outcome
             return Outcome(self.code, Status.BROKEN, reason=traceback.format_exc())
         # a doubt about the rest does not take back what was found
-        return Outcome(self.code, Status.FOUND, tuple(found)) if found else other
+        if found:
+            return Outcome(self.code, Status.FOUND, tuple(found))
+        if other.status is Status.CLEAR and (absent := subjects.missing(self.subject, run)):
+            return Outcome(self.code, Status.BLIND, (), absent, (self.subject,))
+        return other
+
+    def _told(self, run: Run) -> Iterator[Finding]:
+        """What the program's own messages say about this condition."""
+        for event in run.events_of("said"):
+            message = said.BY_KEY.get(str(event.data.get("key")))
+            if message is None or message.code != self.code:
+                continue
+            count, line = event.data.get("count", 1), str(event.data.get("line", ""))[:200]
+            often = f", {count} times" if isinstance(count, int) and count > 1 else ""
+            yield Finding(
+                self.code,
+                self.name,
+                message.severity,
+                Confidence.STRONG,
+                f"{message.says}; the log says{often}: {line}",
+                (),
+                (event.step, event.step),
+                {"line": line, "count": count},
+                (),
+                message.fix,
+                None,
+                message.key,
+            )
 
     def _check_limits(self, limits: Mapping[str, Any]) -> None:
         unknown = sorted(set(limits) - set(self.settings))
@@ -171,6 +205,7 @@ def rule(
     unless: tuple[str, ...] = (),
     stable: bool = False,
     name: str = "",
+    subject: str = "",
     at: str | Mapping[str, str] = "",
 ) -> Callable[[Look], Rule]:
     """Make a rule of a generator function; its name in kebab-case is the function's unless given."""
@@ -190,6 +225,7 @@ def rule(
             unless,
             stable,
             inspect.cleandoc(module.__doc__ or "") if module else "",
+            subject,
             {"": at} if isinstance(at, str) else dict(at),
         )
 
@@ -216,7 +252,7 @@ def select(codes: Mapping[str, Rule], chosen: tuple[str, ...] = (), ignored: tup
     """The rules a user asked for; prefixes work (`GRAD`, `LOSS00`)."""
     for wanted in (*chosen, *ignored):
         if not any(code.startswith(wanted) for code in codes):
-            raise UsageError(f"no rule code starts with '{wanted}'; `traindx rules` lists them")
+            raise UsageError(f"no rule code starts with '{wanted}'{nearest(wanted, codes)}; `traindx rules` lists them")
     return {
         code: r
         for code, r in codes.items()
@@ -224,12 +260,19 @@ def select(codes: Mapping[str, Rule], chosen: tuple[str, ...] = (), ignored: tup
     }
 
 
+def nearest(wanted: str, known: Iterable[str]) -> str:
+    """The known names closest to what was asked for, as the end of an error message."""
+    near = difflib.get_close_matches(wanted.upper(), [k.upper() for k in known], n=2, cutoff=0.7)
+    names = [k for k in known if k.upper() in near]
+    return f"; did you mean {' or '.join(names)}?" if names else ""
+
+
 def with_limits(rules: Mapping[str, Rule], limits: Mapping[str, Mapping[str, Any]]) -> dict[str, Rule]:
     """The same rules with the user's limits in place of the defaults."""
     out = dict(rules)
     for code, values in limits.items():
         if code not in catalogue():
-            raise UsageError(f"settings name the rule {code}, which does not exist; `traindx rules` lists them")
+            raise UsageError(f"there is no rule {code}{nearest(code, catalogue())}; `traindx rules` lists them")
         catalogue()[code]._check_limits(values)
         if code in out:
             out[code] = replace(out[code], look=_bound(out[code].look, dict(values)))

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from traindx import opening
 from traindx.errors import UsageError
 
 FAIL_ON = ("critical", "warning", "never")
@@ -75,8 +77,7 @@ def _read(path: Path, *, required: bool) -> Settings:
 def _speaks_of_us(path: Path) -> bool:
     """Whether a file that is no TOML was meant to hold our settings, which must not be lost without a word."""
     try:
-        with path.open("rb") as file:
-            return b"[tool.traindx" in file.read(LARGEST)
+        return b"[tool.traindx" in opening.whole(path, LARGEST, named=True)
     except OSError:
         return False
 
@@ -85,11 +86,9 @@ def _table(path: Path) -> dict[str, Any]:
     if path.suffix.lower() in (".yaml", ".yml", ".json"):
         raise UsageError(f"{path}: settings are TOML only: a traindx.toml, or [tool.traindx] in pyproject.toml")
     try:
-        if path.stat().st_size > LARGEST:
-            raise UsageError(f"{path}: over {LARGEST // 2**20} MB, so it is not read as settings")
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(opening.whole(path, LARGEST, named=True).decode("utf-8-sig"))
     except OSError as why:
-        raise UsageError(f"{path}: cannot read the settings: {why.strerror}") from None
+        raise UsageError(f"{path}: cannot read the settings: {why.strerror or why}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{path}: settings must be UTF-8 text; this is in another encoding") from None
     except (tomllib.TOMLDecodeError, RecursionError) as why:
@@ -113,21 +112,28 @@ def _meant(key: str) -> str:
     return f" (did you mean '{near[0]}'?)" if near else ""
 
 
+def at(path: Path, key: str) -> str:
+    """The settings file with the line of a key."""
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    at = next((i for i, line in enumerate(lines, 1) if re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line)), 0)
+    return f"{path}:{at}" if at else str(path)
+
+
 def _settings(section: Any, path: Path) -> Settings:
     if not isinstance(section, dict):
         raise UsageError(f"{path}: [tool.traindx] must be a table")
     values: dict[str, Any] = {"source": str(path)}
     for key, value in section.items():
         if key not in _KEYS:
-            raise UsageError(f"{path}: unknown setting '{key}'{_meant(key)}; there are {', '.join(sorted(_KEYS))}")
+            raise UsageError(f"{at(path, key)}: unknown setting '{key}'{_meant(key)}; there are {', '.join(sorted(_KEYS))}")
         name, types = _KEYS[key]
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-            raise UsageError(f"{path}: '{key}' must be {' or '.join(t.__name__ for t in types)}, not {value!r}")
+            raise UsageError(f"{at(path, key)}: '{key}' must be {' or '.join(t.__name__ for t in types)}, not {value!r}")
         values[name] = tuple(str(v) for v in value) if isinstance(value, list) else value
     if values.get("fail_on", "never") not in FAIL_ON:
-        raise UsageError(f"{path}: 'fail-on' must be one of {', '.join(FAIL_ON)}, not {values['fail_on']!r}")
+        raise UsageError(f"{at(path, 'fail-on')}: 'fail-on' must be one of {', '.join(FAIL_ON)}, not {values['fail_on']!r}")
     if not 0 <= float(values.get("budget") or 0) <= 1:
-        raise UsageError(f"{path}: 'budget' is a share of step time between 0 and 1, not {values['budget']!r}")
+        raise UsageError(f"{at(path, 'budget')}: 'budget' is a share of step time between 0 and 1, not {values['budget']!r}")
     bad = [code for code, limits in values.get("rules", {}).items() if not isinstance(limits, dict)]
     if bad:
         raise UsageError(f"{path}: [tool.traindx.rules.{bad[0]}] must be a table of limits")

@@ -27,7 +27,7 @@ def _table(*rows: tuple[str, str, str, str]) -> dict[str, SignalSpec]:
 # A step is one update of the weights by the primary optimizer; step 0 is the first. "at step t": seen on the way to update t.
 SIGNALS: dict[str, SignalSpec] = _table(
     # -- loss and metrics
-    ("loss/train", "step", "loss", "training loss of the batch(es) behind this update, mean over micro-batches, undivided"),
+    ("loss/train", "step", "loss", "training loss of the batches behind this update, mean over micro-batches, undivided"),
     ("loss/val", "step", "loss", "loss of one whole evaluation, sample-weighted mean"),
     ("loss/terms", "term", "loss", "parts of a summed training loss, where they were seen apart"),
     ("loss/optimizer", "optimizer", "loss", "loss behind the latest update of each optimizer, where there are several"),
@@ -41,7 +41,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("confidence/train", "step", "share", "mean probability of the predicted class in the batch"),
     ("confidence/val", "step", "share", "mean probability of the predicted class over one evaluation"),
     ("eval/samples", "step", "count", "samples seen in one evaluation"),
-    ("eval/claimed_accuracy", "step", "share", "accuracy that the script printed beside one evaluation"),
+    ("eval/claimed_accuracy", "step", "share", "accuracy that the script printed with one evaluation"),
     ("eval/loss_se", "step", "loss", "standard error of loss/val from its per-batch or per-sample spread"),
     ("eval/nll_tempered", "step", "loss", "loss/val after the best temperature (on one half of the evaluation)"),
     ("eval/temperature", "step", "", "that temperature"),
@@ -67,7 +67,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("amp/scale", "step", "", "GradScaler scale"),
     ("amp/skipped", "step", "0/1", "the scaler skipped this update"),
     # -- gradients, read once, just before the update (after clipping and unscaling)
-    ("grad_norm", "step", "", "2-norm of all gradients before clipping where known, else as the optimizer saw them"),
+    ("grad_norm", "step", "", "2-norm of all gradients, before clipping where the script clips, unscaled"),
     ("grad_norm/param", "param", "", "2-norm of each gradient as the optimizer saw it; NaN where there was none"),
     ("grad_mean/param", "param", "", "mean of each gradient"),
     ("grad_std/param", "param", "", "standard deviation of each gradient"),
@@ -98,7 +98,7 @@ SIGNALS: dict[str, SignalSpec] = _table(
         "weight_twins/param",
         "param",
         "share",
-        "share of rows that equal another row of the same tensor, of an embedding: dimensions (first steps and now and then)",
+        "share of rows that equal another row of the same tensor, of an embedding: dimensions (first steps and occasionally)",
     ),
     ("weight_sigma/param", "param", "", "largest singular value of attention and MLP matrices (two power iterations)"),
     ("row_norm_p01/param", "param", "", "1 % quantile of embedding row norms"),
@@ -245,9 +245,15 @@ SIGNALS: dict[str, SignalSpec] = _table(
     # -- ranks (each rank's own files; merged by the reader)
     ("rank/fingerprint", "step", "", "fingerprint of all parameters when the step began, folded to 52 bits"),
     ("rank/grad_fingerprint", "step", "", "fingerprint of all gradients at the update, folded to 52 bits"),
+    (
+        "rank/buffer_fingerprint",
+        "step",
+        "",
+        "fingerprint of BatchNorm's running statistics, where nothing sends them to other ranks",
+    ),
     ("shard_norm/param", "param", "", "2-norm of this rank's shard of each gradient, of sharded models; merged into grad_norm"),
     ("time/own", "step", "s", "time/step without what ranks wait for one another in; only with several ranks"),
-    ("time/ddp_compute", "step", "s", "forward and backward of one step without communication, as DDP times it now and then"),
+    ("time/ddp_compute", "step", "s", "forward and backward of one step without communication, as DDP times it occasionally"),
     ("time/ddp_comm", "step", "s", "communication of that step, waiting for other ranks included"),
     ("rank/compute", "rank", "s", "time/ddp_compute of every rank, merged"),
     ("rank/comm", "rank", "s", "time/ddp_comm of every rank, merged"),
@@ -256,6 +262,8 @@ SIGNALS: dict[str, SignalSpec] = _table(
     ("rank/step_time", "rank", "s", "time/step of every rank without collectives, merged"),
     ("rank/params", "rank", "", "rank/fingerprint of every rank, merged"),
     ("rank/grads", "rank", "", "rank/grad_fingerprint of every rank, merged"),
+    ("rank/buffers", "rank", "", "rank/buffer_fingerprint of every rank, merged"),
+    ("rank/input_nonfinite", "rank", "count", "batch/input_nonfinite of every rank, merged"),
     ("rank/batch", "rank", "", "batch/fingerprint of every rank, merged"),
     ("rank/tokens", "rank", "count", "batch/targets of every rank, merged"),
     ("rank/token_loss", "rank", "loss", "loss/target_mean of every rank, merged"),
@@ -263,6 +271,77 @@ SIGNALS: dict[str, SignalSpec] = _table(
     # -- trials record under their own prefix
     ("trial/*", "step", "", "what a trial measured; each trial's page lists its names"),
 )
+
+_SPENT = ("step", "data", "forward", "backward", "optimizer", "rest", "eval", "checkpoint", "traindx")
+# The one module whose code makes each signal. A signal that is not here comes from logs, users, trials or merged ranks.
+WRITERS = {
+    name: writer
+    for writer, names in {
+        "updates": "loss/train loss/optimizer epoch lr lr/group time/own",
+        "evaluations": (
+            "loss/val eval/samples eval/loss_se eval/unweighted_loss eval/loss/batch eval/train_in_eval "
+            "eval/train_mode eval/minds_mode eval/grad_enabled"
+        ),
+        "contract": (
+            "loss/terms loss/sample_var accuracy/train confidence/train output_std output_top_share logit_maxabs "
+            "logz_mean batch/labels/class batch/valid_targets batch/micro_valid_cv loss/token_mean"
+        ),
+        "evaluation": (
+            "accuracy/val confidence/val eval/claimed_accuracy eval/recall/class eval/predicted/class "
+            "eval/support/class eval/buffers_changed eval/weights_differ eval/weights_stand weights_moved"
+        ),
+        "figures": "eval/nll_tempered eval/temperature",
+        "loop": "probe/loss clip/norm clip/threshold amp/scale amp/skipped loop/eval_submodules",
+        "gradients": (
+            "grad_norm grad_norm/param grad_mean/param grad_std/param grad_maxabs/param grad_zero/param "
+            "grad_nonfinite/param grad_none/param grad_q05/param grad_q50/param grad_q95/param grad_cosine"
+        ),
+        "weights": (
+            "weight_norm weight_norm/param weight_mean/param weight_std/param weight_maxabs/param "
+            "weight_kurtosis/param weight_q00/param weight_q05/param weight_q10/param weight_q25/param "
+            "weight_q40/param weight_q50/param weight_q60/param weight_q75/param weight_q90/param "
+            "weight_q95/param weight_q99/param weight_tiny/param weight_nonfinite/param weight_twins/param "
+            "weight_sigma/param row_norm_p01/param row_norm_p50/param row_norm_p99/param update_ratio "
+            "update_ratio/param lost_updates/param decay_share/param"
+        ),
+        "optimizers": "adam_small_v/param adam_rms/param state_nonfinite",
+        "activations": (
+            "act_rms/module act_mean/module act_std/module act_maxabs/module act_zero/module act_nonfinite/module "
+            "act_limit/module attn_entropy/module attn_logit_max/module bn_mean_gap/module bn_var_gap/module"
+        ),
+        "liveness": (
+            "act_saturated/module dead_fraction/module dead_samples/module dormant_fraction/module "
+            "effective_rank/module feature_cosine/module"
+        ),
+        "experts": "expert_load/expert",
+        "special": (
+            "vae/kl_active gan/d_real gan/d_fake rl/entropy gan/d_accuracy gan/g_grad_norm gan/fake_diversity "
+            "ssl/embedding_spread"
+        ),
+        "data": (
+            "batch/size batch/input_mean batch/input_std batch/input_integral batch/channel_mean "
+            "batch/channel_std batch/fingerprint batch/repeat"
+        ),
+        "extremes": "batch/input_min batch/input_max batch/input_nonfinite batch/input_extreme",
+        "readings": "batch/label_min batch/label_max batch/label_mean batch/label_std batch/pad_share batch/length",
+        "replicas": (
+            "batch/targets loss/target_mean rank/fingerprint rank/grad_fingerprint rank/buffer_fingerprint shard_norm/param "
+            "time/ddp_compute time/ddp_comm"
+        ),
+        "step": (
+            "loop/forwards loop/backwards loop/zero_grads loop/stale_grads loop/empty_step loop/eval_mode "
+            f"loop/scheduler_steps loop/clips {' '.join(f'time/{part}' for part in _SPENT)}"
+        ),
+        "memory": "time/cpu mem/rss mem/allocated mem/reserved mem/peak mem/tensors mem/graph_tensors",
+        "leaks": "mem/graph_nodes",
+        "compilation": "recompiles",
+    }.items()
+    for name in names.split()
+}
+REFINED = (
+    "loss/val",
+    "eval/loss_se",
+)  # told by `evaluations` from the loss calls, and by `evaluation` from each sample where it can
 
 # Facts of a run: things known once, keyed by dotted name. Absent means "not seen", never "no".
 FACTS: dict[str, str] = {
@@ -286,7 +365,8 @@ FACTS: dict[str, str] = {
     "model.never_called": "modules with parameters that no forward called in the first 20 steps",
     "model.unregistered": "attributes with modules in a plain list or dict: {attribute: {class, count, params, in_optimizer}}",
     "model.eval_in_training": "modules with dropout or norm layers that were in eval mode while the model trained: names",
-    "model.attention_masks": "self-attention calls of training forwards by how they were masked: {causal, masked, none, open: "
+    "model.attention_masks": "self-attention calls of training forwards by how they were masked: {causal, masked, "
+    "none, open: "
     "masked, but nearly every position sees later ones, ahead: how far the least open of these}",
     "model.pooling": "{bare, masked}: means over the positions of token sequences, without and with a mask before them",
     "model.condensed": "a linear layer was given one vector for each token sequence: the model sums sequences up",
@@ -295,7 +375,8 @@ FACTS: dict[str, str] = {
     "model.pad_mask": "key padding masks against the padding of the input: {valid_masked: share, pad_attended: share}",
     "model.scrambled": "module → {from, to}: its input is a view of another tensor whose sizes come in another order",
     "model.time_first": "recurrent and attention modules with batch_first=False: {module: the first two sizes of its input}",
-    "model.batch_softmax": "modules in which a softmax of the training graph ran over the batch: axis 0 of a tensor of two or "
+    "model.batch_softmax": "modules in which a softmax of the training graph ran over the batch: axis 0 of a tensor "
+    "of two or "
     "more dimensions whose first size is the number of samples",
     "model.linear_pairs": "pairs of linear layers with no non-linearity between them",
     "model.tied": "groups of parameter names that shared storage at the first step",
@@ -303,7 +384,8 @@ FACTS: dict[str, str] = {
     "model.activations": "module name → activation kind (relu, gelu, tanh, sigmoid …)",
     "model.head_activation": "activation applied last before the loss: {kind, module, range: [lo, hi] (null: unbounded), dim}",
     "model.read_unused": "weights that torch.load read, that fit the model and never reached it before step 0: {share, names}",
-    "model.overwritten": "weights that were loaded before step 0 and of which nothing was left at step 0: {share (of all that "
+    "model.overwritten": "weights that were loaded before step 0 and of which nothing was left at step 0: {share (of "
+    "all that "
     "was loaded), names}",
     "model.loaded": "weights were loaded before step 0: {missing, unexpected, unloaded_share}",
     "model.init_gain": "parameter name → RMS·sqrt(fan_in) before step 0",
@@ -324,14 +406,16 @@ FACTS: dict[str, str] = {
     "optimizer.steps": "calls of optimizer.step per optimizer, in order of first step",
     "schedule.name": "class of the scheduler",
     "schedule.params": "its constructor values (T_max, step_size, total_steps, …)",
-    "schedule.planned_steps": "scheduler steps the schedule is laid out for",
+    "schedule.planned_steps": "scheduler steps until the schedule ends",
     "schedule.before_optimizer": "scheduler.step was called before the first optimizer.step",
     "schedule.count": "scheduler objects that were built after the first update",
     "schedule.objects": "distinct outermost scheduler objects that stepped",
+    "code.source": "place of a finding (file:line) → five lines of source around it, taken while the script ran",
     "code.sites": "lines of the user's code (file:line): {optimizer, scheduler, loader, val_loader: where they are made; "
     "dataset: where it gives a sample; evaluate: where an evaluation calls the model; backward, clip, step, zero_grad, "
     "schedule (scheduler.step), eval, save, load: where they are called first; compared: where predictions meet labels, "
-    "metric, mean: where an accuracy or a mean loss is printed}",
+    "metric, mean: where an accuracy or a mean loss is printed; activation: where what the loss gets goes through a softmax or "
+    "sigmoid}",
     "loss.by_hand": "mse: the loss is a plain mean of squared differences, written by hand",
     "loss.kind": "ce, bce, bce_logits, nll, mse, l1, huber, kl, ctc, contrastive, margin or unknown",
     "loss.weightless": "classes whose weight in the loss is zero",
@@ -371,12 +455,12 @@ FACTS: dict[str, str] = {
     "data.fetched": "batches the training loader handed out, and iterators made of it: {batches, iterators}",
     "data.bad_samples": "first 20 of {step, field, kind (nonfinite, extreme, constant, empty), samples: places in the batch, "
     "indexes: in the data set, where the sampler tells}",
-    "data.label_probe": "do inputs predict labels? nearest-neighbour and linear probe on a sketch of the first samples: "
-    "{n, features, kind (class, regression), score, null_mean, null_sd, permutations}, score the better of the two against "
-    "the same after permuting labels; of classes also {sure_errors, next_errors}: how often labels contradict the probes in "
+    "data.label_probe": "do inputs predict labels? Nearest-neighbour and linear probe on a sketch of the first samples: {n, "
+    "features, kind (class, regression), score, null_mean, null_sd, permutations}. The score is the better of the two; null is "
+    "the same after permuting labels. Of classes also {sure_errors, next_errors}: how often labels contradict the probes in "
     "the quarter of the samples where these are surest, and in the next",
     "data.label_noise": "estimated share of wrong labels, out of fold: {share, n, method} (trials)",
-    "data.same_set": "validation was read from the very data set that is trained on",
+    "data.same_set": "validation was read from the training set",
     "data.val_loader": "the same of the validation loader",
     "data.steps_per_epoch": "optimizer steps per epoch",
     "data.samples_per_epoch": "samples per epoch",
@@ -402,26 +486,28 @@ FACTS: dict[str, str] = {
     "data.label_offset": "row offset at which labels fit inputs best, with its score",
     "data.val_random": "a validation sample came with different content in two evaluations",
     "data.worker_duplicates": "augmented samples that two workers both produced",
-    "data.aug_repeats": "randomly augmented samples that came with the very same content in the second epoch: "
+    "data.aug_repeats": "randomly augmented samples that came with the same content in the second epoch: "
     "{repeats, checked}; absent when nothing shows that samples are augmented at random",
     "data.series": "training samples are windows of one series in the order of time",
-    "data.fixed_seed": "the constant that the training set's `__getitem__` seeds a generator with, for every sample anew",
+    "data.fixed_seed": "the constant that the training set's `__getitem__` seeds a generator with, for every sample",
     "data.token": "{vocab, max_id, pad_id, pad_stated, eos_id, eos_named, eos_given, unk_share, double_bos, top_share, "
-    "added} of token inputs (eos_named: the program states the end token beside the model's config; eos_given: share of "
+    "added} of token inputs (eos_named: the program states the end token outside the model's config; eos_given: share of "
     "whole sequences that are given it at their end; added: {name, ids, ratio} of rows at the end of a frozen embedding that "
     "are of another size than all others)",
-    "data.id_beyond": "{name, rows, id, positions}: the look-up that ended the program, in an embedding with so many rows; "
+    "data.id_beyond": "{name, rows, id, positions}: the look-up that ended the program, in an embedding with that "
+    "number of rows; "
     "whether its ids count up, as the places of a sequence do",
     "data.empty_rows": "of sequences that are predicted from themselves: {rows, empty, padded}, how many were looked at, how "
     "many of them have no target that counts, whether any is padded",
     "data.token_shift": "{distance, sorted}: total variation between the token frequencies of training and validation, by id "
     "and by rank",
-    "data.eos_share": "sequences whose last valid label is the end token; where none is known, the largest share with one last "
+    "data.eos_share": "sequences whose last valid label is the end token; where none is known, the largest share with "
+    "one last "
     "label in common",
     "data.pad_label_share": "share of targets equal to the padding id and not ignored",
-    "data.pad_position_share": "of targets that are no tokens, one per position: the share that is not ignored and stands at "
-    "the padding of the input",
-    "data.shared_apart": "evaluated samples that were trained on, in batches or a loader of their own beside others",
+    "data.pad_position_share": "of targets that are no tokens, one per position: the share that is not ignored where "
+    "the input is padding",
+    "data.shared_apart": "evaluated samples that were trained on, in separate batches or a separate loader",
     "data.continuous": "training inputs are measured so finely that equal ones are copies, as far as the kept samples tell",
     "data.copied_generator": "the data set draws from a generator of its own that every loader worker has a copy of",
     "data.joined_at": "updates at which training began to draw from another data set",
@@ -468,8 +554,9 @@ FACTS: dict[str, str] = {
     "trial.label_info": "T11: {z, batches, permutations, offset, offset_z}; z of first-order label information",
     "trial.determinism": "T15: {equal, steps, step, op, module, kind (value, control flow)}",
     "trial.resume": "T22: {equal, steps, field} first field in which a resumed run differs",
-    "trial.anneal": "T12: {train, val, train_continued, val_continued}: relative change of the losses of a fork whose learning "
-    "rate decays to 0, and of one that goes on as it was (negative is better; val may be null), with {significant: bool}",
+    "trial.anneal": "T12: {train, val, train_continued, val_continued}: relative change of the losses of a fork whose "
+    "learning "
+    "rate decays to 0, and of one that continues unchanged (negative is better; val may be null), with {significant: bool}",
     "trial.sharpness": "T17: list of {step, lambda_max, lr, limit (largest stable lambda_max for this optimizer and lr)}",
     "trial.lr_tenth": "T16: {train, train_continued, significant}: relative loss change of a fork at a tenth of the rate",
     "trial.augmentation": "{augmented, raw} loss of the same training samples in eval mode, with and without augmentation",
@@ -492,9 +579,10 @@ FACTS: dict[str, str] = {
     "columns": "importers: what each column was taken for: {column: signal}",
     "unmapped": "importers: columns we did not use",
     "hparams": "hyper-parameters found",
-    "diary": "the case diary beside the run: list of {time, kind (note, trial, investigation, conversation), …}",
+    "diary": "the notes kept with the run: list of {time, kind (note, trial, investigation, conversation), …}",
     "git.commit": "commit of the user's repository",
     "script": "file the run was started from",
+    "folder": "folder it was started in",
     "argv": "its arguments, redacted",
     "versions": "python, torch, numpy, traindx …",
     "device": "device of the parameters",
@@ -528,9 +616,9 @@ EVENTS: dict[str, str] = {
     "nan_hidden": "how (nan_to_num, skipped, scaler, logging), count, site; one event per how",
     "inplace_error": "autograd's version-counter error: forward (file:line), inplace (file:line), op, shape",
     "resume": "previous_last_step, steps_repeated",
-    "retrained": "another optimizer took over, a new training began in the same process: previous_last_step, same_parameters "
-    "(it goes on with the very parameters of the one before), carried (share of its parameters that an earlier training worked "
-    "on), alike (as many trainable parameters of the same shapes); otherwise data, loss and model facts are of the new one",
+    "retrained": "another optimizer took over; a new training began in the same process. Data: previous_last_step, "
+    "same_parameters (it continues with them), carried (share of its parameters that an earlier training worked on), alike (as "
+    "many trainable parameters of the same shapes). Otherwise data, loss and model facts are those of the new one",
     "incarnation": "the process was started again",
     "mode": "model switched to train or eval",
     "evaluation": "an evaluation began: samples, batches, seconds",
@@ -539,12 +627,13 @@ EVENTS: dict[str, str] = {
     "scheduler_order": "scheduler.step before optimizer.step: count",
     "double_step": "optimizer.step twice without a backward between: count",
     "weights_back": "all weights were again what they had been before the first update, to the bit: count",
-    "stale_grads": "an optimizer beside the first stepped on gradients of its last update: optimizer (its place), names, count",
+    "stale_grads": "an optimizer other than the first stepped on gradients of its last update: optimizer (its place), "
+    "names, count",
     "clip_after_step": "count",
     "clip_before_unscale": "count",
     "clip_value": "clip_grad_value_ was used: value",
     "clip_nonfinite": "the clipped norm was not finite: count",
-    "scaler_bypassed": "optimizer.step called beside scaler.step: count",
+    "scaler_bypassed": "optimizer.step called in addition to scaler.step: count",
     "scaler_no_update": "scaler.update missing or twice: count",
     "backward_in_autocast": "count",
     "scaler_with_bf16": "count",
@@ -552,7 +641,7 @@ EVENTS: dict[str, str] = {
     "accumulation_discarded": "k backwards of one loss per step, with gradients cleared before each: k, count",
     "grad_all_none": "every gradient was None at the update: count",
     "detached_loss": "backward was called on a loss that has no graph: site, count",
-    "batch_size_one": "a batch of one sample met a BatchNorm layer in training mode: count",
+    "batch_size_one": "a BatchNorm layer got a batch of one sample in training mode: count",
     "empty_targets": "a batch had no valid target: count",
     "loader_dry": "an iterator over a loader that had ended was asked for more, and gave nothing: count",
     "eval_dropout": "F.dropout without training= ran while the model was in eval mode: p, site",
@@ -566,7 +655,9 @@ EVENTS: dict[str, str] = {
     "traindx_off": "traindx switched itself off: why",
     "exception": "type, message, file, line",
     "skip_guard": "an update was skipped by the opt-in guard",
+    "grad_alert": "the gradient norm crossed the limit of `watch(alert_grad_norm=…)`, or is not finite: norm, limit",
     "oom": "out of memory",
+    "said": "a message of the program that names a condition (`key`, `line`, `count`)",
     "rank_lost": "a rank went before the others: rank, last_step, how (signal, error, left, silent), why",
     "collectives": "last collectives of a rank that stands still or fails, from torch's flight recorder: rank, entries",
     "collective_mismatch": "the first collective in which ranks do not meet: group, seq, kind (differ, missing), ranks, calls",

@@ -79,11 +79,11 @@ class TrialKind:
         """The most steps it can take with these limits."""
         return self.bound(self.make(**limits)) if self.bound else self.steps
 
-    def cost(self, pace: float, **limits: Any) -> str:
-        """What it takes, stated before it starts; `pace` is what a step of this task takes, in seconds."""
+    def cost(self, pace: float, seconds: float, **limits: Any) -> str:
+        """What it takes, stated before it starts: seconds in all, and `pace` of them a step of this task."""
         most = self.most(**limits)
         early = ", fewer when the answer is clear sooner" if most > self.steps else ""
-        return f"at most {most} steps, {span(most * pace)} at {span(pace)} a step{early}"
+        return f"at most {most} steps, {span(seconds)} at {span(pace)} a step{early}"
 
     def run(self, task: Any, progress: Progress = silent, **limits: Any) -> Result:
         """Run the trial with the user's limits and note what it cost."""

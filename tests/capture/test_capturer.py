@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from traindx.capture.capturer import Capturer
-from traindx.capture.recipe import CannotCapture
+from traindx.forensics.recipe import CannotCapture
 from traindx.probes.attach import attach, detach
 from traindx.probes.recorder import Recorder
 from traindx.trial import catalogue
@@ -42,7 +42,7 @@ def classifier(dropout: float = 0.0) -> nn.Module:
     return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Dropout(dropout), nn.Linear(32, 3))
 
 
-def usual(model: nn.Module, loss: Callable[..., torch.Tensor] = F.cross_entropy) -> list[float]:
+def usual(model: nn.Module, loss: Callable[..., torch.Tensor] = lambda out, y: F.cross_entropy(out, y)) -> list[float]:
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     losses = []
     for x, y in batches():

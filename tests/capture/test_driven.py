@@ -57,10 +57,16 @@ def told(name: str, drive: Any, **limits: Any) -> Any:
 
 
 def test_one_batch_is_learned_not_learned_or_nobody_knows() -> None:
-    falling = told("overfit", lambda c: ride(np.geomspace(2, 1e-3, 60)))
+    floor = (Floor(0.69, "the entropy of the labels", "ignored"),)
+    falling = told("overfit", lambda c: ride(np.geomspace(2, 1e-3, 60), levels=floor))
     assert falling.result == "pass" and falling.answer["driven"]
     assert told("overfit", lambda c: ride(np.full(60, 2.0))).result == "fail"
-    floor = (Floor(0.69, "the entropy of the labels", "ignored"),)
+    from_afar = told("overfit", lambda c: ride(np.geomspace(170, 1.9, 60), levels=floor))
+    assert from_afar.result != "pass"
+    below = told("overfit", lambda c: ride(np.linspace(-2, -90, 60), levels=floor))
+    assert below.result == "undecided"
+    unknown = told("overfit", lambda c: ride(np.geomspace(2, 1e-3, 60)))
+    assert unknown.result == "undecided" and "not known" in unknown.reason
     stuck = told("overfit", lambda c: ride(np.r_[np.linspace(2, 0.69, 40), np.full(20, 0.69)], levels=floor))
     assert stuck.result == "fail" and "entropy of the labels" in stuck.reason
     own = told("overfit", lambda c: ride(np.linspace(2, 0.8, 60)))

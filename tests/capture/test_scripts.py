@@ -31,7 +31,7 @@ for epoch in range(20):
 def traindx(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "traindx", *args], cwd=cwd, capture_output=True, text=True, timeout=200, check=False, env=env
+        [sys.executable, "-m", "traindx", *args], cwd=cwd, capture_output=True, text=True, timeout=900, check=False, env=env
     )
 
 

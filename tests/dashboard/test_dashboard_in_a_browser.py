@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 
 from browsers import XSS, Book, opened, overflows
+from patience import until
 from runs import learning
 from traindx.dashboard.server import create_app
 from traindx.record import Writer
@@ -123,10 +124,7 @@ def test_a_run_page_grows_while_the_run_does(chromium: Any, tmp_path: Path) -> N
         grow(writer, 200, np.geomspace(0.4, 80, 200))
         book.page.locator("#live", has_text="step 399").wait_for(timeout=90_000)
         book.page.locator(".finding", has_text="LOSS001").wait_for(timeout=90_000)
-        until = time.monotonic() + 60
-        while int(plot.get_attribute("data-drawn")) <= before and time.monotonic() < until:
-            book.page.wait_for_timeout(50)
-        assert int(plot.get_attribute("data-drawn")) > before
+        assert until(lambda: int(plot.get_attribute("data-drawn")) > before)
         book.clean()
         writer.close()
 
@@ -181,6 +179,17 @@ def test_the_explorers_draw_and_answer(chromium: Any, address: str, page_: str) 
         if page_ == "#/gradients":
             book.page.get_by_label("activation").select_option("sigmoid")
             book.page.get_by_text("vanishing").wait_for()
+            book.page.get_by_label("initialisation").select_option("zero")
+            book.page.get_by_label("activation").select_option("relu")
+            book.page.get_by_text("dead: no weight gets any gradient").wait_for()
+            book.page.get_by_label("initialisation").select_option("uniform")
+            book.page.get_by_label("activation").select_option("tanh")
+            book.page.get_by_text("fading").wait_for()
+            refused = book.page.evaluate(
+                "fetch('/api/explore/gradients?activation=nope').then(async (r) => [r.status, await r.json()])"
+            )
+            assert refused[0] == 400 and "nope" in refused[1]["error"]
+            return  # the browser's console tells of the refusal
         book.clean()
 
 

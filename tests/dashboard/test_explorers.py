@@ -1,8 +1,13 @@
 """What the explorers compute is what a net would do."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from traindx.dashboard.explorers import ACTIVATIONS, gradient_health, units_alive, weight_shapes
+from traindx.dashboard import explorers
+from traindx.dashboard.explorers import ACTIVATIONS, INITS, NORMS, gradient_health, units_alive, weight_shapes
+from traindx.errors import UsageError
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -46,8 +51,37 @@ def test_a_hot_rate_kills_units_or_runs_away() -> None:
 
 
 def test_wild_numbers_are_tamed() -> None:
-    assert len(gradient_health("nope", "nope", 10**9, 10**9, "nope", False)["layers"]) == 100
     assert units_alive(1e300, -1e300, 10**6, 10**6)["layers"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"activation": "nope"}, {"init": "orthodox"}, {"norm": "batch"}, {"depth": 0}, {"depth": 101}, {"width": 3}]
+)
+def test_what_is_not_known_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        gradient_health(
+            **{"activation": "relu", "init": "he", "depth": 8, "width": 32, "norm": "none", "residual": False, **wrong}
+        )
+
+
+def test_every_net_of_the_lessons_is_there_and_judged() -> None:
+    def told(activation: str, init: str, depth: int) -> str:
+        return gradient_health(activation, init, depth, 64, "none", False)["verdict"].split(":")[0]
+
+    assert told("relu", "zero", 3) == "dead" and told("tanh", "zero", 3) == "dead" and told("sigmoid", "zero", 3) == "vanishing"
+    assert told("sigmoid", "uniform", 6) == "vanishing" and told("relu", "he", 50) == "healthy"
+    assert told("tanh", "xavier", 10) == "healthy"
+    for activation in ACTIVATIONS:
+        for init in INITS:
+            for depth in (1, 4, 30, 100):
+                assert told(activation, init, depth) in ("dead", "vanishing", "fading", "exploding", "healthy")
+
+
+def test_the_page_offers_what_is_computed() -> None:
+    page = (Path(explorers.__file__).parent / "page" / "explorers.js").read_text(encoding="utf-8")
+    for label, known in (("activation", ACTIVATIONS), ("initialisation", INITS), ("normalisation", NORMS)):
+        offered = page.split(f'select("{label}", [')[1].split("]")[0]
+        assert [word.strip('" ') for word in offered.split(",")] == list(known)
 
 
 def test_four_shapes_of_weights_from_four_real_trainings() -> None:

@@ -87,6 +87,7 @@ def test_the_key_in_the_address_becomes_a_strict_cookie(client: TestClient) -> N
     answer = client.get(f"/?token={TOKEN}", headers={"host": "localhost:7007"})
     cookie = answer.headers["set-cookie"].lower()
     assert answer.status_code == 303 and "samesite=strict" in cookie and "httponly" in cookie
+    client.cookies.clear()
     assert client.get("/?token=wrong", headers={"host": "localhost:7007"}).status_code == 401
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import gc
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from tests.forensics.faults import HEAD
 
 from traindx.diagnosis import diagnose
-from traindx.forensics import oom
+from traindx.forensics import leaks, oom
 from traindx.probe import Scene
 from traindx.settings import Settings
 
@@ -93,3 +94,36 @@ def test_tensors_that_are_kept_are_named(observed: Callable[..., Any]) -> None:
 )
 def test_only_errors_of_memory_count(error: BaseException, expected: bool) -> None:
     assert oom.ran_out(error) is expected
+
+
+def test_what_observes_is_never_blamed(observed: Callable[..., Any]) -> None:
+    """The observer keeps references to the batch of a step: its own class is not who holds it."""
+    loop = "big = torch.randn(400_000, 8); net(big)\n    if step == 4: raise MemoryError"
+    told = _ends(observed, loop, "activations")[0].fact("memory.oom")
+    kept = torch.zeros(64)
+
+    class Witness:
+        __module__ = "traindx.forensics.witness"
+
+        def __init__(self) -> None:
+            self.batch = kept
+
+    ours = Witness()
+    assert not (leaks._name_in(vars(ours), kept) or leaks._name_in(ours, kept))
+    holders = [str(row.get("holder")) for row in told["largest"]]
+    classes = {name for _, name in _classes_of_ours()}
+    assert not [h for h in holders if h.partition(".")[0] in classes], holders
+
+
+def _classes_of_ours() -> set[tuple[str, str]]:
+    modules = [m for n, m in list(sys.modules.items()) if n.startswith("traindx.")]
+    return {(m.__name__, n) for m in modules for n, v in vars(m).items() if isinstance(v, type) and v.__module__ == m.__name__}
+
+
+def test_memory_that_ended_the_program_is_critical(observed: Callable[..., Any]) -> None:
+    run, _ = _ends(observed, "if step == 4: raise MemoryError  # here", "activations")
+    ended = run.with_(facts={**run.facts, "ended": "exception"})
+    went_on = run.with_(facts={**run.facts, "ended": "closed"})
+    for seen, severity in ((ended, "critical"), (went_on, "warning")):
+        [found] = [f for f in diagnose(seen, Settings(select=("PERF003",))).findings if "ran out" in f.message]
+        assert found.severity.value == severity

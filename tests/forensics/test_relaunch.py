@@ -47,7 +47,7 @@ HEAD = [sys.executable, "-m", "traindx"]
 def _shell(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     return subprocess.run(
-        [*HEAD, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+        [*HEAD, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=900
     )
 
 
@@ -74,14 +74,15 @@ def test_a_capsule_without_its_batch_says_how_to_keep_it() -> None:
 
 
 def test_the_recorded_script_is_run_again_and_breaks_at_the_same_place(broken: Path) -> None:
-    made = _shell(["replay", _capsule(broken), "--yes", "--format", "json", "--reproducer", "alone.py"], broken)
+    made = _shell(
+        ["replay", _capsule(broken), "--format", "json", "--reproducer", "alone.py", "--", "train.py", "0.01"], broken
+    )
     assert made.returncode == 0, made.stderr
-    assert "python train.py 0.01" in made.stderr
     found = json.loads(made.stdout)
     assert (found["step"], found["finite"], found["batch"]) == (5, False, "the capsule's")
     origin = found["origin"]
     assert (origin["op"], origin["line"], origin["proven"]) == ("log", LINE, True)
-    alone = subprocess.run([sys.executable, "alone.py"], cwd=broken, capture_output=True, text=True, check=True, timeout=60)
+    alone = subprocess.run([sys.executable, "alone.py"], cwd=broken, capture_output=True, text=True, check=True, timeout=900)
     assert "first result that is not finite: aten.log.default" in alone.stdout
 
 
@@ -94,10 +95,10 @@ def test_another_batch_of_the_script_tells_data_from_state(broken: Path) -> None
 
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
-def test_nothing_is_run_without_a_yes(tmp_path: Path) -> None:
+def test_nothing_is_run_that_you_did_not_name(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("open('ran', 'w')")
     path = save(Capsule(1, {"models": []}, None, {"command": ["train.py"], "folder": str(tmp_path)}), tmp_path)
-    with pytest.raises(UsageError, match="--yes"):
+    with pytest.raises(UsageError, match="name the program"):
         CliRunner().invoke(cli, ["replay", str(path)], standalone_mode=False, catch_exceptions=False)
     assert not (tmp_path / "ran").exists()
 
@@ -106,8 +107,6 @@ def test_nothing_is_run_without_a_yes(tmp_path: Path) -> None:
     ("about", "why"),
     [
         ({}, "does not say which script"),
-        ({"command": ["train.py", "--token", "***"], "folder": "."}, "secrets"),
-        ({"command": ["gone.py"], "folder": "."}, "no longer there"),
         ({"command": ["train.py"], "folder": ".", "world_size": 4}, "4 ranks"),
         ({"command": "rm -rf x", "folder": "."}, "does not say which script"),
         ({"command": [["x"]], "folder": "."}, "does not say which script"),

@@ -13,13 +13,13 @@ import socket
 import sqlite3
 import struct
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.importers import writers as w
 
+from patience import not_hanging
 from traindx import importers
 from traindx.errors import EnvironmentFault, NothingReadable, PartlyReadable, TraindxError, UsageError
 from traindx.importers import csvlog, source
@@ -78,11 +78,10 @@ def test_devices_pipes_and_sockets_are_refused_without_waiting(tmp_path: Path) -
     os.mkfifo(tmp_path / "pipe.csv")
     link = socket.socket(socket.AF_UNIX)
     link.bind(str(tmp_path / "s"))
-    begun = time.monotonic()
-    for path in (tmp_path / "pipe.csv", tmp_path / "s", Path("/dev/zero"), Path("/dev/null")):
-        assert isinstance(outcome(path), NothingReadable)
-    assert isinstance(outcome(tmp_path), NothingReadable)
-    assert time.monotonic() - begun < 2
+    with not_hanging():
+        for path in (tmp_path / "pipe.csv", tmp_path / "s", Path("/dev/zero"), Path("/dev/null")):
+            assert isinstance(outcome(path), NothingReadable)
+        assert isinstance(outcome(tmp_path), NothingReadable)
     link.close()
 
 
@@ -353,9 +352,9 @@ def test_yaml_bombs_and_objects_are_inert(tmp_path: Path) -> None:
         f"{c}: &{c} [{','.join(['*' + p] * 9)}]\n" for p, c in zip("abcdefgh", "bcdefghi")
     )
     put(tmp_path, "hparams.yaml", bomb + "evil: !!python/object/apply:os.system ['touch owned']\nlr: 0.5\n")
-    begun = time.monotonic()
-    [run] = importers.read(tmp_path / "metrics.csv")
-    assert time.monotonic() - begun < 5 and not (tmp_path / "owned").exists() and len(run["loss/train"]) == 300
+    with not_hanging():
+        [run] = importers.read(tmp_path / "metrics.csv")
+    assert not (tmp_path / "owned").exists() and len(run["loss/train"]) == 300
 
 
 # -- everything, cut anywhere
@@ -416,9 +415,9 @@ def test_a_sparse_giant_is_read_only_as_far_as_it_is_stored(tmp_path: Path) -> N
     path = put(tmp_path, "log.csv", "step,loss\n0,1\n1,0.5\n2,0.4\n")
     with path.open("r+b") as file:
         file.truncate(8 << 40)
-    begun = time.monotonic()
-    found = outcome(path)
-    assert time.monotonic() - begun < 10 and isinstance(found, list) and len(found[0]["loss/train"]) >= 3
+    with not_hanging():
+        found = outcome(path)
+    assert isinstance(found, list) and len(found[0]["loss/train"]) >= 3
 
 
 def test_memory_stays_small_on_a_bomb_of_repeats(tmp_path: Path) -> None:

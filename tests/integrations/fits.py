@@ -56,7 +56,7 @@ def observed(script: str, folder: Path, **env: str) -> Any:
         text=True,
         check=False,
         cwd=folder,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     (run,) = traindx.load(folder / "zero")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from patience import until
 from traindx.alerts import follow, sender
 from traindx.errors import UsageError
 from traindx.record import Writer
@@ -60,7 +60,5 @@ def test_the_process_beside_the_training_sends_through_it(inbox: Any, tmp_path: 
         writer.write(step, {"loss/train": float(loss)})
     writer.close()
     assert follow(tmp_path / "run", [address], every_s=0.1)
-    until = time.monotonic() + 60
-    while not letters and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: letters)
     assert [letter["title"] for letter in letters] == ["traindx: fix and resume"]

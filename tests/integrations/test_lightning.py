@@ -114,7 +114,7 @@ def test_the_same_holds_for_pytorch_lightning() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     assert inner.returncode == 0, inner.stdout
 
@@ -130,7 +130,7 @@ def test_traindx_run_sees_a_lightning_script_without_any_edit(tmp_path: Path) ->
         text=True,
         check=False,
         cwd=tmp_path,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     (run,) = traindx.load(folder)

@@ -22,13 +22,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def asked(folder: Path, questions: Callable[[Any], Any]) -> Any:
+def asked(folder: Path, questions: Callable[[Any], Any], *options: str) -> Any:
     """What a client hears from `traindx mcp FOLDER`."""
     import anyio
     from mcp import Client, StdioServerParameters
 
     async def talk() -> Any:
-        command = StdioServerParameters(command=sys.executable, args=["-m", "traindx", "mcp", str(folder)])
+        command = StdioServerParameters(command=sys.executable, args=["-m", "traindx", "mcp", str(folder), *options])
         async with Client(command, read_timeout_seconds=60) as client:
             return await questions(client)
 
@@ -62,3 +62,13 @@ def test_the_tools_answer_in_one_round_trip(folder: Path) -> None:
     assert len(documents["series"]["untrusted"]["values"]) == 10 and documents["series"]["untrusted"]["of"] == 500
     assert documents["compare"]["untrusted"]["outcome"] == "worse"
     assert refused and "below" in why
+
+
+def test_trials_are_offered_only_when_allowed(folder: Path) -> None:
+    async def questions(client: Any) -> dict[str, bool]:
+        return {t.name: t.annotations.read_only_hint for t in (await client.list_tools()).tools}
+
+    assert not {"check", "trial"} & set(asked(folder, questions))
+    allowed = asked(folder, questions, "--allow-trials")
+    assert allowed["check"] is False and allowed["trial"] is False and allowed["diagnose"] is True
+    assert asked(folder / "not-there-yet", questions)

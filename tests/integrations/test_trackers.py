@@ -103,7 +103,7 @@ def test_without_an_active_run_it_says_so(tmp_path: Path) -> None:
 
 
 def test_the_logger_writes_to_both_and_leaves_the_model_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from traindx.integrations.logger import TrainingLogger
+    from traindx.kit import TrainingLogger
 
     monkeypatch.setenv("WANDB_SILENT", "true")
     module = importlib.import_module("wandb")

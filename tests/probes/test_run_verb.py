@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from patience import until
 from traindx import record
 
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
@@ -34,13 +34,13 @@ def traindx(*words: str, cwd: Path, env=ENV) -> subprocess.CompletedProcess[str]
         text=True,
         env=env,
         cwd=cwd,
-        timeout=120,
+        timeout=900,
         check=False,
     )
 
 
 def python(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=ENV, cwd=cwd, timeout=120, check=False)
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=ENV, cwd=cwd, timeout=900, check=False)
 
 
 def test_a_script_that_does_not_exist(tmp_path):
@@ -81,7 +81,7 @@ for _ in range(TIMES):
 
 
 def test_a_program_whose_every_update_is_skipped_is_told_so(tmp_path):
-    for times, said in ((12, "Nothing was trained: the gradient scaler skipped all 12 updates"), (40, "NUMR005")):
+    for times, said in ((12, "No update was made: the gradient scaler skipped all 12"), (40, "NUMR005")):
         (tmp_path / "train.py").write_text(SKIPPED.replace("TIMES", str(times)))
         done = traindx("--dir", f"rec{times}", "train.py", cwd=tmp_path)
         assert done.returncode == 0 and said in done.stderr and (tmp_path / f"rec{times}").is_dir()
@@ -91,10 +91,10 @@ def test_a_program_whose_every_update_is_skipped_is_told_so(tmp_path):
     ("body", "said"),
     [
         ("loss(model(x).detach()).backward()", "the training loss has no graph"),
-        ("loss(model(x), reduction='none').backward()", "Nothing was trained: the program ended with RuntimeError"),
+        ("loss(model(x), reduction='none').backward()", "The program ended before its first update, with RuntimeError"),
         (
             "loss(model(x)).backward(); optimizer.step(); raise ValueError('disk full')",
-            "ended with ValueError: disk full (x.py:7)",
+            "with ValueError: disk full (x.py:7)",
         ),
     ],
 )
@@ -175,7 +175,7 @@ def test_killed_it_leaves_a_readable_record(tmp_path):
     assert child.stdout is not None
     for _ in range(40):
         child.stdout.readline()
-    time.sleep(1.5)
+    assert until(lambda: len(record.read(tmp_path / "rec").series("loss/train")) >= 40, every_s=0.5)
     child.kill()
     child.communicate()
     run = record.read(tmp_path / "rec")

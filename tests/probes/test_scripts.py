@@ -20,14 +20,14 @@ ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "COLUMNS": "
 def plain(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     script = SCRIPTS / f"{name}.py"
     return subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, env=ENV, cwd=folder, timeout=120, check=False
+        [sys.executable, str(script)], capture_output=True, text=True, env=ENV, cwd=folder, timeout=900, check=False
     )
 
 
 def observed(name: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     script = SCRIPTS / f"{name}.py"
     words = [sys.executable, "-m", "traindx", "run", "--dir", str(folder / "record"), *options, str(script)]
-    return subprocess.run(words, capture_output=True, text=True, env=ENV, cwd=folder, timeout=120, check=False)
+    return subprocess.run(words, capture_output=True, text=True, env=ENV, cwd=folder, timeout=900, check=False)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import distributions, nn
@@ -144,6 +146,14 @@ def test_the_entropy_of_a_policy():
     run = watched(loop, Policy())
     assert run["rl/entropy"].values == pytest.approx([1.3862944] * 5)
     assert run.fact("rl") is True
+
+
+def test_a_policy_is_left_as_it_is():
+    """Its lazily computed parts are kept on it, and gradients that meet in them would add up in another order."""
+    policy = Categorical(logits=torch.randn(4, 3, requires_grad=True))
+    before = set(vars(policy))
+    Policy().on_policy(SimpleNamespace(fact=lambda *_: None), policy)
+    assert set(vars(policy)) == before
 
 
 def test_a_likelihood_of_data_is_no_policy():

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from traindx.children import main_file
 from traindx.errors import UsageError
 from traindx.probes import replicas, siblings, torchrun
 from traindx.record import endings
@@ -29,8 +30,8 @@ def test_every_rank_runs_under_traindx(tmp_path: Path) -> None:
     words = torchrun.parsed(["--nproc-per-node=2", "train.py", "7"]).words(tmp_path, ["--budget", "none"], 1)
     at = words.index("--nproc-per-node=1")
     assert words[at - 1] == "--nproc-per-node=2"  # the later one counts
-    assert words[at + 1 :] == ["-m", "traindx", "run", "--dir", str(tmp_path), "--budget", "none", "train.py", "7"]
-    assert torchrun.parsed(words[4:]).nproc == 1
+    assert words[at + 1 :] == [main_file(), "run", "--dir", str(tmp_path), "--budget", "none", "train.py", "7"]
+    assert torchrun.parsed(words[5:]).nproc == 1
 
 
 def test_a_launch_that_cannot_be_observed_is_refused() -> None:

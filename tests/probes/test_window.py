@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -12,7 +13,7 @@ from probes.watched import fit
 from traindx.probes.attach import attach, detach
 from traindx.probes.recorder import Recorder
 from traindx.probes.sink import MemorySink
-from traindx.probes.window import BEGIN, Window
+from traindx.probes.window import BEGIN, Window, summary
 from traindx.run import Run
 
 
@@ -42,11 +43,27 @@ def ran(wanted: int | None, steps: int) -> Run:
     return sink.run()
 
 
-def test_a_window_says_where_the_time_goes() -> None:
+def test_a_window_counts_what_was_called() -> None:
     told = ran(5, BEGIN + 20).fact("perf.profile")
     assert told["steps"] == 5 and told["device"] == "cpu" and told["ops_per_step"] > 50
-    assert told["copy_share"] > 0.1 and 0 < told["busy"] <= 1 and told["h2d_share"] == 0
+    assert 0 < told["copy_share"] <= told["busy"] <= 1 and told["h2d_share"] == 0
     assert told["top"][0]["share"] >= told["top"][-1]["share"] > 0 and told["top"][0]["op"].startswith("aten::")
+
+
+class Spent(NamedTuple):
+    name: str
+    self_cpu_time_total: float
+    device_type: Any = torch.autograd.DeviceType.CPU
+
+
+def test_a_trace_is_read_as_shares_of_its_own_time() -> None:
+    events = [Spent("aten::copy_", 300.0), Spent("aten::mm", 500.0), Spent("aten::mm", 100.0), Spent("Optimizer.step", 9e9)]
+    told = summary(events, steps=2, wall_s=1e-3)
+    assert (told["copy_share"], told["busy"], told["ops_per_step"]) == pytest.approx((0.3, 0.9, 1.5))
+    assert [(t["op"], t["share"]) for t in told["top"]] == [
+        ("aten::mm", pytest.approx(0.6)),
+        ("aten::copy_", pytest.approx(0.3)),
+    ]
 
 
 def test_a_window_that_the_run_cuts_short_is_read_too() -> None:

@@ -52,6 +52,8 @@ def _wrapped(net: nn.Sequential, fault: str) -> nn.Module:
         mesh = init_device_mesh("cpu", (dist.get_world_size(),))
         for layer in (net[0], net[2], net):
             fully_shard(layer, mesh=mesh)
+    if fault == "own-statistics":
+        return DistributedDataParallel(net, broadcast_buffers=False)
     return net if fault in ("no-wrapper", "fsdp2", "fsdp2-same-data", "local-sgd") else DistributedDataParallel(net)
 
 
@@ -76,6 +78,8 @@ def train(fault: str, steps: int) -> list[Tensor]:
     x = torch.randn(512, 8)
     y = (x[:, :2].sum(1) > 0).long()
     net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2))
+    if fault == "own-statistics":
+        net.insert(1, nn.BatchNorm1d(16))
     model = _wrapped(net, fault)
     opt = _optimizer(model, fault)
     if "WATCH" in os.environ:

@@ -138,6 +138,6 @@ def test_data_parallel_in_one_process_is_seen(tmp_path: Path) -> None:
     script = tmp_path / "dp.py"
     script.write_text(DP)
     words = [sys.executable, "-m", "traindx", "run", "-q", "--dir", str(tmp_path / "r"), str(script)]
-    assert subprocess.run(words, capture_output=True, check=False, timeout=120).returncode == 0
+    assert subprocess.run(words, capture_output=True, check=False, timeout=900).returncode == 0
     run = record.read(tmp_path / "r")
     assert run.fact("distributed") == "dp" and len(run.series("loss/train")) == 30

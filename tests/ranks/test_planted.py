@@ -20,7 +20,7 @@ from traindx.settings import Settings
 
 HERE = Path(__file__).parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
-FEW = ["same-data", "around", "lone-nan"]
+FEW = ["same-data", "around", "lone-nan", "own-statistics"]
 MORE = ["no-set-epoch", "no-sync", "no-wrapper", "drift", "straggler", "uneven-tokens"]
 EXPECTED = {
     "same-data": "DIST002",
@@ -31,11 +31,12 @@ EXPECTED = {
     "drift": "DIST001",
     "straggler": "DIST004",
     "uneven-tokens": "DIST006",
-    "lone-nan": "DIST007",
+    "lone-nan": "DATA001",
+    "own-statistics": "DIST001",
 }
 
 
-def torchrun(words: list[str], timeout: float = 240, ranks: int = 2, **environment: str) -> subprocess.CompletedProcess[str]:
+def torchrun(words: list[str], timeout: float = 900, ranks: int = 2, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program in so many ranks."""
     own = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     launch = [*TORCHRUN, "--nproc-per-node", str(ranks), "--master-port", _free_port(), *words]
@@ -50,7 +51,7 @@ def _free_port() -> str:
 
 def found(run: Run) -> list[str]:
     """Codes of the findings about ranks, at warning or above."""
-    return [f.code for f in diagnose(run, Settings(select=("DIST",))).findings if f.severity.value != "info"]
+    return [f.code for f in diagnose(run, Settings(select=("DIST", "DATA001"))).findings if f.severity.value != "info"]
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,8 @@ def test_the_batch_of_the_lone_rank_is_to_blame(trained: Path) -> None:
     run = record.read(trained / "lone-nan")
     assert (run.fact("origin")["blame"], run.fact("origin")["sample"]) == ("batch", 3)
     assert {e.data["rank"] for e in run.events_of("nonfinite") if e.data["what"] == "loss"} >= {1}
+    assert "DIST007" not in found(run) and [f.rank for f in diagnose(run).findings if f.code == "DATA001"] == [1]
+    assert "device" not in diagnose(run).summary
 
 
 @pytest.mark.slow
@@ -120,7 +123,7 @@ def test_state_that_is_sharded_and_weights_that_are_averaged_now_and_then_are_no
     zero, local = (record.read(tmp_path / kind) for kind in ("zero", "local-sgd"))
     assert (zero.steps, len(zero.matrix("rank/loss"))) == ((0, 79), 80)
     assert len(zero.matrix("rank/params")) >= 5 and found(zero) == found(local) == []
-    assert {f.variant for f in diagnose(local, Settings(select=("DIST",))).findings} == {"meet"}
+    assert {f.variant for f in diagnose(local, Settings(select=("DIST", "DATA001"))).findings} == {"meet"}
 
 
 @pytest.mark.slow
@@ -175,7 +178,7 @@ def test_the_same_launch_on_one_process_is_compared(tmp_path: Path) -> None:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
@@ -190,7 +193,7 @@ def test_processes_that_a_script_starts_are_observed(how: str, tmp_path: Path) -
     words += ["around", "40", _free_port(), how]
     own = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "traindx", *words], env=own, capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-m", "traindx", *words], env=own, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     run = record.read(tmp_path / "r")
@@ -207,7 +210,7 @@ def test_ranks_that_watch_themselves_make_one_record(launch: str, tmp_path: Path
     else:
         alone = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | {"OMP_NUM_THREADS": "1"} | own
         words = [sys.executable, program, "around", "40", _free_port()]
-        done = subprocess.run(words, env=alone, capture_output=True, text=True, timeout=240, check=False)
+        done = subprocess.run(words, env=alone, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     run = record.read(tmp_path / "r")
     assert run.fact("world_size") == 2 and run.matrix("rank/loss").values.shape == (40, 2)

@@ -26,9 +26,10 @@ FAULTS = {
     "no-sync": 60,
     "no-wrapper": 40,
     "drift": 100,
-    "straggler": 240,
+    "straggler": 100,
     "uneven-tokens": 120,
     "lone-nan": 40,
+    "own-statistics": 40,
     "zero": 80,
     "local-sgd": 250,
 }

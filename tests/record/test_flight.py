@@ -42,20 +42,22 @@ def _tail(*entries: dict[str, Any]) -> flight.Entries:
 
 def test_a_dump_that_torch_made_is_read(tmp_path: Path) -> None:
     path = tmp_path / "nccl_trace_rank_3"
-    subprocess.run([sys.executable, "-c", REAL, str(path)], check=True, capture_output=True, timeout=120)
+    subprocess.run([sys.executable, "-c", REAL, str(path)], check=True, capture_output=True, timeout=900)
     found, notes = flight.beside(tmp_path, {0: Run(), 3: Run()})
     assert list(found) == [3] and not notes
     assert [(e["seq"], e["op"], e["sizes"]) for e in found[3]][:2] == [(1, "all_reduce", [[3, 2]]), (2, "all_reduce", [[4, 2]])]
     assert found[3][0]["done"]
 
 
-def test_dumps_lie_where_torch_was_told_to_put_them(tmp_path: Path) -> None:
+def test_dumps_lie_where_torch_was_told_to_put_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, elsewhere = tmp_path / "run", tmp_path / "dumps"
     run.mkdir()
     elsewhere.mkdir()
     (elsewhere / "trace_1").write_bytes(pickle.dumps({"version": "2.4", "entries": [_entry(5)]}))
     said = Run(facts={"flight_recorder": f"{elsewhere}/trace_", "started": 0.0})
     late = Run(facts={"flight_recorder": f"{elsewhere}/trace_", "started": 4e9})  # the file is of an earlier run
+    assert flight.beside(run, {1: said}) == ({}, [])  # the record says so, and data names no paths
+    monkeypatch.setenv(flight.FLIGHT[0], f"{elsewhere}/trace_")
     assert flight.beside(run, {1: said})[0][1][0]["seq"] == 5
     assert flight.beside(run, {1: late}) == ({}, [])
 

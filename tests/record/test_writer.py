@@ -19,8 +19,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from patience import not_hanging, until
 from record.records import NAMES, a_record, a_writer, loss_at, norms_at, write_step
-from traindx.record import Writer, read
+from traindx.record import read
 from traindx.record import worker as worker_module
 from traindx.run import Event, Run
 
@@ -234,20 +235,17 @@ def test_a_surplus_is_dropped_and_counted_never_waited_for(tmp_path: Path, monke
     said: list[str] = []
     gate = threading.Event()
     monkeypatch.setattr(
-        "traindx.record.shelf.claim", lambda *a, **k: gate.wait(30) and (_ for _ in ()).throw(OSError(28, "No space left"))
+        "traindx.record.shelf.claim", lambda *a, **k: gate.wait(600) and (_ for _ in ()).throw(OSError(28, "No space left"))
     )
     writer = a_writer(tmp_path / "run", say=said.append)
     write_step(writer, 0)
     time.sleep(0.05)
     writer.flush(wait=0.1)  # the thread now hangs in a disk that does not answer
-    start = time.perf_counter()
-    for step in range(5000):
-        write_step(writer, step)
-    assert time.perf_counter() - start < 2.0
-    assert writer.dropped >= 4900
-    start = time.perf_counter()
-    writer.close(wait=0.2)
-    assert time.perf_counter() - start < 1.0
+    with not_hanging():
+        for step in range(5000):
+            write_step(writer, step)
+        assert writer.dropped >= 4900
+        writer.close(wait=0.2)
     gate.set()
 
 
@@ -259,9 +257,7 @@ def test_dropping_is_one_event_and_ends_with_another(tmp_path: Path, monkeypatch
     assert writer.dropped
     writer.flush()
     assert writer.state == "dropping"
-    deadline = time.monotonic() + 10
-    while writer.state != "ok" and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert until(lambda: writer.state == "ok")
     writer.close()
     run = read(tmp_path / "run")
     changes = [e.data["to"] for e in run.events_of("record")]
@@ -282,9 +278,8 @@ def test_a_dead_thread_is_tolerated(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     writer.fact("a", 1)
     writer.event(Event(0, "spike"))
     assert not writer.flush(wait=5)
-    start = time.perf_counter()
-    writer.close()
-    assert time.perf_counter() - start < 1
+    with not_hanging():
+        writer.close()
     assert writer.state == "off"
     assert writer.dropped == 100
 
@@ -407,29 +402,14 @@ for step in range(100):
     [("", 0, "exit"), ("sys.exit(3)", 3, "exit"), ("raise KeyError('mine')", 1, "exit"), ("import os; os._exit(4)", 4, None)],
 )
 def test_the_process_leaves_as_it_would_have(tmp_path: Path, end: str, code: int, how: str | None) -> None:
-    start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT % end, str(tmp_path / "run")], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", SCRIPT % end, str(tmp_path / "run")], capture_output=True, text=True, timeout=900
     )
     assert done.returncode == code
     assert done.stdout == ""
     assert ("mine" in done.stderr) == ("mine" in end)
     assert done.stderr == "" or "mine" in done.stderr
-    assert time.monotonic() - start < 20
     if how:
         run = read(tmp_path / "run")
         assert len(run["loss/train"]) == 100
         assert run.facts["ended"] == how
-
-
-def test_the_callers_share_is_microseconds(tmp_path: Path) -> None:
-    """A generous bound, against a far larger cost creeping in; bench/record.py has the figure."""
-    writer = a_writer(tmp_path / "run")
-    values = {f"metric/other/{i}": float(i) for i in range(200)}
-    start = time.perf_counter()
-    for step in range(2000):
-        writer.write(step, values)
-    each = (time.perf_counter() - start) / 2000
-    writer.close()
-    assert each < 200e-6
-    assert isinstance(writer, Writer)

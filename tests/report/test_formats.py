@@ -96,7 +96,7 @@ def test_the_page_of_a_log_says_what_columns_were_taken_for_and_how_to_see_more(
     diagnosis = diagnose(run)
     page = " ".join(text.plain(diagnosis).split())
     assert "loss/train ← objective" in page and "step ← iter" in page and "odd one" in page and "--map" in page
-    assert "next time: log loss/val, lr, grad_norm" in page and "traindx run" in page
+    assert "Logging loss/val, lr, grad_norm would allow" in page and "traindx run" in page
     assert json_.report(diagnosis)["run"]["columns"]["objective"] == "loss/train"
     reasons = {o.code: o.reason for o in diagnosis.with_status(Status.BLIND)}
     assert reasons["GRAD002"].endswith("next time log grad_norm")

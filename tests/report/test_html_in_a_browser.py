@@ -83,8 +83,8 @@ def test_without_scripts_the_verdict_the_findings_and_the_pictures_are_there(chr
     with opened(chromium, address, java_script_enabled=False) as book:
         page = book.page
         assert page.locator("header.verdict h1").inner_text()
-        for chapter in ("Findings", "Depth map", "Vital signs", "What was measured", "What was and was not looked at"):
-            assert page.get_by_role("heading", name=chapter).is_visible()
+        for chapter in ("Evidence", "Depth map", "Vital signs", "What was measured", "What was checked"):
+            assert page.get_by_role("heading", name=chapter, exact=True).is_visible()
         for picture in (
             "Loss",
             "gradient flow: layer × step",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from patience import until
 from runs import a_run, learning
 from traindx.diagnosis import diagnose
 from traindx.report import notebook
@@ -60,10 +61,8 @@ def test_running_the_cell_again_replaces_the_old_one(handles: list[Handle]) -> N
     d = diagnose(SICK)
     old = notebook.Live(lambda: d, every=0.01).start()
     new = notebook.Live(lambda: d, every=0.01).start()
-    until = time.monotonic() + 5
-    while not handles[1].pages and time.monotonic() < until:
-        time.sleep(0.01)
-    assert old._ended.is_set() and handles[1].pages
+    assert until(lambda: handles[1].pages)
+    assert old._ended.is_set()
     still = len(handles[0].pages)
     time.sleep(0.05)
     assert len(handles[0].pages) == still
@@ -75,8 +74,6 @@ def test_a_picture_that_cannot_be_made_does_not_end_the_cell(handles: list[Handl
         raise OSError("disk")
 
     cell = notebook.Live(broken, every=0.01).start()
-    until = time.monotonic() + 5
-    while len(handles[0].pages) < 2 and time.monotonic() < until:
-        time.sleep(0.01)
+    assert until(lambda: len(handles[0].pages) >= 2)
     cell.stop()
     assert "No picture this time" in handles[0].pages[-1]

@@ -69,3 +69,17 @@ def test_sharded_models_are_not_judged() -> None:
 def test_one_process_is_muted_and_missing_files_are_blind() -> None:
     assert rule.outcome(a_run(facts={"world_size": 1})).status is Status.MUTED
     assert rule.outcome(a_run(facts={"world_size": 2})).status is Status.BLIND
+
+
+def test_statistics_of_batch_norm_that_nothing_synchronises_are_named() -> None:
+    same = {str(r): np.full(40, 7.0) for r in range(2)}
+    own = {str(r): np.r_[7.0, np.arange(39) + 100.0 * r] for r in range(2)}
+    [found] = rule.findings(a_run({"rank/params": same, "rank/buffers": own}))
+    assert found.variant == "buffers" and found.severity is Severity.WARNING and found.steps == (1, 39)
+    assert rule.outcome(a_run({"rank/params": same, "rank/buffers": same})).status is Status.CLEAR
+
+
+def test_different_first_weights_are_called_so() -> None:
+    apart = {str(r): np.full(40, 7.0 + r) for r in range(2)}
+    [found] = rule.findings(a_run({"rank/params": apart}))
+    assert found.variant == "start" and "began with different weights" in found.message

@@ -32,8 +32,11 @@ def test_equal_ranks_are_clear_and_the_limit_decides() -> None:
     assert list(rule.findings(times(1.05), ratio=1.02))
 
 
-def test_short_runs_say_nothing() -> None:
-    assert not list(rule.findings(times(2.0, n=100)))
+def test_a_straggler_is_found_within_a_hundred_steps_and_before_that_it_is_unsure() -> None:
+    [found] = rule.findings(times(1.5, n=100))
+    assert found.rank == 2
+    early = rule.outcome(times(1.0, n=30))
+    assert early.status is Status.UNSURE and early.needs_steps == 20
 
 
 def test_turns_at_being_slow_are_uneven_lengths() -> None:

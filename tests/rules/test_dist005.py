@@ -83,7 +83,7 @@ def _paused(seconds: float, also: float = 0.1) -> Run:
 def test_a_pause_of_one_rank_is_told_with_its_length() -> None:
     [found] = rule.findings(_paused(60.0))
     assert found.variant == "held" and found.rank == 1 and found.severity is Severity.WARNING
-    assert found.message == "all waited 60 s for rank 1 at step 150, and went on"
+    assert found.message == "all waited 60 s for rank 1 at step 150, and then continued"
 
 
 def test_a_pause_that_costs_little_of_a_long_run_is_a_remark() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from runs import a_run, steady
 from traindx.finding import Confidence, Severity, Status
+from traindx.rules.data001_invalid_values import invalid_values
 from traindx.rules.dist007_device_fault import device_fault as rule
 from traindx.run import Event, Run
 
@@ -51,3 +52,15 @@ def test_ordinary_spread_between_ranks_is_clear() -> None:
 
 def test_one_process_is_muted() -> None:
     assert rule.outcome(a_run(facts={"world_size": 1})).status is Status.MUTED
+
+
+def test_a_bad_batch_of_one_rank_is_no_fault_of_its_device() -> None:
+    event = Event(40, "nonfinite", {"what": "loss", "rank": 1})
+    bad = {"0": np.zeros(60), "1": np.where(np.arange(60) == 40, 3.0, 0.0)}
+    with_count = a_run({"rank/input_nonfinite": bad}, facts={"world_size": 2}, events=[event])
+    replayed = a_run(loss__train=np.ones(60), facts={"world_size": 2, "origin": {"blame": "batch"}}, events=[event])
+    for run in (with_count, replayed):
+        assert not list(rule.findings(run))
+    [named] = invalid_values.findings(with_count)
+    assert named.rank == 1 and named.steps == (40, 40) and "rank 1" in named.message
+    assert [f.rank for f in rule.findings(a_run(loss__train=np.ones(60), facts={"world_size": 2}, events=[event]))] == [1]

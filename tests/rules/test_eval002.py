@@ -22,7 +22,7 @@ def test_says_what_the_set_can_resolve() -> None:
 def test_the_spread_of_samples_is_used_where_known() -> None:
     run = a_run({"loss/val": Series(AT, 1.0 + noise(20, 0.05)), "eval/loss_se": Series(AT, np.full(20, 0.04))})
     [found] = rule.findings(run)
-    assert found.facts["se"] == 0.04 and "100 times as many" in found.fix
+    assert found.facts["se"] == 0.04 and "enlarge the validation set" in found.fix
 
 
 def test_a_clear_lead_or_a_calm_curve_is_clear() -> None:

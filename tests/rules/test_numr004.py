@@ -42,3 +42,10 @@ def test_a_replay_that_is_finite_in_float32_is_a_fact() -> None:
     origin = {"op": "matmul", "phase": "forward", "blame": "precision", "module": "attn", "file": "m.py", "line": 3}
     [found] = rule.findings(a_run(loss__train=[1.0], facts={"origin": origin}))
     assert found.confidence is Confidence.EXACT and found.severity is Severity.CRITICAL and found.where == ("m.py:3", "attn")
+
+
+def test_the_step_at_which_it_broke_is_told() -> None:
+    origin = {"op": "matmul", "phase": "forward", "blame": "precision", "module": "attn", "file": "m.py", "line": 3}
+    losses = [1.0] * 279 + [float("nan")] * 121
+    [found] = rule.findings(a_run(loss__train=losses, facts={"origin": origin}))
+    assert found.steps == (279, 279) and "step 279" in found.message

@@ -57,9 +57,9 @@ def test_misplaced_calls_are_facts() -> None:
     assert the(clipped(1.6, events=[Event(3, "clip_after_step", {"count": 9})]))[0].variant == "after"
 
 
-def test_watched_and_nothing_seen_is_clear_not_blind() -> None:
+def test_where_nothing_is_clipped_there_is_nothing_to_look_at() -> None:
     run = a_run(loss__train=np.ones(50), facts={"watched": ["clip_before_unscale", "clip_after_step"]})
-    assert clipping_misset.outcome(run).status is Status.CLEAR
+    assert clipping_misset.outcome(run).status is Status.BLIND
 
 
 def test_its_limits_are_shares() -> None:

@@ -107,7 +107,7 @@ def test_evaluations_without_a_loss_tell_epochs_too() -> None:
     rounds = [Event(s, "evaluation", {"samples": 397}) for s in range(44, 529, 44)]
     table = {"schedule.name": "CosineAnnealingLR", "schedule.params": {"T_max": 12}, "schedule.objects": 1}
     [found] = rule.findings(a_run({"loop/scheduler_steps": np.ones(528), "lr": lr}, facts=table, events=rounds))
-    assert found.variant == "unit" and "44 batches per epoch" in found.message
+    assert found.variant == "unit" and "44 per epoch" in found.message
 
 
 def _risen(rate: np.ndarray, loss: np.ndarray, ended: bool = True) -> Run:

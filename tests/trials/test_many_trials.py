@@ -37,7 +37,7 @@ def test_every_combination_is_one_job_with_a_place_of_its_own() -> None:
     assert doctest.testmod(many).failed == 0
     made = many.jobs(["overfit", "lr-range"], ["a.py:f", "b.py:f"], {"steps": ["1", "2"]}, {"samples": "4"})
     assert len(made) == 8 and len({j.home for j in made}) == 8
-    assert made[1].words()[3:] == (
+    assert made[1].words()[4:] == (
         ["trial", "overfit", "a.py:f", "--format", "json", "-q", "--set", "samples=4", "--set", "steps=2"]
     )
 
@@ -57,7 +57,7 @@ def test_what_cannot_be_is_said_before_anything_runs(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(many, "run_all", lambda *a, **k: pytest.fail("ran"))
     assert "no trial 'overfitt'" in str(asked("overfitt", "a.py").exception)
     assert "has no limit 'seed'" in str(asked("overfit", "a.py", "--over", "seed=1,2").exception)
-    assert "wants KEY=VALUE" in str(asked("overfit", "a.py", "--set", "steps").exception)
+    assert "needs KEY=VALUE" in str(asked("overfit", "a.py", "--set", "steps").exception)
 
 
 def test_results_are_told_one_by_one_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

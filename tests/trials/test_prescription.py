@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import traindx
 from traindx.cause import catalogue as causes
 from traindx.errors import UsageError
 from traindx.trial import catalogue
+from traindx.trials import prescription
 from traindx.trials.prescription import applied, change_of, slower_than_now
 from traindx.trials.task import Task
 from traindx.trials.twin import fingerprint
@@ -137,3 +139,9 @@ def test_apply_changes_the_task_in_place_and_says_what() -> None:
 def test_apply_takes_a_diagnosis() -> None:
     on = task(mlp())
     assert traindx.apply(causes()["clipping-misset"], on)
+
+
+def test_a_change_is_told_with_the_values_it_leads_to() -> None:
+    assert doctest.testmod(prescription).failed == 0
+    found = catalogue()["fix"].run(HEALTHY["mlp"](), change={"lr": 3.0}, orders=3, horizons=(5,))
+    assert "learning rate 0.001 → 0.003" in found.reason and "lr 3.0" not in found.reason

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from patience import until
 from traindx import api
 from traindx.cli.trial import _asking
 from traindx.trial import catalogue
@@ -115,10 +116,9 @@ def test_ctrl_c_ends_a_trial_without_a_trace(tmp_path: Path) -> None:
 def test_ctrl_c_takes_the_script_with_it(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(LOOP, encoding="utf-8")
     child = _started(tmp_path, "trial", "overfit", "train.py")
-    until = time.monotonic() + 60
-    while not (family := _family(child.pid)) and time.monotonic() < until:
-        time.sleep(0.1)
+    assert until(lambda: _family(child.pid))
     time.sleep(1.0)
+    family = _family(child.pid)
     child.send_signal(signal.SIGINT)
     assert child.wait(60) == 130
     assert family and not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family)
@@ -146,5 +146,5 @@ def test_the_answer_names_its_record(tmp_path: Path) -> None:
     (tmp_path / "task.py").write_text(FACTORY, encoding="utf-8")
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-m", "traindx", "trial", "one-step", "task.py:make_task", "--format", "json"]
-    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=True, timeout=900)
     assert (tmp_path / json.loads(done.stdout)["record"]).is_dir()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.run import Run
 from traindx.trial import catalogue
 from traindx.trials.check import LISTS, QUESTIONS, _by_rules, check
 from traindx.trials.curvature import differenced, eigenvalues, hessian_vector, product_of
-from traindx.trials.fork import compare_arms
+from traindx.trials.fork import Comparison, compare_arms
 from traindx.trials.forks import scaled_lr
 from traindx.trials.task import Task
 from trials.tasks import HEALTHY, SICK, digits, mlp, task
@@ -81,14 +84,68 @@ def test_eval_mode_with_stale_statistics_is_noticed() -> None:
     assert run("mode-gap", HEALTHY["mlp"]()).result == "pass"
 
 
-def test_initial_loss_of_a_hot_head_is_noticed() -> None:
-    def hot(m: nn.Module) -> nn.Module:
-        with torch.no_grad():
-            m[2].weight.mul_(30.0)
-        return m
+def hot(model: nn.Module, times: float = 30.0) -> nn.Module:
+    with torch.no_grad():
+        model[2].weight.mul_(times)
+    return model
 
+
+def test_a_model_is_measured_with_the_weights_it_was_given() -> None:
     assert run("loss-at-init", task(mlp())).result == "pass"
-    assert run("loss-at-init", task(hot(mlp())), reset=False).result == "fail"
+    assert run("loss-at-init", task(hot(mlp()))).result == "fail"
+    item = "the loss at the start is what it must be"
+    [given] = [i for i in check(task(hot(mlp())), level="quick").items if i.item == item]
+    assert given.result == "fail" and "nats above" in given.message
+
+
+def test_fresh_weights_are_drawn_when_asked_for_and_that_is_said() -> None:
+    found = run("loss-at-init", task(hot(mlp())), fresh=True)
+    assert found.result == "pass" and "re-initialised" in found.reason
+    item = "the loss at the start is what it must be"
+    [anew] = [i for i in check(task(hot(mlp())), level="quick", fresh=True).items if i.item == item]
+    assert anew.result == "pass" and "re-initialised" in anew.message
+
+
+def test_a_batch_is_learned_when_its_loss_nears_the_floor_however_high_it_began() -> None:
+    def wild() -> Task:
+        torch.manual_seed(0)
+        return task(hot(mlp(), 1000.0))
+
+    far = run("overfit", wild(), steps=3, rates=(1e-4,))
+    assert far.answer["initial"] > 30 and far.result == "fail", far.reason
+    two = run("overfit", wild(), samples=2, steps=2, rates=(1e-4,))
+    assert two.answer["final"] > 2.3 and two.result == "fail", two.reason
+    assert run("overfit", task(mlp()), samples=2).result == "pass"
+
+
+@pytest.mark.parametrize("loss", [lambda o, y: -F.cross_entropy(o, y), lambda o, y: -F.mse_loss(o, F.one_hot(y, 10).float())])
+def test_a_loss_that_falls_below_every_bound_decides_nothing(loss: object) -> None:
+    found = run("overfit", task(mlp(), loss), steps=60)
+    assert found.answer["final"] < found.answer["initial"] and found.result == "undecided", found.reason
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        F.cross_entropy,
+        partial(F.cross_entropy, label_smoothing=0.1),
+        lambda o, y: F.cross_entropy(o, y),
+        lambda o, y: F.nll_loss(F.log_softmax(o, -1), y),
+        lambda o, y: 3 * F.cross_entropy(o, y) + 1,
+        lambda o, y: F.binary_cross_entropy_with_logits(o, F.one_hot(y, 10).float()),
+    ],
+)
+def test_the_floor_is_asked_of_the_loss_itself(loss: object) -> None:
+    found = run("overfit", task(mlp(), loss))
+    assert found.result == "pass", found.reason
+
+
+def test_a_function_of_torch_is_checked_like_its_module() -> None:
+    def answers(loss: object) -> dict[str, str]:
+        torch.manual_seed(0)
+        return {i.item: i.result for i in check(task(mlp(), loss), level="quick").items}
+
+    assert answers(F.cross_entropy) == answers(nn.CrossEntropyLoss())
 
 
 def test_the_largest_eigenvalue_is_the_dense_one() -> None:
@@ -249,9 +306,9 @@ def test_the_preflight_passes_a_healthy_task_and_names_a_double_softmax() -> Non
     told = {i.item: i for i in good.items}
     assert told["validation is not augmented"].result == "pass"  # the rehearsal looks twice
     assert told["the model trains in train mode"].result == "cannot-tell"  # a factory has no loop of its own
-    assert "ten points, 3: overfit-one-batch succeeds" in told["one batch can be learned by heart"].lists
+    assert "ten points, 3: overfit-one-batch succeeds" in told["the model can memorise one batch"].lists
     assert "Ready to train" in good._repr_html_() and str(good) == repr(good)
-    assert "✔ one batch can be learned by heart: learned the batch" in str(good) and "Ready to train: " in str(good)
+    assert "✔ the model can memorise one batch: learned the batch" in str(good) and "Ready to train: " in str(good)
     bad = check(SICK["softmax into cross-entropy"](), level="quick")
     assert any("WIRE006" in i.message for i in bad.failed)
 
@@ -339,10 +396,17 @@ def test_a_loss_of_several_terms_may_end_above_zero() -> None:
         return nn.functional.binary_cross_entropy_with_logits(m(batch), batch) + 0.5
 
     optimizer = torch.optim.Adam(model.parameters())
+
+    def heavy(m: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+        return loss(m, batch) + 0.1 * sum(p.square().sum() for p in m.parameters())
+
+    entropy = float(-(torch.xlogy(x, x) + torch.xlogy(1 - x, 1 - x)).mean())
     found = catalogue()["overfit"].run(Task(model, loss=loss, train=[x], optimizer=optimizer), steps=60)
+    assert found.result == "undecided" and found.answer["floor"] == pytest.approx(entropy + 0.5, abs=1e-3)
+    found = catalogue()["overfit"].run(Task(model, loss=heavy, train=[x], optimizer=optimizer), steps=60)
     assert found.result == "undecided" and "not known" in found.reason
     soft = Task(model, nn.BCEWithLogitsLoss(), [(x, x)], optimizer=optimizer)
-    assert catalogue()["overfit"].run(soft, steps=300, rates=(1e-2,)).answer["floor_name"] == "the entropy of soft targets"
+    assert catalogue()["overfit"].run(soft, steps=300, rates=(1e-2,)).answer["floor"] == pytest.approx(entropy, abs=1e-3)
     stuck = Task(
         model, loss=lambda m, b: 0.0 * m(b).sum() + m(b).detach().square().mean() + 2.0, train=[x], optimizer=optimizer
     )
@@ -366,3 +430,30 @@ def test_dependency_calls_a_model_of_several_inputs_as_its_script_does() -> None
 
     captured = Task(model, loss=loss, train=[batch] * 3, output=lambda m, b: m(b[0], b[1]))
     assert catalogue()["dependency"].run(captured).result == "pass"
+
+
+class Races:
+    """Which law leads at a horizon, as given; the rest of a comparison is the same."""
+
+    def __init__(self, leads: dict[int, str]) -> None:
+        self.leads, self.laws = leads, itertools.cycle(("linear", "sqrt"))
+
+    def __call__(self, task: Task, change: object, *, horizons: tuple[int, ...], **_: object) -> Comparison:
+        effect = -0.2 if self.leads[horizons[0]] == next(self.laws) else -0.1
+        return Comparison("better", effect, effect, effect, horizons[0], 3, 0, 0, 100, (1.0, 1.0), (0.9, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("leads", "result", "said"),
+    [
+        ({80: "sqrt", 160: "sqrt"}, "done", "after 160 steps"),
+        ({80: "sqrt", 160: "linear", 320: "linear"}, "done", "the linear rule"),
+        ({80: "sqrt", 160: "linear", 320: "sqrt"}, "undecided", "turns with the horizon (sqrt at 80 steps, linear at 160"),
+    ],
+)
+def test_a_scaling_rule_is_named_when_a_longer_race_gives_the_same(
+    leads: dict[int, str], result: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traindx.trials.scaling.compare_arms", Races(leads))
+    found = run("lr-scaling", task(mlp()))
+    assert found.result == result and said in found.reason, found.reason

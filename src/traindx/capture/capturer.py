@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from traindx.capture.pairing import Pairing
-from traindx.capture.recipe import CannotCapture, Parts, Recipe, written
+from traindx.capture.recipe import Parts, Recipe, written
+from traindx.forensics.recipe import CannotCapture
 from traindx.forensics.witness import Called, Moment, Witness
 from traindx.probe import TRAIN, Evaluation, Reading, Scene
 from traindx.trials.state import random_kept

@@ -141,7 +141,7 @@ class Session:
         import torch
 
         from traindx.capture import jobs
-        from traindx.capture.recipe import CannotCapture
+        from traindx.forensics.recipe import CannotCapture
         from traindx.probes.attach import detach
         from traindx.run import Run
 

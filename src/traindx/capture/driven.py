@@ -26,7 +26,7 @@ from traindx.trials.forks import compared
 from traindx.trials.lr_range import ADAPTIVE, LAPS, MOST_RACERS, SLOWER, Floats, lost, swept
 from traindx.trials.overfit import MOVED, PASS
 from traindx.trials.precision import EXPECTED_LOSS
-from traindx.trials.prescription import change_of, slower_than_now
+from traindx.trials.prescription import change_of, described, slower_than_now
 
 LADDER = (1.0, 0.1, 10.0)  # times the script's own rates
 TAIL = 0.25  # share of the steps, at the end, whose mean loss is compared
@@ -129,15 +129,16 @@ def _overfit(t: Any, ride: Go, limits: Mapping[str, Any]) -> Result:
             return Result("overfit", "refused", {"blind": True}, why)
         losses = it.losses[0 if it.loader else 2 :]
         curves[word] = losses.tolist()
-        left = _last(losses) / losses[0] if losses[0] > 0 else math.nan
-        if best is None or left < best[0] or math.isnan(best[0]):
-            best = (left, it, word)
-        if left < PASS:
+        chance = max((f.level for f in it.levels), default=math.nan)  # what is said without a look at the inputs
+        left = _last(losses) / chance
+        if best is None or _last(losses) < best[0]:
+            best = (_last(losses), it, word)
+        if 0 <= left < PASS:
             break
     assert best is not None
-    left, it, word = best
+    last, it, word = best
     losses = np.array(curves[word])
-    first, last = float(losses[0]), _last(losses)
+    first = float(losses[0])
     stuck = next((f for f in it.levels if abs(last - f.level) <= max(0.01 * f.level, 0.005)), None)
     answer = {
         "initial": first,
@@ -149,11 +150,11 @@ def _overfit(t: Any, ride: Go, limits: Mapping[str, Any]) -> Result:
     }
     run = _curves("trial/overfit", curves)
     way = f"loss {first:.4g} → {last:.4g} at {word}"
-    if left < PASS:
+    if 0 <= left < PASS:
         return Result("overfit", "pass", answer, f"learned the batch: {way}", run)
     if stuck is not None:
         answer |= {"floor_name": stuck.name, "stuck_at": stuck.level}
-        said = f"cannot learn one batch: {way}, stuck at {stuck.name} ({stuck.level:.4g}): {stuck.meaning}"
+        said = f"cannot learn one batch: {way}; it cannot fall below {stuck.name} ({stuck.level:.4g}): {stuck.meaning}"
         return Result("overfit", "fail", answer, said, run)
     if not math.isfinite(last) or first - last < MOVED * abs(first):
         tried = f"{len(curves)} rates" if len(curves) > 1 else "this rate"
@@ -179,9 +180,13 @@ def _lr_range(t: Any, ride: Go, limits: Mapping[str, Any]) -> Result:
         stop = next((i for i in range(len(losses)) if lost(losses[: i + 1].tolist())), len(losses) - 1)
         return rates[: stop + 1], losses[: stop + 1], None
 
-    own = first.run.signals.get("lr")
-    now = float(own.values[0]) if isinstance(own, Series) and len(own.values) else 0.0
-    return swept(sweep, t.lo, hi, t.steps, now)
+    return swept(sweep, t.lo, hi, t.steps, _now(first).get("lr", 0.0))
+
+
+def _now(ride: Ride) -> dict[str, float]:
+    """The learning rate that the script began with, where it was seen."""
+    own = ride.run.signals.get("lr")
+    return {"lr": float(own.values[0])} if isinstance(own, Series) and len(own.values) else {}
 
 
 def _forked(change: Mapping[str, Any], what: str, t: Any, ride: Go, short: bool) -> Result:
@@ -224,7 +229,8 @@ def _tail(ride: Ride, steps: int) -> float:
 
 
 def _lr_tenth(t: Any, ride: Go, limits: Mapping[str, Any]) -> Result:
-    return _forked({"factor": t.factor}, f"learning rate × {t.factor:g}", t, ride, t.factor < 1)
+    now = _now(ride(steps=max(t.horizons), seed=0))
+    return _forked({"factor": t.factor}, described({"lr": t.factor}, now), t, ride, t.factor < 1)
 
 
 def _usual_norm(t: Any, ride: Go) -> float:
@@ -252,7 +258,7 @@ def _fix(t: Any, ride: Go, limits: Mapping[str, Any]) -> Result:
         else:
             why = f"blind: '{key}' cannot be set while the script's own loop runs; a factor for lr, clip and precision can"
             return Result("fix", "refused", {"blind": True}, why)
-    return _forked(course, ", ".join(f"{k} {v}" for k, v in change.items()), t, ride, slower_than_now(change))
+    return _forked(course, described(change, _now(ride(steps=max(t.horizons), seed=0))), t, ride, slower_than_now(change))
 
 
 def _precision(t: Any, ride: Go, limits: Mapping[str, Any]) -> Result:

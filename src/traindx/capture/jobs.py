@@ -28,7 +28,8 @@ def work(
 ) -> dict[str, Any]:
     """The answer to a job, as plain data."""
     if asked["what"] == "check":
-        return {"checked": checked_as_data(check(task, level=asked["level"], progress=progress, seen=run, blind=why))}
+        found = check(task, level=asked["level"], fresh=asked["fresh"], progress=progress, seen=run, blind=why)
+        return {"checked": checked_as_data(found)}
     name, limits = asked["trial"], dict(asked["limits"])
     if task is None:
         return {"result": result_as_data(blind(name, why))}
@@ -65,6 +66,7 @@ def investigation_as_data(done: Any) -> dict[str, Any]:
         "schema": "traindx.investigation/1",
         "complaint": done.complaint,
         "tree": done.code,
+        "reason": done.reason,
         "hypotheses": rows,
         "trials": [dataclasses.asdict(t) for t in done.tried],
         "proof": dataclasses.asdict(done.proof) if done.proof else None,

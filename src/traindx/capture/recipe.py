@@ -14,42 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from traindx.forensics.recipe import Call, CannotCapture, Place, Writer, filled, note
 from traindx.forensics.witness import Called, Moment, Taped
-
-LOSSES = {
-    "cross_entropy": nn.CrossEntropyLoss,
-    "nll_loss": nn.NLLLoss,
-    "mse_loss": nn.MSELoss,
-    "l1_loss": nn.L1Loss,
-    "smooth_l1_loss": nn.SmoothL1Loss,
-    "binary_cross_entropy": nn.BCELoss,
-    "binary_cross_entropy_with_logits": nn.BCEWithLogitsLoss,
-}
-
-
-class CannotCapture(Exception):
-    """Why the step cannot be written down."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a tensor comes from: `batch` (an input), `made` (an earlier call) or `own` (a parameter or buffer)."""
-
-    kind: str
-    key: int | str
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of the step: the `part`-th module, or a torch function."""
-
-    part: int | None
-    func: Any
-    args: Any
-    kwargs: Any
-    gives: Any  # the output's nest with a Place("made") for each tensor, None for the rest
-    autocast: tuple[str, torch.dtype] | None
-    grad: bool
+from traindx.trials.task import LOSSES
 
 
 @dataclass(frozen=True)
@@ -73,7 +40,7 @@ class Recipe:
         """What the last module of the step gives."""
         last = max(i for i, c in enumerate(self.calls) if c.part is not None)
         made: dict[int, Tensor] = {}
-        return self._follow(model, batch, last + 1, made) and _filled(self.calls[last].gives, (), made, {})
+        return self._follow(model, batch, last + 1, made) and filled(self.calls[last].gives, (), made, {})
 
     def _follow(self, model: nn.Module, batch: Any, count: int, made: dict[int, Tensor] | None = None) -> dict[int, Tensor]:
         made = {} if made is None else made
@@ -83,10 +50,10 @@ class Recipe:
         asked = torch.is_grad_enabled()
         for call in self.calls[:count]:
             func = parts[call.part] if call.part is not None else call.func
-            args, kwargs = (_filled(v, batch, made, own) for v in (call.args, call.kwargs))
+            args, kwargs = (filled(v, batch, made, own) for v in (call.args, call.kwargs))
             cast: Any = torch.autocast(call.autocast[0], dtype=call.autocast[1]) if call.autocast else nullcontext()
             with cast, torch.set_grad_enabled(asked and call.grad):
-                _note(call.gives, func(*args, **kwargs), made)
+                note(call.gives, func(*args, **kwargs), made)
         return made
 
 
@@ -98,7 +65,7 @@ def written(moment: Moment, own: Mapping[int, str], parts: Mapping[int, int]) ->
     """The recipe of a step, and its batch; `own` names parameters and buffers, `parts` numbers modules, both by id."""
     if moment.root is None or moment.overflow:
         raise CannotCapture("there were too many torch calls between the model and backward()")
-    writer = _Writer(own)
+    writer = Writer(own)
     calls, key, kind, inputs = [], [], None, 0
     ends: Any = None  # what the last loss of torch gave
     for thing in moment.happened:
@@ -114,85 +81,9 @@ def written(moment: Moment, own: Mapping[int, str], parts: Mapping[int, int]) ->
     if place is None:
         raise CannotCapture(moment.untaped or "the loss was not made from the model's output by torch calls alone")
     key += [repr((c.part, getattr(c.func, "__name__", ""), c.args, c.kwargs)) for c in calls]
-    return Recipe(tuple(calls), place, "\n".join(key), inputs, kind, ends == Place("made", place)), tuple(writer.batch)
-
-
-class _Writer:
-    """Replaces tensors by places, in the order of the step."""
-
-    def __init__(self, own: Mapping[int, str]) -> None:
-        self.own = own
-        self.made: dict[int, int] = {}
-        self.batch: list[Tensor] = []
-        self._known: dict[int, int] = {}
-        self._count = 0
-
-    def call(self, thing: Called | Taped, part: int | None, func: Any, grad: bool) -> Call:
-        args, kwargs = self.placed(thing.args), self.placed(thing.kwargs)
-        return Call(part, None if part is not None else func, args, kwargs, self.noted(thing.output), thing.autocast, grad)
-
-    def placed(self, value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return self._place(value)
-        if type(value) is dict:
-            return {k: self.placed(v) for k, v in value.items()}
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*(self.placed(v) for v in value))
-        if type(value) in (list, tuple):
-            return type(value)(self.placed(v) for v in value)
-        return value
-
-    def _place(self, t: Tensor) -> Place:
-        if id(t) in self.made:
-            return Place("made", self.made[id(t)])
-        if id(t) in self.own:
-            return Place("own", self.own[id(t)])
-        if t.grad_fn is not None:
-            raise CannotCapture("a tensor of the loss was made by calls that are not seen (a custom autograd function?)")
-        if id(t) not in self._known:
-            self._known[id(t)] = len(self.batch)
-            self.batch.append(t.detach())
-        return Place("batch", self._known[id(t)])
-
-    def noted(self, value: Any) -> Any:
-        """The output's nest with a place for each tensor."""
-        if isinstance(value, Tensor):
-            self.made[id(value)] = self._count
-            self._count += 1
-            return Place("made", self._count - 1)
-        if isinstance(value, Mapping):
-            return {k: self.noted(v) for k, v in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.noted(v) for v in value]
-        if hasattr(value, "__dict__"):
-            return {k: self.noted(v) for k, v in vars(value).items()}
-        return None
-
-
-def _filled(value: Any, batch: tuple[Tensor, ...], made: Mapping[int, Tensor], own: Mapping[str, Tensor]) -> Any:
-    if isinstance(value, Place):
-        source: Any = {"batch": batch, "made": made, "own": own}[value.kind]
-        return source[value.key]
-    if type(value) is dict:
-        return {k: _filled(v, batch, made, own) for k, v in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_filled(v, batch, made, own) for v in value))
-    if type(value) in (list, tuple):
-        return type(value)(_filled(v, batch, made, own) for v in value)
-    return value
-
-
-def _note(place: Any, value: Any, made: dict[int, Tensor]) -> None:
-    if isinstance(place, Place):
-        made[int(place.key)] = value
-    elif isinstance(place, dict):
-        inner = value if isinstance(value, Mapping) else vars(value)
-        for k, v in place.items():
-            if v is not None and k in inner:
-                _note(v, inner[k], made)
-    elif isinstance(place, list) and isinstance(value, list | tuple):
-        for p, v in zip(place, value, strict=False):
-            _note(p, v, made)
+    return Recipe(tuple(calls), place, "\n".join(key), inputs, kind, ends == Place("made", place)), tuple(
+        t.detach() for t in writer.batch
+    )
 
 
 def _loss_kind(thing: Taped) -> nn.Module | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +16,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from traindx.errors import EnvironmentFault, UsageError
+from traindx.children import ours
+from traindx.errors import NO_TORCH, EnvironmentFault, UsageError
 from traindx.run import Run
 from traindx.trial import Declined, Progress, Result, catalogue, silent, span
 
@@ -146,11 +147,13 @@ def investigate_on(
     return told
 
 
-def check_on(script: str, args: Sequence[str] = (), *, level: str = "usual", progress: Progress = silent) -> Any:
+def check_on(
+    script: str, args: Sequence[str] = (), *, level: str = "usual", progress: Progress = silent, fresh: bool = False
+) -> Any:
     """The pre-flight on a script that is not changed for it."""
     from traindx.trials.check import Checked, Item, answered, not_a_step
 
-    asked = {"what": "check", "level": level, "steps": STEPS["check"], "patience": PATIENCE_S[level]}
+    asked = {"what": "check", "level": level, "fresh": fresh, "steps": STEPS["check"], "patience": PATIENCE_S[level]}
     began = time.monotonic()
     answer = _ask(script, args, asked, progress)
     if "failed" in answer:
@@ -181,6 +184,8 @@ def _ask(
 ) -> dict[str, Any]:
     if not Path(script).is_file():
         raise UsageError(f"there is no script {script}")
+    if importlib.util.find_spec("torch") is None:
+        raise ModuleNotFoundError(NO_TORCH, name="torch")  # told here, not in the last words of a child
     with tempfile.TemporaryDirectory(prefix="traindx-") as folder:
         read, write = os.pipe()
         hear, reply = os.pipe()
@@ -190,7 +195,7 @@ def _ask(
         log = Path(folder) / "output.txt"
         with log.open("wb") as output:
             child = subprocess.Popen(
-                [sys.executable, "-m", "traindx.capture.child", str(job), script, *args],
+                ours("traindx.capture.child", str(job), script, *args),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

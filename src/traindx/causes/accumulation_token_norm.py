@@ -4,12 +4,12 @@ from traindx.cause import Cause
 
 accumulation_token_norm = Cause(
     name="accumulation-token-norm",
-    title="micro-batches with unequal tokens are averaged",
+    title="micro-batches with different token counts are averaged equally",
     likely={
         "TUNE009": 0.97,
     },
     prior=0.3,
     verdict="fix-and-resume",
-    cure="Divide the summed token losses by the valid tokens of the whole update.",
+    cure="Sum the token losses of all micro-batches and divide by the valid tokens of the whole update.",
     witness=("TUNE009",),
 )

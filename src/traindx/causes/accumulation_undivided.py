@@ -20,7 +20,9 @@ accumulation_undivided = Cause(
     },
     prior=0.6,
     verdict="fix-and-resume",
-    cure="Divide the loss by the number of micro-batches before backward, or the learning rate by it.",
+    cure=(
+        "Divide each micro-batch loss by the number of micro-batches before `backward()`, or divide the learning rate by it."
+    ),
     refutes=("WIRE011:double", "WIRE011:discarded", "WIRE004"),
     witness=("WIRE011:undivided",),
     change={"lr": "divided"},

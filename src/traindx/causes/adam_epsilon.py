@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 adam_epsilon = Cause(
     name="adam-epsilon",
-    title="Adam's ε dominates its second moment",
+    title="Adam's ε is too large for these gradients",
     likely={
         "OPTM008": 0.95,
         "OPTM001": 0.6,
@@ -15,7 +15,7 @@ adam_epsilon = Cause(
     },
     prior=0.4,
     verdict="restart",
-    cure="Set eps to 1e-12 or below, or undo the repeated division of the loss so that gradients have their natural size.",
+    cure="Set `eps` to 1e-12, or stop dividing the loss twice so that gradients have their natural size.",
     refutes=("OPTM002", "GRAD004"),
     witness=("OPTM008",),
     adaptive=True,

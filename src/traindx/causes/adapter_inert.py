@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 adapter_inert = Cause(
     name="adapter-inert",
-    title="adapters do nothing",
+    title="the adapters do nothing",
     likely={
         "TUNE005": 0.97,
         "LOSS002": 0.4,
@@ -16,7 +16,9 @@ adapter_inert = Cause(
     },
     prior=0.4,
     verdict="restart",
-    cure="Check target_modules and the active adapter; enable_input_require_grads with checkpointing; optimizer after "
-    "adapters.",
+    cure=(
+        "Check `target_modules` and which adapter is active, and build the optimizer after adding adapters. With "
+        "gradient checkpointing call `enable_input_require_grads()`."
+    ),
     witness=("TUNE005",),
 )

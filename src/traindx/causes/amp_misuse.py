@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 amp_misuse = Cause(
     name="amp-misuse",
-    title="the mixed-precision loop is put together wrongly",
+    title="the mixed-precision calls are in the wrong order",
     likely={
         "NUMR009": 0.9,
         "OPTM006:unscale": 0.4,
@@ -17,7 +17,9 @@ amp_misuse = Cause(
     },
     prior=0.6,
     verdict="fix-and-resume",
-    cure="autocast around forward and loss, scaler.scale(loss).backward(), scaler.unscale_, clip, scaler.step, "
-    "scaler.update; bf16 needs no scaler.",
+    cure=(
+        "Put `autocast` around forward and loss only. Then call `scaler.scale(loss).backward()`, "
+        "`scaler.unscale_(optimizer)`, clip, `scaler.step(optimizer)`, `scaler.update()`. bfloat16 needs no scaler."
+    ),
     witness=("NUMR009",),
 )

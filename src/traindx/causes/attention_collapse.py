@@ -17,7 +17,7 @@ attention_collapse = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="Normalise queries and keys (QK-norm) or cap the logits at 50, lower the rate by 3, warm up longer.",
+    cure=("Normalise queries and keys (QK-norm) or cap the logits at 50. Divide the learning rate by 3 and warm up longer."),
     refutes=("WIRE017",),
     witness=("ACTV006",),
     settle="fix",

@@ -13,8 +13,10 @@ augmentation_fault = Cause(
     },
     prior=0.5,
     verdict="fix-evaluation",
-    cure="Validation without random transforms; random numbers drawn per call and per worker; half the strength if "
-    "training cannot fit.",
+    cure=(
+        "Use no random transforms in validation, and draw new random numbers for each sample and worker. If training "
+        "cannot fit, halve the strength."
+    ),
     witness=("DATA009",),
     settle="regularisers-off",
     cost_steps=400,

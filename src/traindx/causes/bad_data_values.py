@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 bad_data_values = Cause(
     name="bad-data-values",
-    title="the data hold invalid values",
+    title="the data contain invalid values",
     likely={
         "DATA001": 0.9,
         "DATA001:nonfinite": 0.8,
@@ -24,7 +24,10 @@ bad_data_values = Cause(
     },
     prior=1.2,
     verdict="fix-and-resume",
-    cure="Drop or repair[[ {where}]]; check every batch for finite values; resume from before the first of them was used.",
+    cure=(
+        "Drop or repair the bad samples[[ ({where})]] and check every batch for finite values. Resume from before the"
+        " first of them was used."
+    ),
     witness=(
         "DATA001",
         "NUMR001:batch",

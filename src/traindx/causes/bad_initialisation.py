@@ -22,14 +22,17 @@ bad_initialisation = Cause(
         "LOSS002": 0.15,
         "LOSS011": 0.15,
         "EVAL004": 0.15,
+        "NUMR001:norms": 0.1,
         "NUMR001:grown": 0.1,
         "NUMR001:moved": 0.1,
         "NUMR003": 0.1,
     },
     prior=0.8,
     verdict="restart",
-    cure="Initialise with kaiming_normal_ (ReLU), xavier (tanh) or std .02 (transformers)[[, first {where}]]; scale "
-    "residual branches by 1/√(2L); the last layer by .1.",
+    cure=(
+        "Initialise with `kaiming_normal_` (ReLU), `xavier_uniform_` (tanh) or a deviation of 0.02 (transformers)[[, "
+        "first {where}]]. Multiply the last layer by 0.1 and residual branches by 1/√(2L)."
+    ),
     refutes=("DATA002", "WIRE007:sum", "WGHT004"),
     witness=("WGHT005", "LOSS010:high"),
     settle="loss-at-init",

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 batch_mixing = Cause(
     name="batch-mixing",
-    title="samples of a batch are mixed",
+    title="samples of a batch influence each other",
     likely={
         "WIRE009": 0.97,
         "EVAL007": 0.3,
@@ -19,7 +19,9 @@ batch_mixing = Cause(
     },
     prior=0.5,
     verdict="restart",
-    cure="Check dim= of softmax and norms and every view, reshape and permute: the batch axis must stay the batch axis.",
+    cure=(
+        "Check `dim=` of every softmax and norm, and every view, reshape and permute: the batch axis must stay the batch axis."
+    ),
     witness=("WIRE009",),
     settle="dependency",
     cost_steps=2,

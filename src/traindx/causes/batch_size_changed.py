@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 batch_size_changed = Cause(
     name="batch-size-changed",
-    title="the batch size changed without the learning rate",
+    title="the batch size changed but the learning rate did not",
     likely={
         "OPTM011": 0.9,
         "LOSS006": 0.2,
@@ -15,7 +15,7 @@ batch_size_changed = Cause(
     },
     prior=0.3,
     verdict="fix-and-resume",
-    cure="Scale the learning rate with the batch: by k for SGD, by √k for Adam[[ (times {needed})]], with a new warm-up.",
+    cure=("Scale the learning rate with the batch: by k for SGD, by √k for Adam[[ (here: times {needed})]]. Warm up again."),
     witness=("OPTM011",),
     settle="noise-scale",
     cost_steps=50,

@@ -7,7 +7,7 @@ from traindx.cause import Cause
 
 batchnorm_statistics = Cause(
     name="batchnorm-statistics",
-    title="BatchNorm's running statistics do not fit",
+    title="BatchNorm's running statistics do not match the data",
     likely={
         "ACTV008": 0.9,
         "ACTV008:gap": 0.5,
@@ -23,12 +23,14 @@ batchnorm_statistics = Cause(
     },
     prior=0.9,
     verdict="fix-evaluation",
-    cure="Recompute the statistics over 200 training batches, set momentum to .1; below 8 samples per device use "
-    "GroupNorm or SyncBatchNorm.",
+    cure=(
+        "Recompute the statistics over 200 training batches with momentum 0.1. With fewer than 8 samples per device "
+        "use GroupNorm or SyncBatchNorm."
+    ),
     refutes=("EVAL001", "DATA008", "WIRE005"),
     witness=("ACTV008",),
     settle="mode-gap",
     cost_steps=20,
-    not_yet=("do not regularise: training is fine",),
+    not_yet=("Do not regularise: training is fine.",),
     change={"normalisation": "recomputed"},
 )

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 broken_weights_loaded = Cause(
     name="broken-weights-loaded",
-    title="the loaded weights are already broken",
+    title="the loaded weights already contain NaN or infinity",
     likely={
         "NUMR003:loaded": 0.95,
         "NUMR003": 0.9,

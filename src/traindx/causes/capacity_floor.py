@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 capacity_floor = Cause(
     name="capacity-floor",
-    title="the model or the data allow no better",
+    title="the model or the data allow nothing better",
     likely={
         "LOSS003": 0.6,
         "LOSS009": 0.5,
@@ -15,7 +15,10 @@ capacity_floor = Cause(
     },
     prior=0.8,
     verdict="stop-keep-best",
-    cure="Compare with kNN and linear baselines; a model twice as wide on 2,000 samples tells capacity from information.",
+    cure=(
+        "Compare with a kNN and a linear baseline. Then train a model twice as wide on 2,000 samples: if it fits, "
+        "capacity is the limit; if not, the data are."
+    ),
     refutes=(
         "OPTM001",
         "OPTM002",
@@ -33,5 +36,5 @@ capacity_floor = Cause(
     ),
     settle="anneal",
     cost_steps=200,
-    not_yet=("do not conclude before one batch has been fitted",),
+    not_yet=("Draw no conclusion before the model fits one batch.",),
 )

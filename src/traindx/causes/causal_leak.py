@@ -15,7 +15,7 @@ causal_leak = Cause(
     },
     prior=0.6,
     verdict="restart",
-    cure="Mask the future (is_causal=True or triu(1)) and shift labels exactly once.",
+    cure="Mask the future (`is_causal=True` or `triu(1)`) and shift the labels exactly once.",
     witness=("WIRE013",),
     settle="dependency",
     cost_steps=2,

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 class_imbalance = Cause(
     name="class-imbalance",
-    title="the rare classes are drowned",
+    title="rare classes are lost among frequent ones",
     likely={
         "DATA011": 0.8,
         "EVAL004": 0.7,
@@ -20,8 +20,10 @@ class_imbalance = Cause(
     },
     prior=1.0,
     verdict="fix-and-resume",
-    cure="Weight the classes (∝ 1/√n[[, about {weight} for class {smallest}]]) or sample them evenly; watch balanced "
-    "accuracy, F1 or average precision.",
+    cure=(
+        "Weight the classes by 1/√n[[ (about {weight} for class {smallest})]] or sample them evenly. Judge by "
+        "balanced accuracy, F1 or average precision."
+    ),
     refutes=("DATA004", "GRAD006:", "GRAD006:scale", "OPTM001", "OPTM002", "WIRE006", "LOSS002"),
     witness=(
         "DATA011",

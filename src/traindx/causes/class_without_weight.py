@@ -13,6 +13,6 @@ class_without_weight = Cause(
     },
     prior=0.05,
     verdict="fix-and-resume",
-    cure="Give the class a weight above zero in the loss; where it is not to be learned, take it out of the metric, too.",
+    cure="Give the class a weight above zero in the loss. If it should not be learned, remove it from the metric too.",
     witness=("EVAL004:weightless",),
 )

@@ -16,11 +16,11 @@ clipping_misset = Cause(
     },
     prior=0.8,
     verdict="fix-and-resume",
-    cure="Clip by norm at[[ {p95},]] the 95 % quantile of unclipped norms, after unscale_ and before the step.",
+    cure="Clip by norm at[[ {p95},]] the 95 % quantile of the unclipped norms, after `unscale_` and before the step.",
     refutes=("GRAD004", "WIRE016", "OPTM002"),
     witness=("OPTM006",),
     settle="clip",
     cost_steps=100,
-    not_yet=("let Adam's second moment adapt for 1/(1−β₂) steps before judging a new threshold",),
+    not_yet=("Judge a new threshold only after 1/(1−β₂) steps: Adam's second moment has to adapt.",),
     change={"clip": "p95"},
 )

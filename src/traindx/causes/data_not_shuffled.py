@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 data_not_shuffled = Cause(
     name="data-not-shuffled",
-    title="training data are not shuffled",
+    title="the training data are not shuffled",
     likely={
         "DATA005": 0.95,
         "DATA005:sorted": 0.6,
@@ -27,7 +27,9 @@ data_not_shuffled = Cause(
     },
     prior=1.0,
     verdict="fix-and-resume",
-    cure="shuffle=True on the training loader (set_epoch under a distributed sampler; a buffer ten times a class's run "
-    "for streams).",
+    cure=(
+        "Set `shuffle=True` on the training loader. Call `set_epoch` on a distributed sampler; give a stream a buffer"
+        " ten times as long as a run of one class."
+    ),
     witness=("DATA005",),
 )

@@ -22,11 +22,14 @@ dead_units = Cause(
         "GRAD001": 0.2,
         "OPTM001": 0.15,
         "EVAL004": 0.15,
+        "LOSS013:": 0.2,
     },
     prior=0.8,
     verdict="restart",
-    cure="Lower the learning rate and start again, or re-initialise the units[[ of {where}]]; LeakyReLU or GELU, "
-    "biases at zero, normalisation before the activation.",
+    cure=(
+        "Lower the learning rate and start again, or re-initialise the units[[ of {where}]]. LeakyReLU or GELU, zero "
+        "biases and a norm before the activation keep units alive."
+    ),
     refutes=("WGHT004", "WIRE003"),
     witness=("ACTV001", "GRAD004:dead"),
     settle="overfit",

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 detached_graph = Cause(
     name="detached-graph",
-    title="the graph is cut: part of the model gets no gradient",
+    title="part of the model gets no gradient: the graph is cut",
     likely={
         "WIRE003": 0.95,
         "GRAD004": 0.6,
@@ -21,8 +21,10 @@ detached_graph = Cause(
     },
     prior=0.9,
     verdict="restart",
-    cure="Remove the cut[[ at {where}]]: detach(), .item(), .data, NumPy, argmax or no_grad between the parameters and "
-    "the loss.",
+    cure=(
+        "Remove what cuts the graph[[ at {where}]]: `detach()`, `.item()`, `.data`, NumPy, argmax or `no_grad` "
+        "between the parameters and the loss."
+    ),
     witness=("WIRE003", "WIRE016:unreached"),
     settle="one-step",
     cost_steps=2,

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 double_activation = Cause(
     name="double-activation",
-    title="an activation is applied twice (softmax or sigmoid before a logits loss)",
+    title="an activation is applied twice, in model and loss",
     likely={
         "WIRE006": 0.97,
         "LOSS011": 0.5,
@@ -23,7 +23,7 @@ double_activation = Cause(
     },
     prior=1.0,
     verdict="restart",
-    cure="Feed the loss logits: remove the softmax or sigmoid at the end of the model[[ ({where})]].",
+    cure="Give the loss logits: remove the softmax or sigmoid at the end of the model[[ ({where})]].",
     witness=("WIRE006", "LOSS011:squashed"),
     settle="overfit",
     cost_steps=300,

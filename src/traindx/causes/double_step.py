@@ -17,7 +17,7 @@ double_step = Cause(
     },
     prior=0.5,
     verdict="fix-and-resume",
-    cure="Step once per backward: remove the second optimizer.step().",
+    cure="Step once per backward: remove the second `optimizer.step()`.",
     refutes=("WIRE011:undivided", "WIRE016"),
     witness=("WIRE011:double",),
 )

@@ -4,12 +4,12 @@ from traindx.cause import Cause
 
 eos_never_learned = Cause(
     name="eos-never-learned",
-    title="the end of text is never learned",
+    title="the model never learns to end a text",
     likely={
         "TUNE004": 0.97,
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="A padding id of its own, masking by attention_mask, the end token appended to every answer.",
+    cure="Append the end token to every answer, use a separate padding id, and mask labels by `attention_mask`.",
     witness=("TUNE004",),
 )

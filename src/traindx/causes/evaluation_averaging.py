@@ -12,6 +12,6 @@ evaluation_averaging = Cause(
     },
     prior=0.4,
     verdict="fix-evaluation",
-    cure="Sum loss × samples, divide by the samples, reset for every evaluation.",
+    cure=("Sum loss × samples over the evaluation and divide by the number of samples. Reset the sums before each evaluation."),
     witness=("EVAL008", "EVAL006:scale"),
 )

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 evaluation_in_train_mode = Cause(
     name="evaluation-in-train-mode",
-    title="evaluation runs in training mode or with gradients",
+    title="evaluation runs in training mode or builds gradients",
     likely={
         "EVAL009": 0.95,
         "EVAL009:mode": 0.4,
@@ -19,8 +19,10 @@ evaluation_in_train_mode = Cause(
     },
     prior=0.9,
     verdict="fix-evaluation",
-    cure="model.eval() and torch.inference_mode() around the evaluation, model.train() after it, F.dropout with "
-    "training=self.training; recompute BatchNorm statistics if they were changed.",
+    cure=(
+        "Call `model.eval()` and use `torch.inference_mode()` during evaluation, then call `model.train()`. Pass "
+        "`training=self.training` to F.dropout. Recompute BatchNorm statistics if they changed."
+    ),
     # a graph that is merely built goes when its evaluation is over; one that stays is kept by something
     refutes=("WIRE016", "PERF002:graph", "PERF002:kept", "PERF002:held"),
     witness=(

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 evaluation_overhead = Cause(
     name="evaluation-overhead",
-    title="evaluation, checkpoints or logging eat the time",
+    title="evaluation, checkpoints or logging take much of the time",
     likely={
         "PERF008": 0.95,
         "PERF008:eval": 0.3,
@@ -13,6 +13,6 @@ evaluation_overhead = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="Evaluate less often or on a fixed part, save only the last and the best, log every 50 steps.",
+    cure="Evaluate less often or on a fixed part, save only the last and the best checkpoint, and log every 50 steps.",
     witness=("PERF008:eval", "PERF008:checkpoint", "PERF008:logging"),  # not our own cost, which is a remark to us
 )

@@ -14,6 +14,7 @@ exploding_gradients = Cause(
         "LOSS001": 0.5,
         "NUMR003": 0.4,
         "NUMR002": 0.3,
+        "NUMR001:norms": 0.4,
         "NUMR001:grown": 0.3,
         "NUMR001:moved": 0.3,
         "ACTV004:explodes": 0.3,
@@ -26,11 +27,14 @@ exploding_gradients = Cause(
         "WGHT001": 0.2,
         "LOSS005": 0.2,
         "LOSS002": 0.1,
+        "LOSS013:worse": 0.2,
     },
     prior=1.2,
     verdict="restart",
-    cure="Clip gradients[[ at {clip}]], the 95 % quantile of healthy norms; orthogonal or identity initialisation and "
-    "shorter windows for recurrent nets.",
+    cure=(
+        "Divide the learning rate by 10 and clip gradients[[ at {clip}, the 95 % quantile of the norms before it began]]"
+        "[[; use orthogonal or identity initialisation and shorter sequences for {recurrent}]]."
+    ),
     refutes=("WIRE004", "WIRE011", "DATA001:nonfinite", "WIRE007:sum", "DATA002", "LOSS007:repeating"),
     witness=(
         "GRAD002",
@@ -38,7 +42,7 @@ exploding_gradients = Cause(
     ),
     settle="clip",
     cost_steps=100,
-    not_yet=("do not only lower the rate: the next long sequence explodes again",),
+    not_yet=("Lowering the learning rate alone does not help: the next long sequence explodes again.",),
     poisons=True,
     change={"clip": "p95"},
 )

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 finetune_too_hot = Cause(
     name="finetune-too-hot",
-    title="fine-tuning is too hot or too long",
+    title="fine-tuning uses too high a learning rate or too many epochs",
     likely={
         "TUNE006": 0.85,
         "LOSS012:stairs": 0.5,
@@ -17,8 +17,10 @@ finetune_too_hot = Cause(
     },
     prior=0.7,
     verdict="restart",
-    cure="1e-5 to 5e-5 for full tuning, 1e-4 to 2e-4 for LoRA, warm-up 3–10 %, one to three epochs; keep the "
-    "checkpoint with the best validation[[ (step {best_step})]].",
+    cure=(
+        "Use 1e-5 to 5e-5 for full tuning or 1e-4 to 2e-4 for LoRA, a warm-up of 3–10 % and one to three epochs. Keep"
+        " the checkpoint with the best validation[[ (step {best_step})]]."
+    ),
     witness=(
         "TUNE006",
         "TUNE001",

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 forgetting = Cause(
     name="forgetting",
-    title="fine-tuning destroys what the model could do",
+    title="fine-tuning makes the model forget what it could do",
     likely={
         "TUNE001": 0.97,
         "TUNE006": 0.4,
@@ -18,8 +18,11 @@ forgetting = Cause(
     },
     prior=0.4,
     verdict="stop-keep-best",
-    cure="Rate ÷ 3–10, fewer epochs, LoRA, 5–20 % old data, or interpolate with the old weights (α = .5–.8).",
+    cure=(
+        "Divide the learning rate by 3 to 10, train fewer epochs, use LoRA, mix in 5–20 % old data, or interpolate "
+        "with the old weights (α = 0.5–0.8)."
+    ),
     witness=("TUNE001",),
-    settle="base-pipeline",
+    settle="base-eval",
     cost_steps=1,
 )

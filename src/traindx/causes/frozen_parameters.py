@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 frozen_parameters = Cause(
     name="frozen-parameters",
-    title="parameters are frozen that should train",
+    title="parameters that should train are frozen",
     likely={
         "WIRE002": 0.95,
         "WIRE016:unreached": 0.3,
@@ -19,7 +19,7 @@ frozen_parameters = Cause(
     },
     prior=0.8,
     verdict="fix-and-resume",
-    cure="Set requires_grad=True[[ on {where}]] and give them to the optimizer.",
+    cure="Set `requires_grad=True`[[ on {where}]] and give these parameters to the optimizer.",
     refutes=("WIRE001",),
     witness=("WIRE002",),
 )

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 gan_mode_collapse = Cause(
     name="gan-mode-collapse",
-    title="the generator has collapsed to few modes",
+    title="the generator produces only a few kinds of samples",
     likely={
         "SPEC002": 0.97,
         "ACTV001": 0.3,
@@ -13,7 +13,7 @@ gan_mode_collapse = Cause(
     },
     prior=0.4,
     verdict="restart",
-    cure="Minibatch deviation, a larger batch, R1.",
+    cure="Add minibatch standard deviation, an R1 penalty or a larger batch.",
     witness=("SPEC002",),
     poisons=True,
 )

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 generalisation_limited = Cause(
     name="generalisation-limited",
-    title="generalisation, not training, is the limit",
+    title="more training does not help: generalisation is the limit",
     likely={
         "LOSS003:val": 0.7,
         "LOSS008:gap": 0.6,
@@ -17,7 +17,10 @@ generalisation_limited = Cause(
     },
     prior=1.2,
     verdict="stop-keep-best",
-    cure="Keep the best checkpoint[[ (step {best_step})]]; more data, augmentation or regularisation, not more steps.",
+    cure=(
+        "Keep the best checkpoint[[ (step {best_step})]]. To improve it you need more data, augmentation or "
+        "regularisation, not more steps."
+    ),
     refutes=("DATA004:", "DATA004:trial", "EVAL001", "DATA008", "OPTM003", "ACTV008", "EVAL009"),
     settle="anneal",
     cost_steps=200,

@@ -13,7 +13,7 @@ gradient_noise = Cause(
     },
     prior=0.5,
     verdict="fix-and-resume",
-    cure="Use four to eight times the batch (or accumulate), decay the learning rate, or average the weights.",
+    cure="Use four to eight times the batch size (or accumulate), lower the learning rate, or average the weights.",
     refutes=("DATA004", "OPTM001", "LOSS001"),
     witness=("GRAD005",),
     settle="noise-scale",

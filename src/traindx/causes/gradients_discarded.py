@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 gradients_discarded = Cause(
     name="gradients-discarded",
-    title="most gradients are cleared before an update uses them (the step stands outside the loop over batches)",
+    title="most gradients are cleared before an update uses them",
     likely={
         "WIRE011:discarded": 0.97,
         "LOSS004": 0.6,
@@ -16,6 +16,9 @@ gradients_discarded = Cause(
     },
     prior=0.6,
     verdict="fix-and-resume",
-    cure="Move optimizer.step() into the loop over batches, after each backward; to accumulate, clear only after a step.",
+    cure=(
+        "Move `optimizer.step()` into the loop over batches, after each backward. To accumulate, call `zero_grad` "
+        "only after a step."
+    ),
     witness=("WIRE011:discarded",),
 )

@@ -11,7 +11,7 @@ gradients_not_synced = Cause(
     },
     prior=0.4,
     verdict="restart",
-    cure="Call the DDP wrapper, not .module; no_sync only on all but the last micro-batch.",
+    cure="Call the DDP wrapper, not its `.module`. Use `no_sync` on all micro-batches but the last.",
     witness=("DIST003",),
     regimes=(
         "world_size",

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 hidden_nan = Cause(
     name="hidden-nan",
-    title="NaNs are hidden instead of mended",
+    title="NaNs are hidden instead of fixed",
     likely={
         "NUMR008": 0.95,
         "DATA001": 0.4,
@@ -17,8 +17,8 @@ hidden_nan = Cause(
     },
     prior=0.6,
     verdict="fix-and-resume",
-    cure="Remove nan_to_num and the skipping, let the first one show, and mend what makes it.",
+    cure="Remove `nan_to_num` and the skipping, let the first NaN show, and fix the operation that makes it.",
     witness=("NUMR008",),
-    settle="nan-replay",
+    settle="replay",
     cost_steps=3,
 )

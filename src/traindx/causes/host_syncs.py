@@ -11,6 +11,6 @@ host_syncs = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="Log every 50 steps, keep sums on the device, no Python conditions on tensors.",
+    cure="Log every 50 steps, keep sums on the device, and avoid Python conditions on tensors.",
     witness=("PERF004",),
 )

@@ -14,7 +14,7 @@ incomplete_checkpoint = Cause(
     },
     prior=0.5,
     verdict="fix-and-resume",
-    cure="Save model, optimizer, scheduler, scaler, step and random states together[[; now missing: {where}]].",
+    cure="Save model, optimizer, scheduler, scaler, step and random states together[[; missing now: {where}]].",
     witness=("REPR005",),
     settle="resume",
     cost_steps=10,

@@ -10,6 +10,6 @@ inplace_modification = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="Write out of place, or clone before the change[[ ({where})]].",
+    cure="Use the out-of-place form (`x = x + y`), or clone before the change[[ ({where})]].",
     witness=("NUMR010",),
 )

@@ -11,9 +11,12 @@ input_bound = Cause(
     },
     prior=1.2,
     verdict="fix-and-resume",
-    cure="Raise num_workers[[ (now {workers})]] until the wait is below 5 % of a step, decode once, persistent_workers=True.",
+    cure=(
+        "Raise `num_workers`[[ (now {workers})]] until the wait is below 5 % of a step, decode each sample once, and "
+        "set `persistent_workers=True`."
+    ),
     witness=("PERF001",),
     settle="cached-batch",
     cost_steps=40,
-    not_yet=("verify correctness first: never tune a broken run",),
+    not_yet=("Fix wrong results first: do not tune the speed of a broken run.",),
 )

@@ -19,8 +19,10 @@ label_encoding = Cause(
     },
     prior=0.9,
     verdict="restart",
-    cure="Map labels to 0 … C−1 with one table for training and validation, set ignore_index for 'no label', use a "
-    "loss made for them.",
+    cure=(
+        "Map labels to 0 … C−1 with one table for training and validation, set `ignore_index` for 'no label', and use"
+        " a loss that fits them."
+    ),
     witness=("DATA003", "EVAL004:class"),
     settle="overfit",
     cost_steps=300,

@@ -16,8 +16,10 @@ label_noise = Cause(
     },
     prior=0.7,
     verdict="fix-and-resume",
-    cure="Review the conflicting samples, keep the majority or drop them; label smoothing .1 or a robust loss for what "
-    "remains.",
+    cure=(
+        "Review the conflicting samples and keep the majority label or drop them. Use label smoothing of 0.1 or a "
+        "robust loss for the rest."
+    ),
     refutes=("DATA006", "DATA004:apart"),
     witness=("DATA010",),
     settle="overfit",

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 labels_masked = Cause(
     name="labels-masked",
-    title="labels are all ignored",
+    title="all labels of some batches are ignored",
     likely={
         "TUNE002": 0.97,
         "NUMR001:empty": 0.5,
@@ -21,7 +21,9 @@ labels_masked = Cause(
     },
     prior=0.6,
     verdict="fix-and-resume",
-    cure="Check the response template and truncate the prompt, not the answer; leave out samples without a label. The "
-    "weights are fine.",
+    cure=(
+        "Check the response template, truncate the prompt and not the answer, and leave out samples without a label. "
+        "The weights are fine."
+    ),
     witness=("TUNE002", "LOSS011:zero"),
 )

@@ -22,11 +22,14 @@ labels_uninformative = Cause(
         "GRAD005": 0.3,
         "LOSS003": 0.2,
         "EVAL005": 0.1,
+        "LOSS013:": 0.3,
     },
     prior=0.9,
     verdict="restart",
-    cure="Print ten samples with their labels and look; rebuild the pairs from one table with one shuffle[[; labels "
-    "are shifted by {offset} rows]].",
+    cure=(
+        "Print ten samples with their labels and look. Rebuild the pairs from one table with one shuffle[[; labels "
+        "are shifted by {offset} rows]]."
+    ),
     refutes=(
         "OPTM001",
         "OPTM002",
@@ -48,5 +51,5 @@ labels_uninformative = Cause(
     ),
     settle="label-info",
     cost_steps=240,
-    not_yet=("do not tune before the labels are proven",),
+    not_yet=("Do not tune anything before you have checked the labels.",),
 )

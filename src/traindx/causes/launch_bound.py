@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 launch_bound = Cause(
     name="launch-bound",
-    title="many tiny operations starve the device",
+    title="many tiny operations keep the device waiting",
     likely={
         "PERF005": 0.95,
         "PERF004": 0.2,
@@ -12,7 +12,7 @@ launch_bound = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="A larger batch, torch.compile, a fused optimizer, bf16.",
+    cure="Use a larger batch, `torch.compile`, a fused optimizer or bfloat16.",
     refutes=("PERF001",),
     witness=("PERF005",),
 )

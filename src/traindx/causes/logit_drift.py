@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 logit_drift = Cause(
     name="logit-drift",
-    title="output logits drift away",
+    title="output logits keep growing",
     likely={
         "LOSS008": 0.3,
         "EVAL005": 0.3,
@@ -15,7 +15,7 @@ logit_drift = Cause(
     },
     prior=0.3,
     verdict="fix-and-resume",
-    cure="Add a z-loss of 1e-4, compute logits and loss in fp32, decay the head's weights.",
+    cure="Add a z-loss of 1e-4, compute logits and loss in float32, and apply weight decay to the output layer.",
     witness=("ACTV007",),
     settle="precision",
     cost_steps=4,

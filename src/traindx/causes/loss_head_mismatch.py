@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 loss_head_mismatch = Cause(
     name="loss-head-mismatch",
-    title="head and loss do not fit",
+    title="the output layer does not fit the loss",
     likely={
         "WIRE007": 0.95,
         "LOSS009": 0.35,
@@ -22,8 +22,10 @@ loss_head_mismatch = Cause(
     },
     prior=0.9,
     verdict="restart",
-    cure="Choose the pair that belongs together (logits with cross_entropy, one output per class on axis 1; a linear "
-    "head for unbounded targets).",
+    cure=(
+        "Use a pair that belongs together: logits with `cross_entropy` and one output per class on axis 1, or a "
+        "linear output for unbounded targets."
+    ),
     witness=("WIRE007",),
     settle="overfit",
     cost_steps=300,

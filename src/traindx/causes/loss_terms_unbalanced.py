@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 loss_terms_unbalanced = Cause(
     name="loss-terms-unbalanced",
-    title="one loss term owns the gradient",
+    title="one loss term dominates the gradient",
     likely={
         "GRAD006": 0.9,
         "LOSS010": 0.3,
@@ -17,10 +17,12 @@ loss_terms_unbalanced = Cause(
     },
     prior=0.5,
     verdict="restart",
-    cure="Weight the terms until their gradients on the shared layers are comparable[[ ({where} is starved)]], or "
-    "standardise the targets of the large one.",
+    cure=(
+        "Weight the terms until their gradients on the shared layers are comparable[[ ({where} gets too little)]], or"
+        " standardise the targets of the large one."
+    ),
     witness=("GRAD006",),
     settle="fix",
     cost_steps=400,
-    not_yet=("auxiliary terms that are meant to be tiny stay tiny",),
+    not_yet=("Leave auxiliary terms small if they are meant to be small.",),
 )

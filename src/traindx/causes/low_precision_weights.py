@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 low_precision_weights = Cause(
     name="low-precision-weights",
-    title="weights in half precision swallow the updates",
+    title="half-precision weights lose small updates",
     likely={
         "NUMR007": 0.95,
         "LOSS003": 0.3,
@@ -17,7 +17,7 @@ low_precision_weights = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="Keep fp32 master weights (autocast instead of .bfloat16()), or round stochastically.",
+    cure="Keep float32 weights (use `autocast` instead of `.bfloat16()`), or round stochastically.",
     witness=("NUMR007",),
     settle="precision",
     cost_steps=4,

@@ -7,7 +7,7 @@ from traindx.cause import Cause
 
 lr_noise_floor = Cause(
     name="lr-noise-floor",
-    title="the loss has reached the noise floor of this learning rate",
+    title="the loss is at the noise floor of this learning rate",
     likely={
         "OPTM005": 0.9,
         "LOSS003": 0.6,
@@ -19,14 +19,16 @@ lr_noise_floor = Cause(
     },
     prior=1.5,
     verdict="wait",
-    cure="Let the planned decay come, or start a cosine or linear decay to zero now; an average of the weights (EMA) "
-    "does the same sooner.",
+    cure=(
+        "Let the planned decay run, or start a cosine or linear decay to zero now. An average of the weights (EMA) "
+        "brings the gain sooner."
+    ),
     refutes=("OPTM003", "LOSS008", "LOSS002", "OPTM001", "LOSS001", "EVAL001"),
     settle="anneal",
     cost_steps=200,
     not_yet=(
-        "do not stop: the decay will bring a drop",
-        "do not enlarge the model before the rate has decayed",
+        "Do not stop before the decay: it lowers the loss.",
+        "Do not enlarge the model before the learning rate has decayed.",
     ),
     change={"schedule": "anneal"},
 )

@@ -20,9 +20,11 @@ lr_too_high = Cause(
         "ACTV001": 0.3,
         "LOSS006": 0.3,
         "GRAD003": 0.3,
+        "OPTM007": 0.7,
         "OPTM012": 0.3,
         "LOSS002": 0.25,
         "LOSS011:": 0.25,
+        "NUMR001:norms": 0.25,
         "NUMR001:grown": 0.25,
         "NUMR001:moved": 0.25,
         "NUMR003": 0.25,
@@ -38,11 +40,16 @@ lr_too_high = Cause(
         "EVAL007": 0.1,
         "WGHT001": 0.12,
         "LOSS003": 0.1,
+        "LOSS013:": 0.3,
+        "LOSS013:burst": 0.6,
+        "LOSS013:worse": 0.6,
     },
     prior=3.0,
     verdict="restart",
-    cure="Restart with a tenth of the learning rate[[ ({peak_tenth} instead of {peak_lr})]] and a warm-up over the first 1–5 % "
-    "of the steps[[; clip gradients at {clip}]].",
+    cure=(
+        "Restart with a tenth of the learning rate[[ ({peak_tenth} instead of {peak_lr})]] and a warm-up over the "
+        "first 1–5 % of the steps[[; clip gradients at {clip}]]."
+    ),
     refutes=(
         "OPTM002:survived",
         "GRAD001:start",
@@ -60,6 +67,8 @@ lr_too_high = Cause(
         "NUMR001:empty",
     ),
     witness=(
+        "LOSS013:worse",
+        "LOSS013:burst",
         "OPTM002",
         "LOSS001:risen",
         "LOSS001:worse",
@@ -68,6 +77,7 @@ lr_too_high = Cause(
         "GRAD002",
         "GRAD003",
         "GRAD007",
+        "OPTM007",
         "OPTM012",
         "OPTM013",
         "NUMR001:grown",
@@ -75,8 +85,8 @@ lr_too_high = Cause(
     settle="lr-tenth",
     cost_steps=200,
     not_yet=(
-        "do not add regularisation or change the architecture against a divergence",
-        "do not clip first: clipping hides a rate that is too high",
+        "Regularisation or another architecture does not cure a divergence.",
+        "Do not clip first: clipping hides a learning rate that is too high.",
     ),
     poisons=True,
     change={"lr": 0.1, "warmup": 0.03},

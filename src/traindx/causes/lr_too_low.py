@@ -22,11 +22,14 @@ lr_too_low = Cause(
         "LOSS011": 0.15,
         "LOSS003": 0.1,
         "EVAL007": 0.05,
+        "LOSS013:": 0.4,
     },
     prior=2.0,
     verdict="restart",
-    cure="Raise the learning rate ten times[[ (to {lr_tenfold} from {lr})]], or take what `traindx trial lr-range` gives, and "
-    "start again.",
+    cure=(
+        "Use ten times the learning rate[[ ({lr_tenfold} instead of {lr})]], or the one that `traindx trial lr-range`"
+        " finds, and start again."
+    ),
     refutes=(
         "OPTM002",
         "OPTM003",
@@ -48,6 +51,6 @@ lr_too_low = Cause(
     ),
     settle="lr-range",
     cost_steps=120,
-    not_yet=("do not enlarge the model before steps move it",),
+    not_yet=("Do not enlarge the model before its weights move.",),
     change={"lr": 10.0},
 )

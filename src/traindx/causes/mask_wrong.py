@@ -19,7 +19,7 @@ mask_wrong = Cause(
     },
     prior=0.5,
     verdict="restart",
-    cure="Check what True means for this layer (nn.MultiheadAttention: True is ignored) and that no row is masked entirely.",
+    cure=("Check what True means for this layer (in nn.MultiheadAttention: ignored), and that no row is masked entirely."),
     witness=("WIRE017",),
     settle="dependency",
     cost_steps=2,

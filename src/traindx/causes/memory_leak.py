@@ -14,6 +14,6 @@ memory_leak = Cause(
     },
     prior=0.8,
     verdict="fix-and-resume",
-    cure="Keep numbers, not tensors: .item() or .detach() on what is collected[[ ({where})]].",
+    cure="Keep numbers, not tensors: call `.item()` or `.detach()` on what you collect[[ ({where})]].",
     witness=("PERF002",),
 )

@@ -12,8 +12,10 @@ metric_bug = Cause(
     },
     prior=0.6,
     verdict="fix-evaluation",
-    cure="Recompute[[ {where}]] from the predictions of one pass: axis of argmax, threshold on logits, label offset, "
-    "ignored positions.",
+    cure=(
+        "Recompute the metric[[ ({where})]] from the predictions of one pass. Check the axis of argmax, the threshold"
+        " on logits, label offsets and ignored positions."
+    ),
     witness=("EVAL003",),
-    not_yet=("do not touch the training",),
+    not_yet=("Do not change the training.",),
 )

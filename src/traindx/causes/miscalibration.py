@@ -13,7 +13,9 @@ miscalibration = Cause(
     },
     prior=0.6,
     verdict="stop-keep-best",
-    cure="Choose the checkpoint by accuracy, divide logits by a fitted temperature[[ ({temperature})]], label "
-    "smoothing .05–.1.",
+    cure=(
+        "Choose the checkpoint by accuracy, and divide logits by a fitted temperature[[ ({temperature})]]. Label "
+        "smoothing of 0.05–0.1 prevents it."
+    ),
     refutes=("EVAL007",),
 )

@@ -4,12 +4,12 @@ from traindx.cause import Cause
 
 moe_router_collapse = Cause(
     name="moe-router-collapse",
-    title="the router uses few experts only",
+    title="the router uses only a few experts",
     likely={
         "SPEC005": 0.97,
     },
     prior=0.3,
     verdict="fix-and-resume",
-    cure="Balance loss 1e-2, router z-loss 1e-3, capacity 1.25.",
+    cure="Add a balance loss of 1e-2 and a router z-loss of 1e-3, and set the capacity to 1.25.",
     witness=("SPEC005",),
 )

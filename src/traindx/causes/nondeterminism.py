@@ -11,7 +11,7 @@ nondeterminism = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="traindx.seed_everything(seed, deterministic=True)[[; first difference in {where}]].",
+    cure="Call `traindx.seed_everything(seed, deterministic=True)`[[; the first difference is in {where}]].",
     witness=("REPR001",),
     settle="determinism",
     cost_steps=6,

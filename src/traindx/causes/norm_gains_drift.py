@@ -14,7 +14,7 @@ norm_gains_drift = Cause(
     },
     prior=0.3,
     verdict="fix-and-resume",
-    cure="Leave gains out of weight decay and give them a tenth of the learning rate[[ ({where})]].",
+    cure="Leave norm gains out of weight decay and give them a tenth of the learning rate[[ ({where})]].",
     witness=("WGHT003",),
     settle="regularisers-off",
     cost_steps=400,

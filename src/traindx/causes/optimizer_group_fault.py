@@ -17,8 +17,10 @@ optimizer_group_fault = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="Give every parameter to exactly one group with its own learning rate[[ (look at {where})]], and let the "
-    "scheduler cover all groups.",
+    cure=(
+        "Give every parameter to exactly one group with its own learning rate[[ (look at {where})]], and let the "
+        "scheduler cover all groups."
+    ),
     refutes=("REPR003", "OPTM010:stateless"),
     witness=(
         "OPTM010:idle",

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 optimizer_state_lost = Cause(
     name="optimizer-state-lost",
-    title="the optimizer's state was lost: a resume without it, or an optimizer made anew",
+    title="the optimizer lost its state",
     likely={
         "OPTM010:stateless": 0.6,
         "OPTM010:rebuilt": 0.5,
@@ -18,8 +18,10 @@ optimizer_state_lost = Cause(
     },
     prior=0.7,
     verdict="fix-and-resume",
-    cure="Make the optimizer once, before the loop. After a resume load its state (scheduler, scaler, random states) with the "
-    "weights; if it is gone, warm the rate up again over 200–1,000 steps.",
+    cure=(
+        "Create the optimizer once, before the loop. After a resume load its state with the weights. If it is gone, "
+        "warm up again over 200–1,000 steps."
+    ),
     witness=(
         "OPTM010:stateless",
         "OPTM010:rebuilt",

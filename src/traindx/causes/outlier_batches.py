@@ -20,8 +20,10 @@ outlier_batches = Cause(
     },
     prior=0.8,
     verdict="fix-and-resume",
-    cure="Look at the samples of those steps[[ (step {worst})]]; drop them, clip the loss per sample or use a Huber "
-    "loss; clip gradients[[ at {p95}]].",
+    cure=(
+        "Look at the samples of those steps[[ (step {worst})]] and drop them, clip the loss per sample, or use a "
+        "Huber loss. Clip gradients[[ at {p95}]]."
+    ),
     refutes=("LOSS001:risen", "LOSS001:worse", "LOSS001:nonfinite", "WIRE004", "OPTM002", "DATA005:sorted"),
     witness=(
         "LOSS007",

@@ -19,8 +19,10 @@ over_regularised = Cause(
     },
     prior=0.7,
     verdict="fix-and-resume",
-    cure="Turn dropout, weight decay, augmentation and smoothing off for a fork of 200 steps; what drops clearly is "
-    "the one to weaken.",
+    cure=(
+        "Fork the run for 200 steps with dropout, weight decay, augmentation and smoothing off, one at a time. Weaken"
+        " the one whose absence lowers the loss clearly."
+    ),
     refutes=("OPTM001", "OPTM002", "WIRE006", "WIRE008", "DATA004", "DATA006", "WIRE016", "EVAL006:scale"),
     settle="regularisers-off",
     cost_steps=400,

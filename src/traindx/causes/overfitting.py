@@ -22,8 +22,10 @@ overfitting = Cause(
     },
     prior=5.0,
     verdict="stop-keep-best",
-    cure="Stop and keep the checkpoint[[ of step {best_step}]]; then weight decay 1e-2 to 1e-1, dropout .1–.3, "
-    "augmentation, fewer epochs or a smaller model.",
+    cure=(
+        "Stop and keep the checkpoint[[ of step {best_step}]]. Then try weight decay 0.01–0.1, dropout 0.1–0.3, "
+        "augmentation, fewer epochs or a smaller model."
+    ),
     refutes=(
         "DATA004:",
         "DATA004:trial",
@@ -42,6 +44,6 @@ overfitting = Cause(
     ),
     settle="regularisers-off",
     cost_steps=400,
-    not_yet=("do not add capacity",),
+    not_yet=("Do not enlarge the model.",),
     change={"weight_decay": 10.0},
 )

@@ -12,6 +12,6 @@ padding_in_loss = Cause(
     },
     prior=0.5,
     verdict="fix-and-resume",
-    cure="Set labels to -100 where attention_mask is 0[[ (ignore_index={pad})]].",
+    cure="Set labels to -100 where `attention_mask` is 0[[ (or pass ignore_index={pad})]].",
     witness=("TUNE003",),
 )

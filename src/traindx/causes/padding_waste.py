@@ -10,6 +10,6 @@ padding_waste = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="Bucket sequences by length, pad to the longest of the batch, or pack[[: up to {gain} times as fast]].",
+    cure="Bucket sequences by length, pad to the longest of each batch, or pack them[[: up to {gain} times as fast]].",
     witness=("PERF009",),
 )

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 parameters_not_in_optimizer = Cause(
     name="parameters-not-in-optimizer",
-    title="parameters are in no optimizer",
+    title="the optimizer does not hold all parameters",
     likely={
         "WIRE001": 0.95,
         "WIRE016:unreached": 0.4,
@@ -21,7 +21,7 @@ parameters_not_in_optimizer = Cause(
     },
     prior=1.0,
     verdict="restart",
-    cure="Build the optimizer after the model is complete, or add_param_group[[ for {where}]]; then start again.",
+    cure=("Build the optimizer after the model is complete, or call `add_param_group`[[ for {where}]]. Then start again."),
     refutes=("WIRE014:unregistered",),
     witness=("WIRE001",),
 )

@@ -15,8 +15,10 @@ partial_checkpoint = Cause(
     },
     prior=0.6,
     verdict="restart",
-    cure="Load with strict=True and read the message; strip prefixes (module., _orig_mod.)[[; missing: {where}]].",
+    cure=(
+        "Load with `strict=True` and read the message; strip prefixes such as `module.` or `_orig_mod.`[[; missing: {where}]]."
+    ),
     witness=("WIRE015:prefix", "WIRE015:missing", "WIRE015:head"),
-    settle="base-pipeline",
+    settle="base-eval",
     cost_steps=1,
 )

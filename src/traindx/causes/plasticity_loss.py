@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 plasticity_loss = Cause(
     name="plasticity-loss",
-    title="units have fallen dormant: the network no longer adapts",
+    title="units went dormant: the network no longer adapts",
     likely={
         "ACTV002": 0.9,
         "LOSS003": 0.4,
@@ -12,7 +12,7 @@ plasticity_loss = Cause(
     },
     prior=0.2,
     verdict="fix-and-resume",
-    cure="Re-initialise dormant units now and then, normalise layers, decay weights.",
+    cure="Re-initialise dormant units from time to time, normalise layers, and use some weight decay.",
     refutes=("OPTM002",),
     witness=("ACTV002",),
     settle="fix",

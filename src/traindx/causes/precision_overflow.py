@@ -23,8 +23,10 @@ precision_overflow = Cause(
     },
     prior=0.9,
     verdict="fix-and-resume",
-    cure="Use bf16, or fp32 islands around softmax, norm, loss and large sums[[ ({where})]]; scale queries before the "
-    "product; mask with finfo.min.",
+    cure=(
+        "Use bfloat16, or keep softmax, norms, the loss and large sums in float32[[ ({where})]]. Scale queries before"
+        " the product; mask with `finfo.min`."
+    ),
     refutes=("DATA001:nonfinite", "OPTM002", "NUMR001:origin"),
     witness=(
         "NUMR004",

@@ -14,7 +14,7 @@ precision_underflow = Cause(
     },
     prior=0.3,
     verdict="fix-and-resume",
-    cure="Use a GradScaler with fp16, or bf16.",
+    cure="Use a GradScaler with float16, or use bfloat16.",
     witness=("NUMR006",),
     settle="precision",
     cost_steps=4,

@@ -14,8 +14,8 @@ pretrained_not_loaded = Cause(
     },
     prior=0.5,
     verdict="restart",
-    cure="Load with strict=True and read the message; check path and prefixes; start again.",
+    cure="Load with `strict=True` and read the message, check the path and the prefixes, and start again.",
     witness=("TUNE008",),
-    settle="base-pipeline",
+    settle="base-eval",
     cost_steps=1,
 )

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 rank_drift = Cause(
     name="rank-drift",
-    title="the ranks' weights have drifted apart",
+    title="the ranks hold different weights",
     likely={
         "DIST001": 0.97,
         "DIST003": 0.5,
@@ -12,8 +12,10 @@ rank_drift = Cause(
     },
     prior=0.4,
     verdict="restart",
-    cure="Wrap the model, broadcast at the start, forward through the wrapper, the same rates on all; restart from rank 0's "
-    "weights.",
+    cure=(
+        "Wrap the model in DistributedDataParallel, call the wrapper in every forward, and use the same learning rate"
+        " on all ranks. Restart from rank 0's weights."
+    ),
     witness=("DIST001",),
     regimes=(
         "world_size",

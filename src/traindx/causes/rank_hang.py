@@ -10,7 +10,10 @@ rank_hang = Cause(
     },
     prior=0.3,
     verdict="fix-and-resume",
-    cure="Mend what that rank ran into (its output, its machine); equal steps (drop_last, Join) and branches on all ranks.",
+    cure=(
+        "Fix what that rank ran into (read its output, check its machine). Give all ranks the same number of steps "
+        "(`drop_last`, Join) and the same branches."
+    ),
     witness=("DIST005",),
     regimes=(
         "world_size",

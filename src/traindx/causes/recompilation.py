@@ -11,6 +11,6 @@ recompilation = Cause(
     },
     prior=0.3,
     verdict="fix-and-resume",
-    cure="Pad or bucket inputs to few shapes, or compile with dynamic=True.",
+    cure="Pad or bucket inputs to a few shapes, or compile with `dynamic=True`.",
     witness=("PERF006",),
 )

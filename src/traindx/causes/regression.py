@@ -10,7 +10,7 @@ regression = Cause(
     },
     prior=0.3,
     verdict="fix-and-resume",
-    cure="`traindx bisect` finds the change; run three seeds of both before concluding.",
+    cure="Run three seeds of both before concluding; `traindx bisect` finds the change.",
     refutes=("REPR001",),
     witness=("REPR004",),
 )

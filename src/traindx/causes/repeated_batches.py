@@ -18,6 +18,6 @@ repeated_batches = Cause(
     },
     prior=0.6,
     verdict="restart",
-    cure="Iterate `for batch in loader`; an iterator made inside the loop starts anew every time.",
+    cure="Write `for batch in loader`: an iterator created inside the loop starts from the beginning every time.",
     witness=("DATA012",),
 )

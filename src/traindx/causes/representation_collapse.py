@@ -16,8 +16,10 @@ representation_collapse = Cause(
     },
     prior=0.4,
     verdict="restart",
-    cure="Restore what keeps embeddings apart: stop-gradient and predictor, a variance term, negatives, temperature "
-    ".1–.2, BatchNorm in the projector.",
+    cure=(
+        "Add what keeps embeddings apart: stop-gradient with a predictor, a variance term, negatives, a temperature "
+        "of 0.1–0.2, or BatchNorm in the projector."
+    ),
     refutes=("WGHT004", "OPTM002"),
     witness=("ACTV009",),
     poisons=True,

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 resume_mismatch = Cause(
     name="resume-mismatch",
-    title="the resume does not restore the state",
+    title="the resume does not restore the whole state",
     likely={
         "REPR003": 0.95,
         "REPR003:loaded": 0.3,
@@ -15,7 +15,10 @@ resume_mismatch = Cause(
     },
     prior=0.3,
     verdict="fix-and-resume",
-    cure="Restore optimizer, scheduler, scaler, random states and the place in the data[[; first difference in {where}]].",
+    cure=(
+        "Restore optimizer, scheduler, scaler, random states and the position in the data[[; the first difference is "
+        "in {where}]]."
+    ),
     witness=("REPR003", "LOSS006:reset"),
     settle="resume",
     cost_steps=10,

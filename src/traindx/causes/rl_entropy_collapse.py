@@ -10,7 +10,7 @@ rl_entropy_collapse = Cause(
     },
     prior=0.4,
     verdict="restart",
-    cure="Entropy bonus × 3, a third of the rate, clip .1, a KL target.",
+    cure="Use three times the entropy bonus, a third of the learning rate, a clip of 0.1 and a KL target.",
     witness=("SPEC004",),
     poisons=True,
 )

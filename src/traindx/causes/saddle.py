@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 saddle = Cause(
     name="saddle",
-    title="the run sits at a saddle",
+    title="the run sits at a saddle point",
     likely={
         "LOSS003": 0.6,
         "LOSS002": 0.3,
@@ -14,8 +14,9 @@ saddle = Cause(
     },
     prior=0.25,
     verdict="fix-and-resume",
-    cure="Push along the direction of negative curvature (a short burst of a higher rate or noise), or wait; `traindx "
-    "trial sharpness` shows it.",
+    cure=(
+        "Wait, or push it with a short burst of a higher learning rate or noise; `traindx trial sharpness` shows the direction."
+    ),
     refutes=("OPTM003", "EVAL001", "LOSS008"),
     settle="sharpness",
     cost_steps=20,

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 saturated_units = Cause(
     name="saturated-units",
-    title="units are saturated: they sit in the flat tails of their activation",
+    title="units are saturated: their activation is flat",
     likely={
         "ACTV003": 0.9,
         "WGHT005": 0.5,

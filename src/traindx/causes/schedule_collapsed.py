@@ -7,7 +7,7 @@ from traindx.cause import Cause
 
 schedule_collapsed = Cause(
     name="schedule-collapsed",
-    title="the schedule took the learning rate away",
+    title="the schedule cut the learning rate to almost nothing",
     likely={
         "OPTM003": 0.95,
         "LOSS003": 0.5,
@@ -18,8 +18,10 @@ schedule_collapsed = Cause(
     },
     prior=1.5,
     verdict="fix-and-resume",
-    cure="Lay the schedule out for the real number of updates[[ ({wanted})]] and resume with the rate back at .3 to 1 "
-    "times its peak.",
+    cure=(
+        "Set the length of the schedule to the real number of updates[[ ({wanted})]], and resume with the learning "
+        "rate back at 0.3 to 1 times its peak."
+    ),
     refutes=(
         "WIRE010",
         "OPTM002",
@@ -27,6 +29,6 @@ schedule_collapsed = Cause(
     witness=("OPTM003",),
     settle="fix",
     cost_steps=200,
-    not_yet=("do not raise the rate a little: after a decay by 1,000 a bump of 5 does nothing",),
+    not_yet=("Raising the learning rate a little does not help: after a decay by 1,000 a factor of 5 does nothing.",),
     change={"lr": "peak", "schedule": "relaid"},
 )

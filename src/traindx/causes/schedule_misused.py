@@ -18,8 +18,10 @@ schedule_misused = Cause(
     },
     prior=1.0,
     verdict="fix-and-resume",
-    cure="Call scheduler.step() once per update for schedules counted in steps, once per epoch for schedules counted "
-    "in epochs, always after optimizer.step(); then resume with the rate back at its peak.",
+    cure=(
+        "Call `scheduler.step()` after `optimizer.step()`: once per update if the schedule counts steps, once per "
+        "epoch if it counts epochs. Resume with the learning rate back at its peak."
+    ),
     refutes=("WIRE010:warmup",),
     witness=("WIRE010",),
     change={"lr": "peak", "schedule": "relaid"},

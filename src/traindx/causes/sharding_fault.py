@@ -12,7 +12,7 @@ sharding_fault = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="DistributedSampler with set_epoch; split streams by rank and worker.",
+    cure="Use a DistributedSampler and call `set_epoch`; split streams by rank and worker.",
     witness=("DIST002",),
     regimes=(
         "world_size",

@@ -11,6 +11,6 @@ split_overlap = Cause(
     },
     prior=0.8,
     verdict="fix-evaluation",
-    cure="Remove duplicates, split by group or time, validate anew; figures so far cannot choose a model.",
+    cure="Remove duplicates, split by group or time, and validate again. Do not choose a model by the figures so far.",
     witness=("DATA006",),
 )

@@ -12,7 +12,7 @@ ssl_collapse = Cause(
     },
     prior=0.4,
     verdict="restart",
-    cure="Stop-gradient, a variance term, temperature .1–.2, BatchNorm in the projector.",
+    cure=("Use a stop-gradient with a predictor, a variance term, a temperature of 0.1–0.2, or BatchNorm in the projector."),
     witness=("SPEC006",),
     poisons=True,
 )

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 stale_evaluation = Cause(
     name="stale-evaluation",
-    title="the evaluation does not see the weights that are trained",
+    title="the evaluation does not see the weights being trained",
     likely={
         "EVAL001": 0.95,
         "LOSS003:val": 0.4,
@@ -18,8 +18,10 @@ stale_evaluation = Cause(
     },
     prior=0.8,
     verdict="fix-evaluation",
-    cure="Evaluate the module that the optimizer updates; no deepcopy, no reloaded checkpoint, no cached result, no "
-    "average that forgets more slowly than the run is long.",
+    cure=(
+        "Evaluate the module that the optimizer updates. Look for a deepcopy, a reloaded checkpoint, a cached result,"
+        " or a weight average that is too slow for this run."
+    ),
     witness=("EVAL001", "EVAL007:unmoved"),
-    not_yet=("do not touch the training: it is fine",),
+    not_yet=("Do not change the training: it is fine.",),
 )

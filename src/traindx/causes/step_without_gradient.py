@@ -23,7 +23,7 @@ step_without_gradient = Cause(
     },
     prior=0.7,
     verdict="restart",
-    cure="Order: zero_grad, forward, backward, (clip), step.",
+    cure="Call zero_grad, forward, backward, (clip), step, in this order.",
     refutes=("WIRE016:unreached",),
     witness=("WIRE016",),
     settle="one-step",

@@ -33,5 +33,5 @@ still_converging = Cause(
         "NUMR001",
         "NUMR003",
     ),
-    not_yet=("do not change anything that works",),
+    not_yet=("Do not change anything that works.",),
 )

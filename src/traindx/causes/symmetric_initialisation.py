@@ -21,7 +21,7 @@ symmetric_initialisation = Cause(
     },
     prior=0.5,
     verdict="restart",
-    cure="Initialise[[ {where}]] at random (kaiming or xavier) and start again; a zero-initialised last layer alone is fine.",
+    cure=("Initialise[[ {where}]] at random (kaiming or xavier) and start again. A zero-initialised last layer alone is fine."),
     refutes=("OPTM002",),
     witness=("WGHT004",),
     settle="overfit",

@@ -12,6 +12,6 @@ target_leak = Cause(
     },
     prior=0.6,
     verdict="restart",
-    cure="Drop[[ {where}]] unless it is known at the moment of prediction; split by time and start again.",
+    cure="Drop the feature[[ {where}]] unless it is known at prediction time. Split by time and start again.",
     witness=("DATA007",),
 )

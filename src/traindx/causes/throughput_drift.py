@@ -11,7 +11,10 @@ throughput_drift = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="Compare a profile of early and late steps: growing lists, hooks registered again, torch.cat onto history.",
+    cure=(
+        "Compare a profile of early and late steps. Look for growing lists, hooks registered again, and torch.cat "
+        "onto a history."
+    ),
     refutes=("PERF002:graph",),
     witness=("PERF007",),
 )

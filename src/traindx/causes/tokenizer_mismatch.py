@@ -11,8 +11,8 @@ tokenizer_mismatch = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="Use the model's own tokenizer and chat template; resize the embedding after adding tokens.",
+    cure="Use the model's own tokenizer and chat template. Resize the embedding after adding tokens.",
     witness=("TUNE007",),
-    settle="base-pipeline",
+    settle="base-eval",
     cost_steps=1,
 )

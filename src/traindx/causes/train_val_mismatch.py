@@ -24,9 +24,11 @@ train_val_mismatch = Cause(
     },
     prior=0.9,
     verdict="fix-evaluation",
-    cure="Prepare training and validation with one function and the training set's constants; then evaluate the same "
-    "weights again.",
+    cure=(
+        "Prepare training and validation with one function and the training set's constants. Then evaluate the same "
+        "weights again."
+    ),
     refutes=("EVAL001", "ACTV008"),
     witness=("DATA008", "EVAL007:never", "EVAL007:unmoved"),
-    not_yet=("do not regularise: training is fine",),
+    not_yet=("Do not regularise: training is fine.",),
 )

@@ -16,7 +16,7 @@ training_in_eval_mode = Cause(
     },
     prior=0.9,
     verdict="fix-and-resume",
-    cure="Call model.train() at the start of every epoch, after the evaluation.",
+    cure="Call `model.train()` at the start of every epoch, after the evaluation.",
     witness=("WIRE005",),
     change={"mode": "train"},
 )

@@ -18,7 +18,7 @@ underfitting = Cause(
     },
     prior=1.5,
     verdict="restart",
-    cure="Fit one batch first; then less regularisation, three times the learning rate, a wider or deeper model.",
+    cure=("Fit one batch first. Then try less regularisation, three times the learning rate, and a wider or deeper model."),
     refutes=(
         "OPTM001",
         "OPTM002",
@@ -44,6 +44,6 @@ underfitting = Cause(
     ),
     settle="overfit",
     cost_steps=300,
-    not_yet=("do not enlarge the model before it fits one batch",),
+    not_yet=("Do not enlarge the model before it fits one batch.",),
     change={"lr": 3.0, "regularisers": "off"},
 )

@@ -31,8 +31,10 @@ unscaled_inputs = Cause(
     },
     prior=1.5,
     verdict="restart",
-    cure="Standardise every feature with the training set's mean and deviation, in one function for training and "
-    "validation; pixels / 255.",
+    cure=(
+        "Standardise every feature with the training set's mean and deviation, in one function for training and "
+        "validation. Divide pixels by 255."
+    ),
     witness=("DATA002",),
     settle="loss-at-init",
     cost_steps=15,

@@ -20,7 +20,7 @@ unscaled_targets = Cause(
     },
     prior=0.5,
     verdict="restart",
-    cure="Standardise the targets with the training set's mean and deviation, and scale predictions back for reporting.",
+    cure=("Standardise the targets with the training set's mean and deviation, and scale predictions back for reporting."),
     refutes=("DATA002", "WIRE008", "WGHT005"),
     witness=("LOSS010:large", "LOSS010:targets", "LOSS010:tiny"),  # the start of a classification says nothing about targets
     settle="loss-at-init",

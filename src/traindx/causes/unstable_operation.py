@@ -19,23 +19,33 @@ unstable_operation = Cause(
         "NUMR002:named": 0.3,
         "NUMR008": 0.15,
         "NUMR005": 0.15,
-        "NUMR001:batch": 0.1,
         "LOSS011": 0.05,
         "GRAD004": 0.05,
     },
     prior=2.5,
     verdict="fix-and-resume",
-    cure="Guard[[ {where}]]: fused losses instead of log(softmax), clamp before log, ε inside sqrt and in divisors, "
-    "mask empty rows before the softmax.",
-    refutes=("NUMR001:grown", "NUMR001:moved", "DATA001:nonfinite", "OPTM002", "TUNE002", "NUMR004:replay", "NUMR003:loaded"),
+    cure=(
+        "Guard the operation[[ at {where}]]: use fused losses instead of log(softmax), clamp before log, put ε inside"
+        " roots and divisors, and mask empty rows before the softmax."
+    ),
+    refutes=(
+        "NUMR001:batch",
+        "NUMR001:grown",
+        "NUMR001:norms",
+        "NUMR001:moved",
+        "DATA001:nonfinite",
+        "TUNE002",
+        "NUMR004:replay",
+        "NUMR003:loaded",
+    ),
     witness=(
         "NUMR001",
         "NUMR002",
         "NUMR003",
         "NUMR008",
     ),
-    settle="nan-replay",
+    settle="replay",
     cost_steps=3,
-    not_yet=("do not lower the rate first: it changes the run before the cause is known",),
+    not_yet=("Do not lower the learning rate first: it changes the run before the cause is known.",),
     poisons=True,
 )

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 validation_too_small = Cause(
     name="validation-too-small",
-    title="the validation set is too small for the differences looked at",
+    title="the validation set is too small for these differences",
     likely={
         "EVAL002": 0.9,
         "EVAL002:few": 0.4,
@@ -13,8 +13,7 @@ validation_too_small = Cause(
     },
     prior=0.7,
     verdict="fix-evaluation",
-    cure="Use[[ {samples}]] samples for a resolution of 1 %, or compare checkpoints sample by sample; smooth over "
-    "three evaluations.",
+    cure="The swings are larger than the gains: average the last 3–5 evaluations, or enlarge the validation set[[{samples}]].",
     refutes=("LOSS005", "DATA009", "EVAL009", "LOSS008"),
     witness=("EVAL002",),
 )

@@ -19,15 +19,18 @@ vanishing_gradients = Cause(
         "WGHT005:small": 0.2,
         "LOSS003": 0.15,
         "OPTM002": 0.15,  # only the last layers move, and those a lot
+        "LOSS013:": 0.2,
     },
     prior=0.8,
     verdict="restart",
-    cure="Use ReLU or GELU, residual connections and normalisation, He or Xavier initialisation; recurrent nets: gate "
-    "bias +1, orthogonal matrices.",
+    cure=(
+        "Use ReLU or GELU, residual connections and normalisation, and He or Xavier initialisation. For recurrent "
+        "nets use a gate bias of +1 and orthogonal matrices."
+    ),
     refutes=("WIRE003", "ACTV001", "WGHT004", "GRAD004:all", "WIRE006", "WIRE009:time"),
     witness=("GRAD001", "ACTV005:lost"),
     settle="overfit",
     cost_steps=300,
-    not_yet=("do not raise the rate: the last layers would blow up",),
+    not_yet=("Do not raise the learning rate: the last layers would blow up.",),
     change={"init": "kaiming"},
 )

@@ -7,7 +7,7 @@ from traindx.cause import Cause
 
 warmup_missing = Cause(
     name="warmup-missing",
-    title="training starts at full rate without a warm-up",
+    title="training starts at full learning rate without a warm-up",
     likely={
         "OPTM004": 0.8,
         "OPTM002": 0.4,
@@ -22,7 +22,7 @@ warmup_missing = Cause(
     },
     prior=0.8,
     verdict="restart",
-    cure="Warm the learning rate up linearly over[[ {steps} steps,]] at least 2/(1−β₂) or 1 % of the steps, and start again.",
+    cure=("Warm the learning rate up linearly over[[ {steps} steps,]] at least 2/(1−β₂) or 1 % of the steps, and start again."),
     refutes=("WIRE004", "WIRE011", "DATA001:nonfinite"),
     witness=("OPTM004",),
     settle="fix",

@@ -20,8 +20,10 @@ weight_decay_misapplied = Cause(
     },
     prior=0.6,
     verdict="restart",
-    cure="Divide the weight decay by 10 (AdamW .01 to .1), leave norm gains and biases out, and check that it is not "
-    "applied twice.",
+    cure=(
+        "Divide the weight decay by 10 (AdamW: 0.01 to 0.1), leave norm gains and biases out, and check that it is "
+        "not applied twice."
+    ),
     refutes=("WIRE004",),
     witness=("OPTM009",),
     settle="regularisers-off",

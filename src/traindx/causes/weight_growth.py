@@ -18,7 +18,7 @@ weight_growth = Cause(
     },
     prior=0.6,
     verdict="fix-and-resume",
-    cure="Add weight decay (.01–.1) or a constraint[[ on {where}]], lower the rate by 3, clip gradients.",
+    cure=("Add weight decay (0.01–0.1) or a constraint[[ on {where}]], divide the learning rate by 3, and clip gradients."),
     refutes=("LOSS010:targets", "WIRE004", "OPTM002", "OPTM013"),
     witness=("WGHT001",),
     settle="regularisers-off",

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 weights_made_anew = Cause(
     name="weights-made-anew",
-    title="the weights are made or initialised again in every epoch",
+    title="the weights are created again in every epoch",
     likely={
         "LOSS012:anew": 0.97,
         "LOSS006": 0.5,
@@ -15,6 +15,6 @@ weights_made_anew = Cause(
     },
     prior=0.4,
     verdict="restart",
-    cure="Make and initialise the model once, before the loop over epochs[[; now it happens every {per} steps]].",
+    cure="Create and initialise the model once, before the loop over epochs[[; now it happens every {per} steps]].",
     witness=("LOSS012:anew",),
 )

@@ -4,7 +4,7 @@ from traindx.cause import Cause
 
 weights_put_back = Cause(
     name="weights-put-back",
-    title="the same weights are put back again and again",
+    title="the same weights are restored again and again",
     likely={
         "WIRE015:again": 0.95,
         "WIRE015:back": 0.95,

@@ -11,6 +11,6 @@ worker_rng = Cause(
     },
     prior=0.4,
     verdict="fix-and-resume",
-    cure="Make generators in worker_init_fn from get_worker_info().seed.",
+    cure="Create generators in `worker_init_fn` from `get_worker_info().seed`.",
     witness=("REPR002",),
 )

@@ -30,8 +30,10 @@ zero_grad_missing = Cause(
     },
     prior=1.0,
     verdict="restart",
-    cure="Call optimizer.zero_grad(set_to_none=True) before every backward; the damage is in the weights: start again "
-    "or go back to before it.",
+    cure=(
+        "Call `optimizer.zero_grad()` before every backward. The damage is in the weights: start again, or go back to"
+        " before it."
+    ),
     witness=("WIRE004",),
     poisons=True,
 )

@@ -14,27 +14,28 @@ import rich_click as click
 from click.exceptions import Exit
 
 from traindx import __version__
-from traindx.errors import TraindxError
+from traindx.errors import NO_TORCH, TraindxError
+from traindx.plain import STDERR, say
 
 VERBS: dict[str, str] = {
     "run": "Observe an unmodified training script.",
-    "diagnose": "Say what ails a recorded or logged run.",
+    "diagnose": "Diagnose a recorded or logged run.",
     "check": "Pre-flight: verify model, data and loop before the long run.",
-    "trial": "One experiment on a twin of your task.",
-    "sweep": "Many experiments at once, on all cores or on Ray.",
+    "trial": "Run one experiment on a copy of your task.",
+    "sweep": "Run many experiments at once, on all cores or on Ray.",
     "replay": "Find the first non-finite operation of a broken step.",
     "report": "Write a self-contained HTML report.",
-    "serve": "Live dashboard in the browser.",
-    "top": "Live view in the terminal.",
-    "compare": "What differs between two runs, and from which step on.",
-    "bisect": "git bisect with run health as the oracle.",
-    "note": "The case diary of a run: what was tried, concluded and noted.",
-    "rules": "List the catalogue of conditions.",
-    "explain": "The manual page of one condition.",
-    "export": "Write a run as parquet, CSV or TensorBoard events.",
+    "serve": "Open a live dashboard in the browser.",
+    "top": "Show running trainings in the terminal.",
+    "compare": "Show what differs between two runs, and from which step on.",
+    "bisect": "Find the commit that broke training.",
+    "note": "Add a note to a run, or read its notes.",
+    "rules": "List all conditions.",
+    "explain": "Describe one condition or cause.",
+    "export": "Write a run as Parquet, CSV or TensorBoard events.",
     "mcp": "Serve runs and diagnoses to coding agents.",
-    "demo": "A small sick run and its healed twin, diagnosed.",
-    "doctor": "What this environment can see, and what would be blind.",
+    "demo": "Train and diagnose a small broken run and its fixed version.",
+    "doctor": "Show what traindx can observe in this environment.",
 }
 EXIT = {"ok": 0, "findings": 1, "usage": 2, "nothing": 3, "partly": 4, "environment": 5, "bug": 70, "interrupted": 130}
 
@@ -45,7 +46,7 @@ click.rich_click.COMMAND_GROUPS = {
         {"name": "During", "commands": ["run", "serve", "top"]},
         {"name": "After", "commands": ["diagnose", "report", "note", "compare", "bisect", "export"]},
         {"name": "When it breaks", "commands": ["replay"]},
-        {"name": "To read", "commands": ["rules", "explain", "mcp"]},
+        {"name": "Reference", "commands": ["rules", "explain", "mcp"]},
     ]
 }
 
@@ -81,7 +82,7 @@ class Verbs(click.RichGroup):
 
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise click.UsageError(f"There is no verb '{name}'.{hint} `traindx --help` lists them.")
+            raise click.UsageError(f"there is no command '{name}'.{hint} `traindx --help` lists them.")
         return super().resolve_command(ctx, args)
 
 
@@ -100,6 +101,8 @@ def cli() -> None:
     """The doctor for neural-network training runs.
 
     Examples:  traindx run train.py --epochs 3   ·   traindx diagnose runs/exp1   ·   traindx demo
+
+    Know a tool by another name? traindx explain "learning rate finder"   (all of them: docs/lessons.md)
     """
 
 
@@ -127,10 +130,12 @@ def main(argv: list[str] | None = None) -> None:
     except Exit as done:
         _leave(done.exit_code)
     except click.ClickException as wrong:
-        wrong.show()
+        where = f" ({wrong.ctx.command_path} --help)" if isinstance(wrong, click.UsageError) and wrong.ctx else ""
+        say(f"{wrong.format_message()}{where}")
         _leave(EXIT["usage"])
     except (KeyboardInterrupt, click.Abort):
-        sys.stderr.write("\ntraindx: interrupted\n")
+        STDERR.write("\n")
+        say("interrupted")
         _leave(EXIT["interrupted"])
     except BrokenPipeError:
         # the reader of our output went away (| head): not an error of ours
@@ -139,23 +144,27 @@ def main(argv: list[str] | None = None) -> None:
     except TraindxError as told:
         if debug:
             raise
-        sys.stderr.write(f"traindx: {told}\n")
+        say(told)
         _leave(told.exit_code)
     except PermissionError as denied:
         if debug:
             raise
-        sys.stderr.write(f"traindx: no permission: {denied.filename or denied}\n")
+        say(f"no permission: {denied.filename or denied}")
         _leave(EXIT["environment"])
     except Exception as bug:
         if debug:
             raise
-        sys.stderr.write(
-            f"traindx: this is a bug of ours: {type(bug).__name__}: {bug}\n"
-            "Please report it with the output of the same command and --debug.\n"
+        if isinstance(bug, ModuleNotFoundError) and (bug.name or "").partition(".")[0] == "torch":
+            say(f"{NO_TORCH} ({sys.prefix}), and this command trains: pip install torch")
+            _leave(EXIT["environment"])
+        say(
+            f"this is a bug in traindx: {type(bug).__name__}: {bug}\n"
+            "Please report it with the output of the same command and --debug."
         )
         _leave(EXIT["bug"])
 
 
 def _leave(code: int) -> None:
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     sys.exit(code)

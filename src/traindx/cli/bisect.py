@@ -17,24 +17,28 @@ import rich_click as click
 from traindx import api
 from traindx import diagnosis as diagnosis_
 from traindx.cli import options
-from traindx.diagnosis.compare import compare
+from traindx.diagnosis.effects import last_word, quality
 from traindx.errors import EnvironmentFault, TraindxError, UsageError
 from traindx.finding import Confidence, Severity
 from traindx.run import Run
 
 
 @click.command("bisect", context_settings={"ignore_unknown_options": True})
-@click.option("--good", required=True, metavar="REV", help="A commit whose run was sound.")
-@click.option("--bad", default="HEAD", show_default=True, metavar="REV", help="A commit whose run is not.")
+@click.option("--good", required=True, metavar="REV", help="A commit whose run was healthy.")
+@click.option("--bad", default="HEAD", show_default=True, metavar="REV", help="A commit whose run is broken.")
 @click.option(
     "--by",
     type=click.Choice(("health", "loss")),
     default="health",
     show_default=True,
-    help="Findings, or a loss worse than the good commit's beyond noise.",
+    help="Judge by findings, or by a loss that is worse than the good commit's beyond noise.",
 )
 @click.option(
-    "--severity", type=click.Choice(("warning", "critical")), default="warning", show_default=True, help="What counts as sick."
+    "--severity",
+    type=click.Choice(("warning", "critical")),
+    default="warning",
+    show_default=True,
+    help="Which severity counts as broken.",
 )
 @click.option(
     "--repeat",
@@ -42,8 +46,13 @@ from traindx.run import Run
     show_default=True,
     help="Runs per commit; a commit whose runs disagree gets two more, then is skipped.",
 )
-@click.option("--work", type=click.Path(path_type=Path), help="Where the work tree and records go; resumes what stands there.")
-@click.option("--no-color", is_flag=True)
+@click.option("--strict", is_flag=True, help="Exit 4 when no single commit could be named.")
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path),
+    help="Folder for the work tree and the records; an interrupted bisect resumes there.",
+)
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @click.option("--debug", is_flag=True, hidden=True)
 @click.argument("cmd", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
 def command(
@@ -52,14 +61,15 @@ def command(
     by: str,
     severity: str,
     repeat: int,
+    strict: bool,
     work: Path | None,
     no_color: bool,
     debug: bool,
     cmd: tuple[str, ...],
 ) -> int:
-    """git bisect with the health of a run as the oracle: names the first commit whose run is sick.
+    """Find the first commit whose training run is broken, by git bisect.
 
-    CMD is a python command line, run unchanged but observed; your own work tree is not touched.
+    CMD is a python command line. It runs unchanged under observation, in a separate work tree; yours is not touched.
 
     Example:  traindx bisect --good v1.2 -- python train.py --steps 300
     """
@@ -69,11 +79,17 @@ def command(
     folder = (work or top / ".git" / "traindx-bisect").resolve()
     commits = _between(top, good, bad)
     oracle = Oracle(top, folder, observed(cmd), by, Severity(severity), repeat)
+    first = _git(top, "rev-parse", good)
     if by == "loss":
-        oracle.reference = oracle.runs_of(_git(top, "rev-parse", good))
-    verdicts: dict[str, str] = {}
-    low, high = -1, len(commits) - 1  # commits[high] is bad by the user's word, everything up to low is good
+        oracle.reference = oracle.runs_of(first)
     screen = options.console(stderr=True, no_color=no_color)
+    ends = {first: "good" if by == "loss" else oracle.judge(first), commits[-1]: oracle.judge(commits[-1])}
+    if list(ends.values()) != ["good", "bad"]:  # the search would blame whichever commit stands at the end
+        oracle.clean()
+        _not_apart(good, bad, *ends.values(), no_color=no_color)
+        return 4 if strict else 0
+    verdicts: dict[str, str] = {}
+    low, high = -1, len(commits) - 1
     while high - low > 1:
         middle = _next(low, high, commits, verdicts)
         if middle is None:
@@ -86,13 +102,13 @@ def command(
         elif verdict == "bad":
             high = middle
     oracle.clean()
-    _report(top, commits, low, high, verdicts, no_color)
-    return 0
+    _report(top, commits, low, high, verdicts | ends, no_color)
+    return 4 if strict and high - low > 1 else 0
 
 
 @dataclass
 class Oracle:
-    """Runs a command at a commit and says good, bad or skip. Finished runs are kept, so an interrupted search goes on."""
+    """Runs a command at a commit and says good, bad or skip. Finished runs are kept, so an interrupted search continues."""
 
     top: Path
     folder: Path
@@ -118,9 +134,15 @@ class Oracle:
         if run is None:
             return None
         if self.by == "loss":
-            return any(compare(ref, run).outcome == "worse" for ref in self.reference if ref is not None)
+            return self._worse(run)
         found = diagnosis_.diagnose(run).findings
         return any(f.severity >= self.severity and f.confidence is not Confidence.SUGGESTIVE for f in found)
+
+    def _worse(self, run: Run) -> bool | None:
+        """Whether its loss is worse than the good commit's; None where that cannot be told."""
+        reference = [r for r in self.reference if r is not None]
+        found, _ = last_word(quality(reference, run, 0.0) if reference else (), ())
+        return None if found == "cannot-tell" else found == "worse"
 
     def _run(self, commit: str, index: int) -> Run | None:
         record = self.folder / "records" / f"{commit}-{index}"
@@ -161,7 +183,7 @@ def observed(cmd: Sequence[str]) -> tuple[str, ...]:
         raise UsageError(f"bisect observes a python command, for example `-- python train.py`; got {' '.join(words)!r}")
     if words[0] == "python":
         words[0] = sys.executable
-    return (words[0], "-m", "traindx", "run", "--quiet", *words[1:])
+    return (words[0], "-P", "-m", "traindx", "run", "--quiet", *words[1:])
 
 
 def _between(top: Path, good: str, bad: str) -> list[str]:
@@ -176,6 +198,19 @@ def _next(low: int, high: int, commits: Sequence[str], verdicts: dict[str, str])
     """The untried commit nearest the middle; None when only skipped ones are left."""
     open_ = [i for i in range(low + 1, high) if commits[i] not in verdicts]
     return min(open_, key=lambda i: abs(i - (low + high) / 2), default=None)
+
+
+def _not_apart(good: str, bad: str, of_good: str, of_bad: str, *, no_color: bool) -> None:
+    """The two ends could not be told apart: say which, and name nobody."""
+    said = {
+        "good": "shows nothing wrong",
+        "bad": "is sick",
+        "skip": "could not be judged (it fails, or its runs do not decide)",
+    }
+    screen = options.console(no_color=no_color)
+    screen.print("[bold]No commit is named: the two ends were not told apart.[/]")
+    screen.print(f"The run of {good} {said[of_good]}, the run of {bad} {said[of_bad]}.", markup=False)
+    screen.print("More steps, more evaluations or a larger --repeat may decide it.", style="dim")
 
 
 def _report(top: Path, commits: Sequence[str], low: int, high: int, verdicts: dict[str, str], no_color: bool) -> None:

@@ -13,6 +13,7 @@ from rich.table import Table
 from traindx.cli import options
 from traindx.cli.bar import bar
 from traindx.errors import EnvironmentFault, UsageError
+from traindx.plain import say
 from traindx.report.words import safe
 from traindx.trial import Progress
 
@@ -25,6 +26,7 @@ MARK = {"pass": "[green]✔ pass[/]", "fail": "[red]✖ fail[/]", "cannot-tell":
 @click.option("--quick", "level", flag_value="quick", help="Under 20 seconds: facts and the cheapest trials.")
 @click.option("--usual", "level", flag_value="usual", default="usual", help="Under two minutes.  [default]")
 @click.option("--full", "level", flag_value="full", help="Also determinism and resume.")
+@click.option("--fresh", is_flag=True, help="Measure the loss at the start on newly drawn weights, not on the model as given.")
 @click.option("--format", "format_", type=click.Choice(("rich", "json", "html")), default="rich", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the result to FILE.")
 @click.option(
@@ -34,13 +36,14 @@ MARK = {"pass": "[green]✔ pass[/]", "fail": "[red]✖ fail[/]", "cannot-tell":
     show_default=True,
     help="Exit 1 when an item fails.",
 )
-@click.option("--no-color", is_flag=True)
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @click.option("-q", "--quiet", is_flag=True)
 @click.option("--debug", is_flag=True, hidden=True)
 def command(
     target: str,
     args: tuple[str, ...],
     level: str,
+    fresh: bool,
     format_: str,
     output: Path | None,
     fail_on: str,
@@ -48,15 +51,16 @@ def command(
     quiet: bool,
     debug: bool,
 ) -> int:
-    """Pre-flight: verify model, loss, data and loop before the long run, on a twin of your task.
+    """Verify model, loss, data and loop before a long run, on a copy of your task.
 
-    TARGET is a training script as it is (its first steps are watched in a process of their own, its checkpoints are not
-    written), or file.py:factory or pkg.mod:factory: a function that returns traindx.Task(model, loss_fn, train, val, …).
+    TARGET is an unchanged training script. Its first steps run in a separate process, and its checkpoints are not
+    written. TARGET may also be file.py:factory or pkg.mod:factory, a function that returns traindx.Task(model, loss_fn,
+    train, val, …).
 
     Example:  traindx check train.py --quick -- --epochs 3
     """
     with bar(quiet=quiet) as told:
-        done = _checked(target, args, level or "usual", told)
+        done = _checked(target, args, level or "usual", fresh, told)
     if format_ == "json":
         rows = [
             {"item": i.item, "result": i.result, "message": i.message, "fix": i.fix, "lists": list(i.lists)} for i in done.items
@@ -81,20 +85,20 @@ def _put(text: str, output: Path | None) -> None:
         output.write_text(text, encoding="utf-8")
     except OSError as why:
         raise EnvironmentFault(f"cannot write {output}: {why.strerror or why}") from None
-    sys.stderr.write(f"traindx: written to {output}\n")
+    say(f"written to {output}")
 
 
-def _checked(target: str, args: tuple[str, ...], level: str, told: Progress) -> Any:
+def _checked(target: str, args: tuple[str, ...], level: str, fresh: bool, told: Progress) -> Any:
     from traindx.capture.start import check_on, is_script
 
     if is_script(target):
-        return check_on(target, args, level=level, progress=told)
+        return check_on(target, args, level=level, fresh=fresh, progress=told)
     if args:
         raise UsageError("arguments after the target are for scripts; a factory takes none")
     from traindx.trials.check import check
     from traindx.trials.target import task_from
 
-    return check(task_from(target), level=level, progress=told)
+    return check(task_from(target), level=level, fresh=fresh, progress=told)
 
 
 def _page(done: Any, no_color: bool, brief: bool = False) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from importlib import resources
 from pathlib import Path
 
 import rich_click as click
 
+from traindx.children import ours
 from traindx.cli import options
 from traindx.errors import EnvironmentFault
 
@@ -22,10 +22,10 @@ STORIES = (
 
 @click.command("demo")
 @click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Keep records and reports here.")
-@click.option("--no-color", is_flag=True)
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(folder: Path | None, no_color: bool, debug: bool) -> int:
-    """Train a small real model sick and healed, record both, and diagnose both; about half a minute.
+    """Train a small model with a bug and again without it, and diagnose both; takes about half a minute.
 
     Example:  traindx demo --dir /tmp/traindx-demo
     """
@@ -39,7 +39,7 @@ def command(folder: Path | None, no_color: bool, debug: bool) -> int:
         script = keep / f"train_{name}.py"
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text((resources.files("traindx.cli") / "demo_scripts" / f"train_{name}.py").read_text(encoding="utf-8"))
-        args = [sys.executable, "-m", "traindx", "run", "--dir", str(keep / name), str(script)]
+        args = ours("traindx", "run", "--dir", str(keep / name), str(script))
         screen.print(f"[dim]$ traindx run {script.name}[/]\n")
         done = subprocess.run(
             [*args], check=False, env=os.environ | {"FORCE_COLOR": "1" if screen.is_terminal and not no_color else ""}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from traindx.cli import options
 from traindx.diagnosis import Diagnosis
 from traindx.diagnosis.many import diagnose_all
 from traindx.errors import NothingReadable, PartlyReadable, TraindxError, UsageError
+from traindx.plain import STDERR, say
+from traindx.report import text
 from traindx.settings import Settings
 
 
@@ -24,25 +25,30 @@ from traindx.settings import Settings
 @click.option(
     "--map", "maps", multiple=True, metavar="COLUMN=SIGNAL", help='Correct a column\'s meaning: --map "train_loss=loss/train".'
 )
-@click.option("--strict", is_flag=True, help="Exit 4 when part of the input could not be read.")
-@click.option("--follow", is_flag=True, help="Stay, and say it again whenever the findings change; Ctrl-C ends.")
-@click.option("--ask", is_flag=True, help="Walk through the complaint with you, question by question.")
+@click.option("--strict", is_flag=True, help="Exit 4 when part of the input could not be read, or a run cannot be judged.")
 @click.option(
-    "--investigate", metavar="TARGET", help="Run the experiments that settle it, on train.py or file.py:factory, and conclude."
+    "--follow", is_flag=True, help="Keep watching and print the diagnosis again whenever it changes; stop with Ctrl-C."
+)
+@click.option("--ask", is_flag=True, help="Narrow the problem down with you, question by question.")
+@click.option(
+    "--investigate",
+    metavar="TARGET",
+    help="Run the experiments that confirm or refute the diagnosis, on train.py or file.py:factory.",
 )
 @click.option(
     "--complaint",
     metavar="DX-A…DX-P",
-    help="What you see, where the record does not show it: DX-D is flat after a good start (an unknown one lists all).",
+    help="The symptom you see, if the record does not show it, such as DX-D (flat after a good start); other words list all.",
 )
-@click.option("--minutes", type=float, default=20.0, show_default=True, help="The budget of --investigate.")
+@click.option("--minutes", type=float, default=20.0, show_default=True, help="Most minutes for --investigate.")
 @click.option(
     "--on",
     type=click.Choice(("here", "ray")),
     default="here",
     show_default=True,
-    help="Where many runs are judged: on the cores of this machine, or on the Ray cluster that is running.",
+    help="Where to judge many runs: on the cores of this machine or on a running Ray cluster.",
 )
+@click.option("--why-healthy", is_flag=True, help="Show only what the judgement rests on: did it learn, and how do we know?")
 @options.judging("critical")
 def command(
     paths: tuple[str, ...],
@@ -54,6 +60,7 @@ def command(
     complaint: str | None,
     minutes: float,
     on: str,
+    why_healthy: bool,
     format_: str,
     output: Path | None,
     select: tuple[str, ...],
@@ -65,7 +72,7 @@ def command(
     no_color: bool,
     debug: bool,
 ) -> int:
-    """Say what ails a run: traindx records, TensorBoard, W&B, HF, Lightning, Keras, CSV, JSONL, text; files or folders.
+    """Diagnose runs: traindx records, TensorBoard, W&B, HF, Lightning, Keras, CSV, JSONL, text; files or folders.
 
     Example:  traindx diagnose runs/exp1 --fail-on warning
     """
@@ -79,9 +86,10 @@ def command(
             )
         return asked(paths, no_color, complaint or "")
     if complaint:
-        raise UsageError("--complaint goes with --ask or --investigate TARGET; a plain diagnosis looks at everything")
+        raise UsageError("--complaint works with --ask or --investigate TARGET only; a plain diagnosis checks everything")
+    paths = paths or options.piped()
     if not paths:
-        raise click.UsageError("Missing argument 'PATH…'.")
+        raise UsageError("diagnose needs a run or a log, for example `traindx diagnose runs/exp1`, or a log piped into it")
     show = functools.partial(options.deliver, verbose=verbose, no_color=no_color, quiet=quiet)
     if follow:
         return _follow(paths, _mapping(maps), chosen, lambda diagnoses: show(diagnoses, format_, output))
@@ -90,10 +98,14 @@ def command(
     if strict and (failures or skipped):
         raise PartlyReadable(f"--strict: {(failures + skipped)[0]}")
     for failure in failures:
-        sys.stderr.write(f"traindx: {failure}\n")
+        say(f"{failure}")
     diagnoses = api.worst_first(diagnose_all(runs, chosen, on=on))
-    show(diagnoses, format_, output)
-    return options.exit_code(diagnoses, chosen.fail_on)
+    if why_healthy:
+        click.echo("\n\n".join(text.why_healthy(d) for d in diagnoses))
+    else:
+        show(diagnoses, format_, output)
+    undecided = strict and any(d.verdict == "cannot-tell" for d in diagnoses)
+    return options.exit_code(diagnoses, chosen.fail_on) or (4 if undecided else 0)
 
 
 def _follow(paths: tuple[str, ...], mapping: dict[str, str], chosen: Settings, show: Callable[[list[Diagnosis]], None]) -> int:
@@ -113,16 +125,16 @@ def _follow(paths: tuple[str, ...], mapping: dict[str, str], chosen: Settings, s
                 said = saying
             _tell_where(diagnoses)
     except KeyboardInterrupt:
-        sys.stderr.write("\n")
+        STDERR.write("\n")
     return options.exit_code(diagnoses, chosen.fail_on)
 
 
 def _tell_where(diagnoses: list[Diagnosis]) -> None:
     """One line on a terminal that says how far the run has come, written over by the next."""
-    if sys.stderr.isatty():
+    if STDERR.isatty():
         last = max(d.run.steps[1] if d.run.steps else 0 for d in diagnoses)
-        sys.stderr.write(f"\r\x1b[Ktraindx: following {len(diagnoses)} run(s), now at step {last}; Ctrl-C ends")
-        sys.stderr.flush()
+        runs = "1 run" if len(diagnoses) == 1 else f"{len(diagnoses)} runs"
+        STDERR.write(f"\r\x1b[Ktraindx: following {runs}, now at step {last}; stop with Ctrl-C")
 
 
 def _mapping(maps: tuple[str, ...]) -> dict[str, str]:
@@ -130,7 +142,7 @@ def _mapping(maps: tuple[str, ...]) -> dict[str, str]:
     for m in maps:
         column, eq, signal = m.partition("=")
         if not eq or not column or not signal:
-            raise UsageError(f'--map wants COLUMN=SIGNAL, for example "train_loss=loss/train"; got {m!r}')
+            raise UsageError(f'--map needs COLUMN=SIGNAL, for example "train_loss=loss/train"; got {m!r}')
         pairs[column.strip()] = signal.strip()
     return pairs
 

@@ -32,10 +32,10 @@ USES: dict[str, str] = {
 
 
 @click.command("doctor")
-@click.option("--no-color", is_flag=True)
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(no_color: bool, debug: bool) -> int:
-    """What this environment can see, what would be blind, and why.
+    """Show what traindx can and cannot observe in this environment, and why.
 
     Example:  traindx doctor
     """
@@ -68,8 +68,9 @@ def _accelerators() -> list[str]:
     torch = importlib.import_module("torch")
     if torch.cuda.is_available():
         count = torch.cuda.device_count()
-        return [f"{count} CUDA device(s): non-finite values may be noticed one step late (we never sync the device)."]
-    return ["No CUDA device: signals about accelerator memory and kernels would be blind."]
+        devices = "1 CUDA device" if count == 1 else f"{count} CUDA devices"
+        return [f"{devices}: non-finite values may be noticed one step late, because traindx never waits for the device."]
+    return ["No CUDA device: accelerator memory and kernels cannot be observed."]
 
 
 def _places() -> list[str]:

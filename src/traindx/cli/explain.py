@@ -4,37 +4,39 @@ from __future__ import annotations
 
 import rich_click as click
 from rich.markdown import Markdown
+from rich.markup import escape
 
 from traindx import cause
 from traindx.cli import options
 from traindx.errors import UsageError
-from traindx.report import manual
-from traindx.rule import catalogue
+from traindx.report import manual, search
+from traindx.rule import catalogue, nearest
 
 
 @click.command("explain")
-@click.argument("code", metavar="CODE")
-@click.option("--no-color", is_flag=True)
+@click.argument("words", metavar="CODE", nargs=-1, required=True)
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @click.option("--debug", is_flag=True, hidden=True)
-def command(code: str, no_color: bool, debug: bool) -> int:
-    """The manual page of one condition or cause: what it sees, why it matters, what looks like it, what to do.
+def command(words: tuple[str, ...], no_color: bool, debug: bool) -> int:
+    """Describe one condition or cause, or find the tool, condition or complaint that your words mean.
 
-    Example:  traindx explain GRAD002
+    Example:  traindx explain GRAD002   ·   traindx explain "learning rate finder"   ·   traindx explain loss is nan
     """
+    code = " ".join(words)
     screen = options.console(no_color=no_color)
     rules, causes = catalogue(), cause.catalogue()
     if code.upper() in rules:
         screen.print(Markdown(manual.page(rules[code.upper()])))
     elif code.lower() in causes:
         c = causes[code.lower()]
-        screen.print(
-            Markdown(
-                f"# {c.name}\n\n{c.title}\n\n## What to do\n\n{c.cure}\n\n## Shows as\n\n"
-                + "\n".join(f"- {k}" for k in c.likely)
-            )
-        )
+        screen.print(Markdown(f"# {c.name}\n\n{manual.cause_page(c)}"))
+    elif hits := search.find(code):
+        for hit in hits:
+            screen.print(f"[bold]{escape(hit.name)}[/]  [dim]{hit.kind}[/]")
+            screen.print(f"  {escape(hit.call)}", highlight=False)
+            if hit.said:
+                screen.print(f"  {escape(hit.said)}", style="dim", highlight=False)
     else:
-        near = [k for k in (*rules, *causes) if k.upper().startswith(code.upper()[:4])][:6]
-        hint = f"; did you mean {', '.join(near)}?" if near else "; `traindx rules` lists them"
-        raise UsageError(f"there is no condition or cause '{code}'{hint}")
+        hint = nearest(code, (*rules, *causes)) or "; `traindx rules` lists the conditions"
+        raise UsageError(f"nothing here is called '{code}'{hint}")
     return 0

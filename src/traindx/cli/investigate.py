@@ -12,12 +12,13 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from traindx import api
+from traindx import api, plain
 from traindx import diagnosis as diagnosis_
+from traindx.cause import settling
 from traindx.cli import options
 from traindx.cli.bar import bar
 from traindx.diagnosis import Diagnosis
-from traindx.diagnosis.trees import TREES, State, Tree, Walked, named, next_test, presenting, settled, walk
+from traindx.diagnosis.trees import TREES, Presented, State, Tree, Walked, named, next_test, presenting, settled, walk
 from traindx.diagnosis.verdict import VERDICTS
 from traindx.errors import UsageError
 from traindx.record import diary
@@ -49,7 +50,7 @@ def investigated(
         named(complaint)
     path = paths[0] if paths else ""
     if not quiet:
-        sys.stderr.write(f"traindx: experiments on copies of {target}, for at most {minutes:g} minutes; Ctrl-C ends them\n")
+        plain.say(f"experiments on copies of {target}, for at most {minutes:g} minutes; Ctrl-C ends them")
     with bar(quiet=quiet) as told:
         done = investigate_on(target, (), path, minutes=minutes, complaint=complaint, progress=told)
     if path:
@@ -66,7 +67,8 @@ def investigated(
 
 def _page(done: dict[str, Any], no_color: bool) -> None:
     screen = options.console(no_color=no_color)
-    screen.print(f"[bold]{escape(done['tree'])} {escape(done['complaint'])}[/]")
+    why = f" [dim]({escape(safe(done['reason'], 300))})[/]" if done["reason"] else ""
+    screen.print(f"[bold]{escape(done['tree'])} {escape(done['complaint'])}[/]{why}")
     screen.print(_rows((h["hypothesis"], h["state"], h["why"]) for h in done["hypotheses"]))
     for t in [*done["trials"], *([done["proof"]] if done["proof"] else [])]:
         screen.print(f"[dim]{t['trial']}: {t['result']}, {t['steps']} steps, {t['seconds']:.1f} s[/]", highlight=False)
@@ -94,7 +96,7 @@ def asked(paths: tuple[str, ...], no_color: bool, complaint: str = "") -> int:
     """Walk the tree of the complaint with whoever sits at the terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
-            "--ask talks with a person and needs a terminal; without one, `traindx diagnose PATH` gives the findings and "
+            "--ask needs a terminal; without one, `traindx diagnose PATH` gives the findings and "
             "`traindx diagnose PATH --investigate train.py` runs the experiments by itself"
         )
     if len(paths) != 1:
@@ -127,9 +129,9 @@ def conversation(
     return {"tree": tree.code, "verdict": verdict, "summary": said}
 
 
-def _complaint(shown: Tree | None, say: Callable[[Any], None], ask: Callable[[str], str]) -> Tree:
+def _complaint(shown: Presented | None, say: Callable[[Any], None], ask: Callable[[str], str]) -> Tree:
     if shown is not None:
-        say(f"The record shows: [bold]{escape(shown.complaint)}[/].")
+        say(f"The record shows: [bold]{escape(shown.tree.complaint)}[/] ({escape(safe(shown.why, 300))}).")
     else:
         say("The record shows no complaint. What do you see?")
     for i, tree in enumerate(TREES, 1):
@@ -137,7 +139,7 @@ def _complaint(shown: Tree | None, say: Callable[[Any], None], ask: Callable[[st
     while True:
         given = ask("Number of the complaint" + (" [Enter: as shown]" if shown else "") + ": ").strip()
         if not given and shown is not None:
-            return shown
+            return shown.tree
         if given.isdigit() and 1 <= int(given) <= len(TREES):
             return TREES[int(given) - 1]
         say(f"A number between 1 and {len(TREES)}, please.")
@@ -149,7 +151,7 @@ def _asked_about(w: Walked, say: Callable[[Any], None], ask: Callable[[str], str
     if w.why:
         say(f"[dim]{escape(safe(w.why, 300))}[/]")
     if b.trial:
-        say(f"[dim]`traindx trial {b.trial} train.py` would tell (about {b.cost} steps).[/]")
+        say(f"[dim]`{settling(b.trial, 'train.py')}` would tell (about {b.cost} steps).[/]")
     while True:
         given = ask("Does it hold? [y]es, [n]o, [Enter] not known: ").strip().lower()
         if given in ("y", "yes"):
@@ -175,7 +177,7 @@ def _conclusion(hypotheses: list[Walked], diagnosis: Diagnosis) -> tuple[str, st
     if test is not None:
         hinted = next((w.branch for w in hypotheses if w.state is State.LIKELY), None)
         lead = f" (most is hinted at: {hinted.hypothesis})" if hinted is not None else ""
-        return "cannot-tell", f"{caution}{len(left)} hypotheses are left{lead}; next: `traindx trial {test.trial} train.py`"
+        return "cannot-tell", f"{caution}{len(left)} hypotheses are left{lead}; next: `{settling(test.trial, 'train.py')}`"
     if caution:
         return "cannot-tell", caution.removesuffix("; ")
     return diagnosis.verdict, diagnosis.summary

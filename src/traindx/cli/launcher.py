@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from traindx import ranks as ranks_
 from traindx import record
 from traindx.cli import options
 from traindx.errors import NothingReadable, UsageError
+from traindx.plain import say
 from traindx.probes import session, torchrun
 from traindx.settings import Settings
 
@@ -24,7 +24,7 @@ def ranks(
     where: tuple[str, Path | None],
     page: dict[str, Any],
 ) -> int:
-    """Start the launcher, let its ranks write, and tell what they saw; with `nproc` once more on so many processes."""
+    """Start the launcher, let its ranks write, and tell what they saw; with `nproc` once more on that number of processes."""
     launch_ = torchrun.parsed(args)
     home = session.folder(Path(launch_.program[-1 if launch_.program[0] == "-m" else 0]).stem, folder)
     times = 1
@@ -42,13 +42,13 @@ def ranks(
             few = record.read(home / f"on-{nproc}")
             diagnoses.append(diagnosis_.diagnose(few, chosen))
     except (OSError, NothingReadable) as why:  # the program is done: its exit code stands, whatever happens to our page
-        sys.stderr.write(f"traindx: no diagnosis could be made: {why}\n")
+        say(f"no diagnosis could be made: {why}")
         return code
     options.deliver(diagnoses[:1], *where, **page)
     if nproc is not None:
         codes = [[(f.code, f.message) for f in d.findings if f.severity.value != "info"] for d in diagnoses]
         for line in ranks_.one_process(many, few, codes[0], codes[1], nproc):
-            sys.stderr.write(f"{line}\n")
+            say(line)
     if not page["quiet"]:
-        sys.stderr.write(f"traindx: the record is in {home}\n")
+        say(f"the record is in {home}")
     return code or options.exit_code(diagnoses[:1], chosen.fail_on)

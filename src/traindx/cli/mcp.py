@@ -6,22 +6,25 @@ from pathlib import Path
 
 import rich_click as click
 
-from traindx.errors import UsageError
+from traindx.cli import options
 
 
 @click.command("mcp")
-@click.argument("folder", type=click.Path(path_type=Path), default=Path("traindx-runs"), metavar="[DIR]")
+@click.argument("folder", type=click.Path(path_type=Path), callback=options.runs_folder, required=False, metavar="[DIR]")
+@click.option(
+    "--allow-trials",
+    is_flag=True,
+    help="Also offer check and trial. They run training scripts below the current folder, as you.",
+)
 @click.option("--debug", is_flag=True, hidden=True)
-def command(folder: Path, debug: bool) -> int:
-    """Serve the runs of a folder to coding agents (Model Context Protocol, stdio, read-only); needs traindx[mcp].
+def command(folder: Path, allow_trials: bool, debug: bool) -> int:
+    """Serve the runs of a folder to coding agents over the Model Context Protocol (stdio, read-only); needs traindx[mcp].
 
-    Tools: list_runs, diagnose, explain, series, compare. Text from logs is marked as untrusted.
+    Tools: list_runs, diagnose, explain, series, compare. Text from logs is marked as untrusted. The folder need not exist yet.
 
-    Example:  traindx mcp traindx-runs   (the command an agent is told to start)
+    Example:  traindx mcp traindx-runs   (the command for the agent's configuration)
     """
-    if not folder.exists():
-        raise UsageError(f"there is no folder {folder}; record a run first: traindx run train.py")
     from traindx.mcp import serve
 
-    serve(folder)
+    serve(folder, trials=allow_trials)
     return 0

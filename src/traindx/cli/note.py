@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from traindx.cli import options
 from traindx.errors import UsageError
+from traindx.plain import say
 from traindx.record import diary
 from traindx.report.words import safe
 
@@ -20,12 +21,12 @@ from traindx.report.words import safe
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.argument("text", metavar="[TEXT]", required=False, default="")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
-@click.option("--no-color", is_flag=True)
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(run: Path, text: str, format_: str, no_color: bool, debug: bool) -> int:
-    """The case diary of a run: add a note, or without TEXT read what was tried, concluded and noted so far.
+    """Add a note to a run, or without TEXT list what was tried, concluded and noted so far.
 
-    It lies beside the run and is shown in its report; the run itself is not touched.
+    Notes are kept next to the run and shown in its report; the run itself is not changed.
 
     Example:  traindx note traindx-runs/monday "halved the batch, same plateau"
     """
@@ -33,7 +34,7 @@ def command(run: Path, text: str, format_: str, no_color: bool, debug: bool) -> 
         raise UsageError(f"there is no run {run}")
     if text.strip():
         place = diary.write(run, "note", text=text.strip())
-        sys.stderr.write(f"traindx: noted in {place}\n")
+        say(f"noted in {place}")
         return 0
     found = diary.entries(run)
     if format_ == "json":

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 import rich_click as click
 from rich.console import Console
 
+from traindx import rule as rules_
 from traindx import settings as settings_
 from traindx.cli import profiles
 from traindx.diagnosis import Diagnosis
 from traindx.errors import EnvironmentFault, UsageError
-from traindx.finding import Confidence, Severity
+from traindx.finding import Severity
+from traindx.plain import STDERR, say
 
 FORMATS = ("rich", "json", "html", "sarif", "junit", "markdown", "github")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,31 +42,40 @@ def judging(default_fail_on: str) -> Callable[[F], F]:
     """The options of every verb that ends in a diagnosis."""
     options = [
         click.option(
-            "--format", "format_", type=click.Choice(FORMATS), default="rich", show_default=True, help="How to say it."
+            "--format", "format_", type=click.Choice(FORMATS), default="rich", show_default=True, help="Output format."
         ),
-        click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to FILE."),
         click.option(
-            "--select", multiple=True, callback=_codes, metavar="CODE[,…]", help="Only these conditions (prefixes work)."
+            "-o",
+            "--output",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Write the result to FILE instead of the terminal.",
         ),
-        click.option("--ignore", multiple=True, callback=_codes, metavar="CODE[,…]", help="Not these conditions."),
+        click.option(
+            "--select",
+            multiple=True,
+            callback=_codes,
+            metavar="CODE[,…]",
+            help="Check only these conditions; prefixes such as GRAD work.",
+        ),
+        click.option("--ignore", multiple=True, callback=_codes, metavar="CODE[,…]", help="Skip these conditions."),
         click.option(
             "--fail-on",
             type=click.Choice(settings_.FAIL_ON),
             default=None,
-            help=f"Exit 1 on findings of this severity or worse.  [default: {default_fail_on}]",
+            help=f"Exit 1 on findings of this severity or worse; a restart is critical.  [default: {default_fail_on}]",
         ),
         click.option(
             "--profile",
             type=click.Choice(("sagemaker",)),
             callback=_profile,
             expose_value=False,
-            help="Only the conditions that another tool has, under its names and limits.",
+            help="Check only what another tool checks, under its names and limits.",
         ),
-        click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings file."),
-        click.option("-v", "--verbose", is_flag=True, help="All findings, and why rules were blind or unsure."),
-        click.option("-q", "--quiet", is_flag=True, help="Print nothing unless there is a finding."),
+        click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Read settings from this file."),
+        click.option("-v", "--verbose", is_flag=True, help="Show all findings, and why other conditions were not checked."),
+        click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no finding."),
         click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR)."),
-        click.option("--debug", is_flag=True, help="Show tracebacks."),
+        click.option("--debug", is_flag=True, help="Show the traceback of an error."),
     ]
 
     def add(f: F) -> F:
@@ -79,8 +91,8 @@ def answering(help_: str) -> Callable[[F], F]:
     options = [
         click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True),
         click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help=help_),
-        click.option("--no-color", is_flag=True),
-        click.option("-q", "--quiet", is_flag=True),
+        click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR)."),
+        click.option("-q", "--quiet", is_flag=True, help="Print the answer only."),
         click.option("--debug", is_flag=True, hidden=True),
     ]
 
@@ -97,6 +109,12 @@ def settings(
 ) -> settings_.Settings:
     """The user's settings file with the command line on top."""
     loaded = settings_.load(file=config)
+    for code, limits in loaded.rules.items():
+        for key in limits:
+            try:
+                rules_.with_limits({}, {code: {key: limits[key]}})
+            except UsageError as why:
+                raise UsageError(f"{settings_.at(Path(loaded.source), key)}: {why}") from None
     chosen = dataclasses.replace(
         loaded,
         select=select or tuple(c.upper() for c in loaded.select),
@@ -105,6 +123,20 @@ def settings(
     )
     profile = _chosen_profile()
     return profiles.applied(chosen, profile) if profile else chosen
+
+
+def piped() -> tuple[str, ...]:
+    """Standard input as the path to read, when something is piped or redirected into it."""
+    try:
+        kind = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):  # closed, or replaced by something that is no file
+        return ()
+    return ("-",) if stat.S_ISFIFO(kind) or stat.S_ISREG(kind) else ()
+
+
+def runs_folder(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path:
+    """Where records lie when no folder is named: as for `traindx run`, $TRAINDX_DIR or ./traindx-runs."""
+    return value if value is not None else Path(os.environ.get("TRAINDX_DIR") or "traindx-runs")
 
 
 class Screen(Console):
@@ -116,9 +148,10 @@ class Screen(Console):
 
 def console(*, stderr: bool = False, no_color: bool = False, file: Any = None) -> Console:
     """A console that respects NO_COLOR, dumb terminals and pipes."""
-    piped = not (sys.stderr if stderr else sys.stdout).isatty() and not os.environ.get("FORCE_COLOR")
+    piped = not (STDERR if stderr else sys.stdout).isatty() and not os.environ.get("FORCE_COLOR")
     width = 100 if piped and "COLUMNS" not in os.environ else None
-    return Screen(stderr=stderr, no_color=no_color or None, highlight=False, width=width, file=file, soft_wrap=False)
+    own = cast(IO[str], STDERR) if stderr and file is None else file
+    return Screen(no_color=no_color or None, highlight=False, width=width, file=own, soft_wrap=False)
 
 
 def unicode_ok(console_: Console) -> bool:
@@ -139,7 +172,7 @@ def deliver(
     """Render the diagnoses and put them where the user asked."""
     profile = _chosen_profile()
     if profile and not quiet:
-        sys.stderr.write(profiles.summary(diagnoses, profile))
+        STDERR.write(profiles.summary(diagnoses, profile))
     loud = any(d.worst is not None and d.worst > Severity.INFO for d in diagnoses)
     if quiet and not loud and output is None:
         return
@@ -149,7 +182,7 @@ def deliver(
         return
     text = _text(diagnoses, format_, verbose)
     if output is None:
-        stream = sys.stderr if to_stderr else sys.stdout
+        stream = STDERR if to_stderr else sys.stdout
         stream.write(text + "\n")
         stream.flush()  # a reader of --follow waits for it
         return
@@ -159,7 +192,7 @@ def deliver(
     except OSError as why:
         raise EnvironmentFault(f"cannot write {output}: {why.strerror or why}") from None
     if not quiet:
-        sys.stderr.write(f"traindx: report written to {output}\n")
+        say(f"report written to {output}")
 
 
 def _put_whole(path: Path, text: str) -> None:
@@ -202,9 +235,7 @@ def _text(diagnoses: Sequence[Diagnosis], format_: str, verbose: bool) -> str:
 
 
 def exit_code(diagnoses: Sequence[Diagnosis], fail_on: str | None) -> int:
-    """1 when a finding is at or above `fail_on`; suggestive findings never count."""
+    """1 when a run is as grave as `fail_on` or graver."""
     if fail_on in (None, "never"):
         return 0
-    limit = Severity(fail_on)
-    counted = (f for d in diagnoses for f in d.findings if f.confidence is not Confidence.SUGGESTIVE)
-    return int(any(f.severity >= limit for f in counted))
+    return int(any(d.gravity is not None and d.gravity >= Severity(fail_on) for d in diagnoses))

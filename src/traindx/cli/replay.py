@@ -19,21 +19,20 @@ _CONTEXT = {"allow_interspersed_args": True, "ignore_unknown_options": False}
 @click.command("replay", context_settings=_CONTEXT)
 @click.argument("capsule", metavar="CAPSULE", type=click.Path(path_type=Path))
 @click.argument("target", metavar="[TARGET [ARGS]...]", nargs=-1, type=click.UNPROCESSED)
-@click.option("--fp32", is_flag=True, help="Leave autocast off: is precision to blame?")
-@click.option("--lr-scale", type=float, default=None, metavar="F", help="Make the update too, with F times the learning rate.")
+@click.option("--fp32", is_flag=True, help="Replay without autocast, to see whether precision is the cause.")
+@click.option("--lr-scale", type=float, default=None, metavar="F", help="Also make the update, with F times the learning rate.")
 @click.option(
-    "--other-batch", type=int, default=None, metavar="K", help="Batch K of the script or task instead of the capsule's."
+    "--other-batch", type=int, default=None, metavar="K", help="Use batch K of the script or task instead of the recorded one."
 )
 @click.option(
     "--reproducer",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
     metavar="FILE.py",
-    help="Write the step as a script of its own, with its tensors beside it.",
+    help="Write the step as a separate script, with its tensors next to it.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Run the recorded script without asking.")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
-@click.option("--no-color", is_flag=True)
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(
     capsule: Path,
@@ -42,18 +41,17 @@ def command(
     lr_scale: float | None,
     other_batch: int | None,
     reproducer: Path | None,
-    yes: bool,
     format_: str,
     no_color: bool,
     debug: bool,
 ) -> int:
-    """Make the step of a capsule again and name its first non-finite operation.
+    """Repeat a recorded step and name its first non-finite operation.
 
-    Without TARGET the recorded script is shown and, after your yes, launched again up to its second step, into which the
-    capsule's weights, optimizer, random numbers and batch are put. TARGET may also be a script with its arguments (after
-    `--` when they begin with a dash), or a task factory. All of them run as you.
+    TARGET is the script with its arguments (after `--` if they begin with a dash), or a task factory. The script is launched
+    again up to its second step. That step gets the recorded weights, optimizer state, random numbers and batch. The program
+    runs with your permissions, so you must name it. Without TARGET, traindx shows the recorded command and runs nothing.
 
-    Example:  traindx replay runs/exp1/capsules/capsule-000000042-000 --fp32
+    Example:  traindx replay runs/exp1/capsules/capsule-000000042-000 --fp32 -- train.py --lr 0.1
 
     Example:  traindx replay runs/exp1/capsules/capsule-000000042-000 train.py:make_task
     """
@@ -68,10 +66,9 @@ def command(
     else:
         from traindx.forensics.command import given, recorded, relaunch
 
-        chosen = given(target) if target else recorded(capsule)
         if not target:
-            _agreed(chosen, yes)
-        found = relaunch(capsule, chosen, **variants)
+            raise UsageError(f"name the program, it runs as you. The capsule says it comes from:\n{recorded(capsule)}")
+        found = relaunch(capsule, given(target), **variants)
     if format_ == "json":
         sys.stdout.write(json.dumps({"schema": "traindx.replay/1", **found}, indent=2) + "\n")
         return 0
@@ -83,20 +80,6 @@ def command(
 
 def _is_task(target: tuple[str, ...]) -> bool:
     return len(target) == 1 and target[0] != "-m" and ":" in target[0] and not Path(target[0]).exists()
-
-
-def _agreed(chosen: Any, yes: bool) -> None:
-    """Show what would run; go on only with a yes."""
-    sys.stderr.write(f"traindx: the capsule was recorded from\n  {safe(str(chosen))}\n")
-    for warning in chosen.warnings:
-        sys.stderr.write(f"  note: {warning}\n")
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError("running the recorded script needs your word: --yes, after a look at the line above")
-    sys.stderr.write("  It will run up to its second step; what it writes until then, it writes again.\n")
-    if not click.confirm("Run it?", err=True):
-        raise UsageError("not run")
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -15,12 +15,12 @@ from traindx.errors import NothingReadable
 @click.command("report")
 @click.argument("path", metavar="PATH")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), default=Path("report.html"), show_default=True)
-@click.option("--select", multiple=True, callback=options._codes, metavar="CODE[,…]", help="Only these conditions.")
-@click.option("--ignore", multiple=True, callback=options._codes, metavar="CODE[,…]", help="Not these conditions.")
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings file.")
+@click.option("--select", multiple=True, callback=options._codes, metavar="CODE[,…]", help="Check only these conditions.")
+@click.option("--ignore", multiple=True, callback=options._codes, metavar="CODE[,…]", help="Skip these conditions.")
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Read settings from this file.")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(path: str, output: Path, select: tuple[str, ...], ignore: tuple[str, ...], config: Path | None, debug: bool) -> int:
-    """Write one self-contained HTML file: verdict, evidence, vital signs and every signal; works offline.
+    """Write one HTML file with the diagnosis, the evidence and every signal; it works offline.
 
     Example:  traindx report traindx-runs/train-20260101 -o report.html
     """

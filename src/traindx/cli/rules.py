@@ -15,12 +15,17 @@ from traindx.rule import FAMILIES, catalogue, select
 @click.command("rules")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
 @click.option(
-    "--select", "chosen", multiple=True, callback=options._codes, metavar="CODE[,…]", help="Only these (prefixes work)."
+    "--select",
+    "chosen",
+    multiple=True,
+    callback=options._codes,
+    metavar="CODE[,…]",
+    help="List only these; prefixes such as GRAD work.",
 )
-@click.option("--no-color", is_flag=True)
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(format_: str, chosen: tuple[str, ...], no_color: bool, debug: bool) -> int:
-    """List every condition traindx knows.
+    """List all conditions that traindx checks.
 
     Example:  traindx rules --select GRAD,OPTM
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,9 +15,10 @@ import rich_click as click
 from traindx import alerts
 from traindx import diagnosis as diagnosis_
 from traindx.cli import launcher, options, spawned
-from traindx.errors import UsageError
-from traindx.probes import launch, session, torchrun
-from traindx.record import is_record, read, remote
+from traindx.errors import NO_TORCH, UsageError
+from traindx.plain import say
+from traindx.probes import launch, session, surroundings, torchrun
+from traindx.record import is_record, read, remote, sources
 from traindx.settings import Settings
 
 _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -25,20 +26,25 @@ _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
 @click.command("run", context_settings=_CONTEXT)
 @click.option("-m", "module", is_flag=True, help="TARGET is a module name, as in `python -m`.")
-@click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where the record goes.")
-@click.option("--budget", type=str, default=None, help="Share of step time to spend on observing; 'none' for everything.")
+@click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder for the record.")
+@click.option(
+    "--budget",
+    type=str,
+    default=None,
+    help="Share of the step time to spend on observing, such as 0.01; 'none' means no limit.",
+)
 @click.option(
     "--alert",
     "alert",
     multiple=True,
     metavar="URL",
-    help="Send word of each new cause there, while it trains: a webhook, or an apprise address.  [env: TRAINDX_ALERT]",
+    help="Send an alert to this URL for each new finding: a webhook or an apprise address.  [env: TRAINDX_ALERT]",
 )
 @click.option(
     "--capture-batch",
     is_flag=True,
-    help="Keep raw samples: a few batches for the report, the answers to the first samples of every evaluation, and the batch "
-    "of a step that goes non-finite, which `traindx replay` then makes again.",
+    help="Keep raw samples: a few batches for the report, and the answers to the first samples of every evaluation. "
+    "Also the batch of a step that goes non-finite, so that `traindx replay` can repeat it.",
 )
 @click.option(
     "--profiler",
@@ -46,18 +52,18 @@ _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
     type=click.IntRange(1, 1000),
     default=None,
     metavar="STEPS",
-    help="Run torch.profiler over so many steps, once, and read it: which operations take the time, copies, transfers.",
+    help="Profile this many steps once with torch.profiler, and report which operations, copies and transfers take the time.",
 )
 @click.option(
     "--sync",
     metavar="URL",
-    help="Copy the record there while it is written (s3://, gs://, ssh:// …, through fsspec), every 30 s.",
+    help="Copy the record to this address every 30 s while it is written (s3://, gs://, ssh:// …, through fsspec).",
 )
 @click.option(
     "--nproc",
     type=click.IntRange(1),
     default=None,
-    help="With -m torch.distributed.run: launch it again on so many processes, with the same global batch, and compare.",
+    help="With -m torch.distributed.run: run it again on this many processes with the same global batch, and compare.",
 )
 @options.judging("never")
 @click.argument("target")
@@ -84,7 +90,7 @@ def command(
     no_color: bool,
     debug: bool,
 ) -> int:
-    """Observe an unmodified training script: same bits, same exit code; the diagnosis is printed on stderr at the end.
+    """Run a training script unchanged, record it, and print a diagnosis on stderr at the end.
 
     Example:  traindx run train.py --epochs 3
 
@@ -104,28 +110,31 @@ def command(
         own += ["--capture-batch"] if capture_batch else []
         return launcher.ranks(list(args), folder, own, nproc, chosen, (format_, output), page)
     if nproc is not None:
-        raise UsageError("--nproc compares launches of `-m torch.distributed.run`; this program is one process already")
+        raise UsageError("--nproc works with `-m torch.distributed.run` only; this program is a single process")
     if not module and not Path(target).exists():
         raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
     watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen, alerts.addresses_of(alert or None))
     watcher.sync, watcher.profiler = sync, profiler
     ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
-    watcher.end(ended)
     code = ended.code
-    if watcher.recorder is not None and (session.rank() > 0 or torchrun.told_above()):
-        pass  # rank 0, or whoever launched the ranks, tells the story of all
-    elif watcher.recorder is not None:
-        try:
+    try:
+        watcher.end(ended)
+        if watcher.recorder is not None and (session.rank() > 0 or torchrun.told_above()):
+            pass  # rank 0, or whoever launched the ranks, tells the story of all
+        elif watcher.recorder is not None:
             code = _report(watcher, chosen, ended.code, format_, output, verbose, quiet, no_color)
-        except Exception as bug:  # the script is done: its exit code stands, whatever happens to our page
-            if debug:
-                traceback.print_exc()
-            sys.stderr.write(f"traindx: no diagnosis could be made: {type(bug).__name__}: {bug}\n")
-    elif not quiet and not chosen.disabled:
-        sys.stderr.write(f"traindx: saw no training with torch in this program{watcher.without}\n")
-        if watcher.forked:
-            why = "forked processes cannot be observed; with the start method 'spawn', or traindx.watch in them, they can"
-            sys.stderr.write(f"traindx: it started {watcher.forked} processes: {why}\n")
+        elif not quiet and not chosen.disabled:
+            without = watcher.without
+            if importlib.util.find_spec("torch") is None:
+                without = f": {NO_TORCH}, so it ran unobserved (pip install torch)"
+            say(f"saw no training with torch in this program{without}")
+            if watcher.forked:
+                why = "forked processes cannot be observed; with the start method 'spawn', or traindx.watch in them, they can"
+                say(f"it started {watcher.forked} processes: {why}")
+    except Exception as bug:  # the script is done: its exit code stands, whatever happens to our page
+        if debug:
+            say(traceback.format_exc())
+        say(f"no diagnosis could be made: {type(bug).__name__}: {bug}")
     launch.leave(ended, code)
     return code
 
@@ -140,12 +149,16 @@ def _why_nothing(observer: Any) -> str:
 def _report(
     watcher: Watcher, chosen: Any, code: int, format_: str, output: Path | None, verbose: bool, quiet: bool, no_color: bool
 ) -> int:
-    diagnoses = [diagnosis_.diagnose(watcher.run(), chosen)]
+    found = diagnosis_.diagnose(watcher.run(), chosen)
+    places = (where for f in found.findings for where in f.where)
+    taken = sources.take(places, surroundings.scrubbed, surroundings.names_secret)
+    sources.keep(Path(watcher.recorder.sink.path), taken)
+    diagnoses = [replace(found, run=found.run.with_(facts={"code.source": taken}))]
     options.deliver(diagnoses, format_, output, verbose=verbose, no_color=no_color, quiet=quiet, to_stderr=True)
     if not quiet:
-        sys.stderr.write(f"traindx: the record is in {watcher.recorder.sink.path}\n")
+        say(f"the record is in {watcher.recorder.sink.path}")
         if capsules := sorted(Path(watcher.recorder.sink.path).glob("capsules/capsule-*")):
-            sys.stderr.write(f"traindx: the step that broke is kept: traindx replay {capsules[0]}\n")
+            say(f"the step that broke is kept: traindx replay {capsules[0]} -- {watcher.target} …")
     return code or options.exit_code(diagnoses, chosen.fail_on)
 
 
@@ -244,9 +257,7 @@ class Watcher:
         self.recorder.close(ended.how)
         if self._spool is not None and not self._spool.close():
             trouble = self._spool.trouble or "it took too long"
-            sys.stderr.write(
-                f"traindx: the last copy to {self.sync} was not made ({trouble}); the record is in {self.recorder.sink.path}\n"
-            )
+            say(f"the last copy to {self.sync} was not made ({trouble}); the record is in {self.recorder.sink.path}")
         self.without = _why_nothing(self._observer)
         if not self.recorder.started and not (self.spawned and is_record(self.recorder.sink.path)):
             self.recorder = None

@@ -5,36 +5,45 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import sys
 import threading
 import time
 from pathlib import Path
 
+import psutil
 import rich_click as click
 
 from traindx import alerts
+from traindx.cli import options
 from traindx.dashboard.library import Library
 from traindx.errors import EnvironmentFault, UsageError
+from traindx.plain import say
 from traindx.report.words import safe
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104
 
 
 @click.command("serve")
-@click.argument("folder", type=click.Path(path_type=Path), default=Path("traindx-runs"), metavar="[DIR]")
-@click.option("--port", type=click.IntRange(0, 65535), default=7007, show_default=True, help="0 takes any free port.")
+@click.argument("folder", type=click.Path(path_type=Path), callback=options.runs_folder, required=False, metavar="[DIR]")
+@click.option("--port", type=click.IntRange(0, 65535), default=7007, show_default=True, help="Port; 0 takes any free one.")
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Anything but loopback shows your runs to the network, behind the key.",
+    help="Address to listen on. Any address but loopback shows your runs to the network, protected by the key.",
 )
 @click.option(
-    "--alert", multiple=True, metavar="URL", help="Send word of new causes in running runs there.  [env: TRAINDX_ALERT]"
+    "--allow-host", "allowed", multiple=True, metavar="NAME", help="Also answer to this host name, such as that of a proxy."
+)
+@click.option(
+    "--alert",
+    multiple=True,
+    metavar="URL",
+    help="Send an alert to this URL for each new finding in a running training.  [env: TRAINDX_ALERT]",
 )
 @click.option("--debug", is_flag=True, hidden=True)
-def command(folder: Path, port: int, host: str, alert: tuple[str, ...], debug: bool) -> int:
-    """Live dashboard in the browser: all runs at a glance, findings as they appear; read-only, on this machine.
+def command(folder: Path, port: int, host: str, allowed: tuple[str, ...], alert: tuple[str, ...], debug: bool) -> int:
+    """Open a live dashboard in the browser: all runs and their findings; read-only, on this machine.
 
     Example:  traindx serve traindx-runs
     """
@@ -42,6 +51,7 @@ def command(folder: Path, port: int, host: str, alert: tuple[str, ...], debug: b
         raise UsageError(f"there is no folder {folder}; record a run first: traindx run train.py")
     import uvicorn
 
+    from traindx.dashboard.connections import Connection, quiet
     from traindx.dashboard.doctor import Doctor
     from traindx.dashboard.guard import new_token
     from traindx.dashboard.server import create_app, packed_plotly
@@ -49,20 +59,20 @@ def command(folder: Path, port: int, host: str, alert: tuple[str, ...], debug: b
     addresses = alerts.addresses_of(alert or None)
     sock = _socket(host, port)
     port = sock.getsockname()[1]
-    token = os.environ.get("TRAINDX_TOKEN") or new_token()
-    names = (
-        ("127.0.0.1", "localhost", "[::1]")
-        if host in LOOPBACK
-        else ("127.0.0.1", "localhost", "[::1]", host, socket.gethostname())
-    )
-    sys.stderr.write(f"traindx: http://{'localhost' if host in LOOPBACK else host}:{port}/?token={token}\n")
+    fixed = os.environ.get("TRAINDX_TOKEN")
+    token = fixed or new_token()
+    names = (*_names(host), *allowed)
+    bound = sock.getsockname()[0]
+    shown = socket.gethostname() if host in EVERYWHERE else f"[{bound}]" if ":" in bound else bound
+    say(f"http://{shown}:{port}/?token={token}")
     if host not in LOOPBACK:
-        sys.stderr.write("traindx: listening beyond this machine; whoever has the key above can read your runs\n")
+        say("listening beyond this machine; whoever has the key above can read your runs")
     elif os.environ.get("SSH_CONNECTION"):
-        sys.stderr.write(f"traindx: over SSH, on your own machine: ssh -N -L {port}:localhost:{port} {socket.gethostname()}\n")
+        say(f"over SSH, on your own machine: ssh -N -L 127.0.0.1:{port}:{shown}:{port} {socket.gethostname()}")
     threading.Thread(target=packed_plotly, daemon=True, name="traindx-plotly").start()  # so that the first page need not wait
     doctor = Doctor()
-    app = create_app(folder, token, names, doctor)
+    renewed = None if fixed else (lambda code: say(f"for another browser: http://{shown}:{port}/?token={code}"))
+    app = create_app(folder, token, names, doctor, port=port, renewed=renewed)
     if addresses:
         Herald(app.state.library, alerts.Alerts(alerts.everyone(addresses))).start()
     config = uvicorn.Config(
@@ -70,8 +80,13 @@ def command(folder: Path, port: int, host: str, alert: tuple[str, ...], debug: b
         log_level="warning",
         access_log=False,
         server_header=False,
+        http=Connection,
+        ws="none",
+        timeout_keep_alive=10,
+        h11_max_incomplete_event_size=16_384,
         timeout_graceful_shutdown=1,
     )
+    quiet()
     try:
         uvicorn.Server(config).run(sockets=[sock])
     finally:
@@ -79,8 +94,20 @@ def command(folder: Path, port: int, host: str, alert: tuple[str, ...], debug: b
     return 0
 
 
+def _names(host: str) -> tuple[str, ...]:
+    """What a browser may call this server: beyond loopback every address and name of the machine that it listens on."""
+    names = ["127.0.0.1", "localhost", "[::1]"]
+    if host in LOOPBACK:
+        return tuple(names)
+    given = [host, socket.gethostname(), socket.getfqdn()]
+    if host in EVERYWHERE:
+        own = (a.address.partition("%")[0] for found in psutil.net_if_addrs().values() for a in found)
+        given += [a for a in own if a.count(".") == 3 or a.count(":") >= 2]
+    return tuple(dict.fromkeys([*names, *(f"[{n}]" if ":" in n else n for n in given)]))
+
+
 class Herald(threading.Thread):
-    """Looks at the running runs of a library now and then and sends word of what is new in each."""
+    """Checks the running runs of a library regularly and sends an alert for what is new in each."""
 
     def __init__(self, library: Library, told: alerts.Alerts, every_s: float = 10.0) -> None:
         super().__init__(daemon=True, name="traindx-herald")
@@ -104,6 +131,7 @@ class Herald(threading.Thread):
 
 
 def _socket(host: str, port: int) -> socket.socket:
+    host = "127.0.0.1" if host == "localhost" else host  # one literal address: what is printed is what is bound
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

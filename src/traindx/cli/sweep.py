@@ -14,6 +14,7 @@ from rich.table import Table
 
 from traindx.cli import options
 from traindx.errors import NothingReadable, UsageError
+from traindx.plain import say
 from traindx.report.words import safe
 from traindx.trial import catalogue
 
@@ -21,15 +22,17 @@ from traindx.trial import catalogue
 @click.command("sweep")
 @click.argument("trials", metavar="TRIAL[,TRIAL…]")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET…")
-@click.option("--over", multiple=True, metavar="KEY=A,B,…", help="Vary a limit of the trials: --over steps=50,100,200.")
-@click.option("--set", "limits", multiple=True, metavar="KEY=VALUE", help="Change a limit in all of them.")
-@click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Trials at a time; as many as cores by default.")
+@click.option(
+    "--over", multiple=True, metavar="KEY=A,B,…", help="Vary a limit of the trials, for example --over steps=50,100,200."
+)
+@click.option("--set", "limits", multiple=True, metavar="KEY=VALUE", help="Change a limit of all trials.")
+@click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Trials at a time; by default one per core.")
 @click.option(
     "--on",
     type=click.Choice(("here", "ray")),
     default="here",
     show_default=True,
-    help="Where they run: on the cores of this machine, or on the Ray cluster that is running (it must see the targets).",
+    help="Where to run them: on this machine or on a running Ray cluster, which must see the targets.",
 )
 @options.answering("Write the results to FILE as JSON.")
 def command(
@@ -45,9 +48,9 @@ def command(
     quiet: bool,
     debug: bool,
 ) -> int:
-    """Many trials at once: every TRIAL on every TARGET, with every combination of the limits that are varied.
+    """Run many trials at once: every TRIAL on every TARGET, with every combination of the varied limits.
 
-    Each runs in a process of its own, with one thread, here or on Ray; the answers are those of running them one by one.
+    Each runs in its own process with one thread, here or on Ray; the answers are the same as one by one.
 
     Example:  traindx sweep overfit,lr-range train.py other.py --over steps=50,100
     """
@@ -72,7 +75,7 @@ def command(
         results.append(result)
         if not quiet and format_ == "rich":
             told = f"{result['trial']} {_limits(result)}on {result['target']}: {result['result']}"
-            sys.stderr.write(f"traindx: {len(results)} of {len(given)}: {told}\n")
+            say(f"{len(results)} of {len(given)}: {told}")
     text = json.dumps({"schema": "traindx.trials/1", "trials": results}, indent=2)
     if output:
         output.write_text(text + "\n", encoding="utf-8")
@@ -90,7 +93,7 @@ def _pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
     for pair in given:
         key, eq, value = pair.partition("=")
         if not eq or not key.strip() or not value.strip():
-            raise UsageError(f"{option} wants KEY=VALUE; got {pair!r}")
+            raise UsageError(f"{option} needs KEY=VALUE; got {pair!r}")
         pairs[key.strip()] = value.strip()
     return pairs
 

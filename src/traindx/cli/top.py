@@ -24,17 +24,17 @@ NARROW = 90  # columns; below, a run takes two lines
 
 
 @click.command("top")
-@click.argument("folder", type=click.Path(path_type=Path), default=Path("traindx-runs"), metavar="[DIR]")
-@click.option("--every", default=2.0, show_default=True, help="Seconds between two looks.")
+@click.argument("folder", type=click.Path(path_type=Path), callback=options.runs_folder, required=False, metavar="[DIR]")
+@click.option("--every", default=2.0, show_default=True, help="Seconds between updates.")
 @click.option("-n", "most", default=20, show_default=True, help="How many runs to show, newest first.")
-@click.option("--once", is_flag=True, help="Print one frame and leave.")
-@click.option("--plain", is_flag=True, help="The plain table, also where textual is installed.")
-@click.option("--no-color", is_flag=True)
+@click.option("--once", is_flag=True, help="Print once and exit.")
+@click.option("--plain", is_flag=True, help="Show the plain table even if textual is installed.")
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(folder: Path, every: float, most: int, once: bool, plain: bool, no_color: bool, debug: bool) -> int:
-    """Live view in the terminal: each run's state, step, loss, verdict and worst finding; Ctrl-C leaves.
+    """Show each run's state, step, loss, verdict and worst finding in the terminal; stop with Ctrl-C.
 
-    With `pip install traindx[tui]` one can also pick a run and read its findings.
+    With `pip install traindx[tui]` you can also pick a run and read its findings.
 
     Example:  traindx top traindx-runs
     """

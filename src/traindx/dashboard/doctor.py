@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -16,12 +17,16 @@ from typing import Any
 
 from traindx import api
 from traindx import diagnosis as diagnosis_
+from traindx.children import ours
 from traindx.diagnosis import Diagnosis
 from traindx.errors import TraindxError
+from traindx.plain import say
 from traindx.report import json as json_
 from traindx.run import Run
 
 BREATH_S = 1.0  # before the first judgement: whoever opened the page sees it painted first
+JUDGES = 2  # processes: a run that takes long holds up one of them
+MOST_S = 60.0  # for one judgement; then its process is ended and started anew for the next
 PATIENCE = 3.0  # a run that grows is judged again after so many times what the last judgement took
 
 
@@ -81,13 +86,14 @@ class Doctor:
 
     def __init__(self, apart: bool = True) -> None:
         self._apart = apart
-        self._child: subprocess.Popen[str] | None = None
+        self._children: list[subprocess.Popen[bytes]] = []
+        self.most_s = MOST_S
         self._wanted: OrderedDict[str, tuple[Path, int, str]] = OrderedDict()
         self._answers: dict[str, Answer] = {}
         self._news = threading.Condition()
         self._closed = False
         self._end = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
 
     def ask(self, key: str, path: Path, index: int, stamp: str, *, first: bool = False) -> None:
         """Have that run judged, unless that is done, under way, or was done too recently; `first`: before all others."""
@@ -103,9 +109,9 @@ class Doctor:
             self._wanted[key] = (path, index, stamp)
             if first:
                 self._wanted.move_to_end(key, last=False)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, daemon=True, name="traindx-doctor")
-                self._thread.start()
+            if len(self._threads) < min(JUDGES, len(self._wanted)):
+                self._threads.append(threading.Thread(target=self._work, daemon=True, name="traindx-doctor"))
+                self._threads[-1].start()
             self._news.notify()
 
     def answer(self, key: str) -> Answer | None:
@@ -117,11 +123,12 @@ class Doctor:
         with self._news:
             self._closed = True
             self._end.set()
-            self._news.notify()
-        if self._child is not None:
-            self._child.kill()
+            self._news.notify_all()
+        for child in self._children:
+            child.kill()
 
     def _work(self) -> None:
+        child: subprocess.Popen[bytes] | None = None
         while True:
             with self._news:
                 while not self._wanted and not self._closed:
@@ -129,27 +136,45 @@ class Doctor:
                 if self._closed:
                     return
                 key, (path, index, stamp) = self._wanted.popitem(last=False)
-            if self._child is None:
+            if child is None:
                 self._end.wait(BREATH_S)
             if self._closed:
                 return
             begun = time.monotonic()
-            said = self._consult(path, index)
+            child = child if child is not None and child.poll() is None else self._child()
+            said = self._consult(child, path, index)
             if self._closed:
                 return
             self._answers[key] = _answer(stamp, said, time.monotonic() - begun)
 
-    def _consult(self, path: Path, index: int) -> dict[str, Any]:
-        """One question and one answer over pipes; a child that dies is started again for the next question."""
+    def _child(self) -> subprocess.Popen[bytes] | None:
         try:
-            if self._child is None or self._child.poll() is not None:
-                command = [sys.executable, "-m", "traindx.dashboard.doctor", str(os.getpid())]
-                self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            assert self._child.stdin is not None and self._child.stdout is not None
-            self._child.stdin.write(json.dumps([str(path), index]) + "\n")
-            self._child.stdin.flush()
-            line = self._child.stdout.readline()
-            return json.loads(line) if line else UNREADABLE
+            command = ours("traindx.dashboard.doctor", str(os.getpid()))
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        except OSError:
+            return None
+        self._children = [*(c for c in self._children if c.poll() is None), child]
+        return child
+
+    def _consult(self, child: subprocess.Popen[bytes] | None, path: Path, index: int) -> dict[str, Any]:
+        """One question and one answer over pipes; a child that takes too long is ended, and costs only this answer."""
+        try:
+            if child is None or child.stdin is None or child.stdout is None:
+                return UNREADABLE
+            child.stdin.write(json.dumps([str(path), index]).encode() + b"\n")
+            said, until = bytearray(), time.monotonic() + self.most_s
+            while not said.endswith(b"\n"):
+                if not select.select([child.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
+                    child.kill()
+                    child.wait()
+                    health = {**UNREADABLE["health"], "summary": f"judging it took longer than {self.most_s:g} s"}
+                    return {**UNREADABLE, "health": health}
+                chunk = os.read(child.stdout.fileno(), 1 << 16)
+                if not chunk:
+                    return UNREADABLE
+                said += chunk
+            found: dict[str, Any] = json.loads(said)
+            return found
         except (OSError, ValueError):
             return UNREADABLE
 
@@ -169,7 +194,7 @@ def main() -> None:
         try:
             said = judged(Path(path), index)
         except Exception as bug:  # one run that breaks us must not blind the list to all others
-            sys.stderr.write(f"traindx: could not judge {path}: {type(bug).__name__}: {bug}\n")
+            say(f"could not judge {path}: {type(bug).__name__}: {bug}")
             said = UNREADABLE
         out.write(json.dumps(said) + "\n")
         out.flush()

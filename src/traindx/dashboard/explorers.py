@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traindx.errors import UsageError
+
 Floats = NDArray[np.float64]
 
 _GELU = np.sqrt(2 / np.pi)
@@ -34,23 +36,31 @@ ACTIVATIONS: dict[str, tuple[Any, Any]] = {
     ),
     "linear": (lambda x: x, lambda x: np.ones_like(x)),
 }
-INITS = {"he": 2.0, "xavier": 1.0, "lecun": 1.0, "small": 0.01, "large": 16.0}
+INITS = {"he": 2.0, "xavier": 1.0, "uniform": 1 / 3, "zero": 0.0, "small": 0.01, "large": 16.0}  # variance × width
 NORMS = ("none", "layer")
+DEEPEST, WIDEST = 100, 512
 
 
 def gradient_health(
     activation: str, init: str, depth: int, width: int, norm: str, residual: bool, seed: int = 0
 ) -> dict[str, Any]:
     """Forward and gradient scale by layer of a random net of that make, by one forward and one backward pass."""
-    f, slope = ACTIVATIONS.get(activation, ACTIVATIONS["relu"])
-    depth, width = min(max(depth, 1), 100), min(max(width, 4), 512)
+    for what, value, known in (("activation", activation, ACTIVATIONS), ("init", init, INITS), ("norm", norm, NORMS)):
+        if value not in known:
+            raise UsageError(f"there is no {what} '{value}' here; there are {', '.join(known)}")
+    if not (1 <= depth <= DEEPEST and 4 <= width <= WIDEST):
+        raise UsageError(f"depth is 1 … {DEEPEST} and width 4 … {WIDEST}; got {depth} and {width}")
+    f, slope = ACTIVATIONS[activation]
     rng = np.random.default_rng(seed)
-    scale = np.sqrt(INITS.get(init, 2.0) / width)
+    scale = np.sqrt(INITS[init] / width)
+    draw = (
+        (lambda size: rng.uniform(-np.sqrt(3), np.sqrt(3), size)) if init == "uniform" else (lambda size: rng.normal(size=size))
+    )
     x = rng.normal(size=(64, width))
     tape: list[tuple[Floats, Floats, Floats, Floats]] = []
     forward = []
     for _ in range(depth):
-        w = rng.normal(size=(width, width)) * scale
+        w = draw((width, width)) * scale
         h, spread = (x, np.ones((64, 1))) if norm == "none" else _normed(x)
         z = h @ w
         y = f(z) + (x if residual else 0)
@@ -70,8 +80,9 @@ def gradient_health(
     gradients.reverse()
     weight_gradients.reverse()
     first, last = max(weight_gradients[0], 1e-300), max(weight_gradients[-1], 1e-300)
+    verdict = _verdict(first / last, forward) if any(weight_gradients) else "dead: no weight gets any gradient"
     return {"layers": list(range(1, depth + 1)), "forward": forward, "gradient": gradients, "weight_gradient": weight_gradients,
-            "ratio": first / last, "verdict": _verdict(first / last, forward)}  # fmt: skip
+            "ratio": first / last, "verdict": verdict}  # fmt: skip
 
 
 def _normed(x: Floats) -> tuple[Floats, Floats]:

@@ -68,7 +68,10 @@ class Library:
         """Every run below the folder, newest first."""
         with self._listing:
             if time.monotonic() - self._listed > LISTED_S:
-                found = [_entry(r, self.root) for r in _records(self.root)] or self._logs()
+                shut: list[Path] = []
+                found = [_entry(r, self.root) for r in _records(self.root, shut)]
+                found += [Entry(_id(p, 0), p.name, p, "record", "unreadable", None, None) for p in shut]
+                found = found or self._logs()
                 found.sort(key=lambda e: -(e.updated or 0.0))
                 self._entries = {e.id: e for e in found}
                 self._listed = time.monotonic()
@@ -183,18 +186,22 @@ def _entry(r: Record, root: Path) -> Entry:
     return Entry(_id(r.path, 0), name, r.path, "record", r.ended, r.last_step, r.updated or r.created, max(1, r.ranks))
 
 
-def _records(folder: Path, depth: int = DEPTH) -> list[Record]:
-    """The records below a folder, also those a few folders down."""
-    if not folder.is_dir():
+def _records(folder: Path, shut: list[Path], depth: int = DEPTH) -> list[Record]:
+    """The records below a folder, also those a few folders down; folders that cannot be looked into go to `shut`."""
+    try:
+        if not folder.is_dir():
+            return []
+        found = list_records(folder)
+        if depth and not (len(found) == 1 and found[0].path == folder):
+            known = {r.path.name for r in found}
+            with os.scandir(folder) as inner:
+                names = sorted(e.name for e in inner if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
+            for name in names:
+                if name not in known and not is_record(folder / name):
+                    found += _records(folder / name, shut, depth - 1)
+    except OSError:
+        shut.append(folder)
         return []
-    found = list_records(folder)
-    if depth and not (len(found) == 1 and found[0].path == folder):
-        known = {r.path.name for r in found}
-        with os.scandir(folder) as inner:
-            names = sorted(e.name for e in inner if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
-        for name in names:
-            if name not in known and not is_record(folder / name):
-                found += _records(folder / name, depth - 1)
     return found
 
 

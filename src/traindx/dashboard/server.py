@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from traindx.dashboard.guard import Guard
 from traindx.dashboard.library import Library
 from traindx.dashboard.pulses import Pulses
 from traindx.diagnosis.compare import compare
+from traindx.errors import UsageError
 from traindx.report import json as json_
 from traindx.report.explore import group
 from traindx.report.thinning import blocks, numbers, thin
@@ -56,8 +58,19 @@ STATIC = {
 HERE = ("127.0.0.1", "localhost", "[::1]")
 
 
-def create_app(root: Path, token: str, hosts: tuple[str, ...] = HERE, doctor: Doctor | None = None) -> Starlette:
-    """The application for the runs below `root`; with a `doctor` of its own process, judging never delays a page."""
+def create_app(
+    root: Path,
+    token: str,
+    hosts: tuple[str, ...] = HERE,
+    doctor: Doctor | None = None,
+    *,
+    port: int = 0,
+    renewed: Callable[[str], None] | None = None,
+) -> Starlette:
+    """The application for the runs below `root`; with a `doctor` of its own process, judging never delays a page.
+
+    With `renewed` the token opens the door once, and the next one is told to it.
+    """
     library = Library(root, doctor)
     routes = [
         Route("/", _index),
@@ -75,7 +88,7 @@ def create_app(root: Path, token: str, hosts: tuple[str, ...] = HERE, doctor: Do
         Route("/api/explore/units", _units),
         Route("/api/explore/weights", _weights),
     ]
-    app = Starlette(routes=routes, middleware=[Middleware(Guard, token=token, hosts=hosts)])
+    app = Starlette(routes=routes, middleware=[Middleware(Guard, token=token, hosts=hosts, port=port, renewed=renewed)])
     app.state.library, app.state.pulses, app.state.answers = library, Pulses(library), OrderedDict()
     return app
 
@@ -159,10 +172,10 @@ async def _run(request: Request) -> Response:
     def work() -> dict[str, Any]:
         known = library.judgement(entry, first=True)
         listed = [
-            {"name": safe(n, 200), "kind": "matrix" if isinstance(s, Matrix) else "series", "records": len(s), "names": len(getattr(s, "names", ())),
+            {"name": label, "kind": "matrix" if isinstance(s, Matrix) else "series", "records": len(s), "names": len(getattr(s, "names", ())),
              "group": group(n), "meaning": spec.meaning if (spec := signals.spec(n)) else ""}
-            for n, s in sorted(run.signals.items())
-            if len(s)
+            for label, n in labels(run.signals).items()
+            if len(s := run.signals[n])
         ]  # fmt: skip
         whole: dict[str, Any] = json_.plain({
             "id": run_id, "name": safe(entry.name), "state": entry.state, "steps": run.steps, "signals": listed, "bands": BANDS,
@@ -202,8 +215,9 @@ async def _signals(request: Request) -> Response:
     library, run_id, query = _library(request), request.path_params["id"], request.query_params
     near = library.at_hand(run_id)
     run, version = near if near is not None else await run_in_threadpool(library.newest, run_id)
-    names = query.getlist("name")[:MOST_SIGNALS]
-    if run is None or not names or any(n not in run.signals for n in names):
+    shown = labels(run.signals) if run is not None else {}
+    names = [n for n in query.getlist("name")[:MOST_SIGNALS] if n in shown]
+    if run is None or not names:
         return _missing("such signal")
     try:
         lo, hi = float(query.get("lo", "-inf")), float(query.get("hi", "inf"))
@@ -213,28 +227,43 @@ async def _signals(request: Request) -> Response:
     key = (run_id, version, str(request.url.query))
     answers: OrderedDict[Any, asyncio.Future[bytes]] = request.app.state.answers
     if key not in answers:  # the first who asks has it made; the others wait for the same
-        work = run_in_threadpool(lambda: json.dumps({"signals": [_cut(run, n, lo, hi, points) for n in names]}).encode())
+        work = run_in_threadpool(
+            lambda: json.dumps({"signals": [_cut(run, n, shown[n], lo, hi, points) for n in names]}).encode()
+        )
         answers[key] = asyncio.ensure_future(work)
         while len(answers) > KEPT_ANSWERS:
             answers.popitem(last=False)
     return Response(await asyncio.shield(answers[key]), media_type="application/json")
 
 
-def _cut(run: Run, name: str, lo: float, hi: float, points: int) -> dict[str, Any]:
+def labels(names: Iterable[str]) -> dict[str, str]:
+    """What stands for each signal on the page → its name. Long and odd names are cut and cleaned, and stay apart.
+
+    >>> [len(label) for label in labels(["loss/train", "x" * 300])]
+    [10, 168]
+    """
+    out = {}
+    for name in sorted(names):
+        label = safe(name, 160)
+        out[name if label == name else f"{label}#{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:7]}"] = name
+    return out
+
+
+def _cut(run: Run, label: str, name: str, lo: float, hi: float, points: int) -> dict[str, Any]:
     signal = run.signals[name]
     a, b = np.searchsorted(signal.steps, [max(lo, -9e15), min(hi, 9e15)])
     b += int(np.count_nonzero(signal.steps[b : b + 1] == hi))
     if isinstance(signal, Series):
         steps, values = thin(signal.steps[a:b], signal.values[a:b], points)
-        return {"name": safe(name), "kind": "line", "x": steps.tolist(), "y": numbers(values), "records": int(b - a)}
+        return {"name": label, "kind": "line", "x": steps.tolist(), "y": numbers(values), "records": int(b - a)}
     part = Matrix(signal.steps[a:b], signal.names, signal.values[a:b])
     if not len(part):
-        return {"name": safe(name), "kind": "heat", "x": [], "y": [], "z": [], "records": 0}
+        return {"name": label, "kind": "heat", "x": [], "y": [], "z": [], "records": 0}
     names, table, at = blocks(part, 80, 300)
     rows = [numbers(r) for r in table]
     plain = name in SHARES or bool(np.any(table <= 0))
     return {
-        "name": safe(name),
+        "name": label,
         "kind": "heat",
         "log": not plain,
         "x": at.tolist(),
@@ -267,7 +296,7 @@ async def _compare(request: Request) -> Response:
         return _missing("run of that id")
     found = await run_in_threadpool(compare, a, b)
     parted = [vars(s) for s in found.separations if s.first_difference is not None][:40]
-    return _json({"outcome": found.outcome, "judged_by": found.judged_by, "same_start": found.same_start, "configuration": found.configuration,
+    return _json({"outcome": found.outcome, "summary": found.summary, "same_start": found.same_start, "configuration": found.configuration,
                   "environment": found.environment, "separations": parted, "warnings": found.warnings})  # fmt: skip
 
 
@@ -281,11 +310,13 @@ async def _explain(request: Request) -> Response:
 def _numbers_of(request: Request, **defaults: float) -> dict[str, float]:
     out = {}
     for key, default in defaults.items():
+        text = request.query_params.get(key, str(default))
         try:
-            value = float(request.query_params.get(key, default))
+            out[key] = float(text)
         except ValueError:
-            value = default
-        out[key] = value if np.isfinite(value) else default
+            raise UsageError(f"{key} is a number; got '{text}'") from None
+        if not np.isfinite(out[key]):
+            raise UsageError(f"{key} is a number; got '{text}'")
     return out
 
 
@@ -293,17 +324,34 @@ async def _gallery(request: Request) -> Response:
     return FileResponse(PAGE / "gallery.json", media_type="application/json")
 
 
+async def _explored(make: Callable[[], dict[str, Any]]) -> Response:
+    """What an explorer computes; what it does not know is refused, never answered with something else."""
+    try:
+        return _json(await run_in_threadpool(make))
+    except UsageError as why:
+        return _json({"error": str(why)}, 400)
+
+
 async def _gradients(request: Request) -> Response:
     q = request.query_params
-    n = _numbers_of(request, depth=20, width=128)
-    return _json(await run_in_threadpool(lambda: gradient_health(
-        q.get("activation", "relu"), q.get("init", "he"), int(n["depth"]), int(n["width"]), q.get("norm", "none"), q.get("residual", "no") == "yes"
-    )))  # fmt: skip
+
+    def made() -> dict[str, Any]:
+        n = _numbers_of(request, depth=20, width=128)
+        skip = q.get("residual", "no")
+        if skip not in ("no", "yes"):
+            raise UsageError(f"residual is yes or no; got '{skip}'")
+        named = (q.get("activation", "relu"), q.get("init", "he"))
+        return gradient_health(*named, int(n["depth"]), int(n["width"]), q.get("norm", "none"), skip == "yes")
+
+    return await _explored(made)
 
 
 async def _units(request: Request) -> Response:
-    n = _numbers_of(request, lr=0.1, bias=0.0, depth=6, width=64)
-    return _json(await run_in_threadpool(lambda: units_alive(n["lr"], n["bias"], int(n["depth"]), int(n["width"]))))
+    def made() -> dict[str, Any]:
+        n = _numbers_of(request, lr=0.1, bias=0.0, depth=6, width=64)
+        return units_alive(n["lr"], n["bias"], int(n["depth"]), int(n["width"]))
+
+    return await _explored(made)
 
 
 async def _weights(request: Request) -> Response:

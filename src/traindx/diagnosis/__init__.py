@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from traindx import rule as rules_
+from traindx.course import Learned, learned
 from traindx.diagnosis.posterior import Suspect, rank
+from traindx.diagnosis.severity import capped
 from traindx.diagnosis.story import Story, tell
 from traindx.diagnosis.verdict import Verdict, judge
-from traindx.finding import Finding, Outcome, Severity, Status
+from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import Rule
 from traindx.run import Run
 from traindx.settings import Settings
@@ -26,7 +28,7 @@ __all__ = ["Diagnosis", "Suspect", "Verdict", "diagnose", "examine"]
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What ails the run, how sure we are, and what to do. Prints as a page in a terminal and in a notebook."""
+    """What is wrong with the run, how sure that is, and what to do. Prints as a page in a terminal and in a notebook."""
 
     run: Run
     outcomes: tuple[Outcome, ...]
@@ -34,6 +36,11 @@ class Diagnosis:
     causes: tuple[Suspect, ...]  # most probable first
     verdict_: Verdict
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def learned(self) -> Learned:
+        """Whether it learned, how much, and why we think so."""
+        return learned(self.run)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -51,6 +58,13 @@ class Diagnosis:
     @property
     def worst(self) -> Severity | None:
         return max((f.severity for f in self.findings), default=None)
+
+    @property
+    def gravity(self) -> Severity | None:
+        """What `--fail-on` looks at: the worst finding that is no mere hypothesis; a verdict of restart is critical."""
+        if self.verdict == "restart":
+            return Severity.CRITICAL
+        return max((f.severity for f in self.findings if f.confidence is not Confidence.SUGGESTIVE), default=None)
 
     @property
     def alarmed(self) -> bool:
@@ -87,7 +101,7 @@ def examine(run: Run, settings: Settings | None = None) -> tuple[Outcome, ...]:
 
 def diagnose(run: Run, settings: Settings | None = None) -> Diagnosis:
     """The diagnosis of one run: outcomes, stories with the root first, causes, verdict."""
-    outcomes = examine(run, settings)
+    outcomes = capped(examine(run, settings), learned(run))
     every: Mapping[str, Rule] = rules_.catalogue()
     stories = tell(outcomes, every)
     causes = rank(run, outcomes, every)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from traindx.diagnosis import effects as effects_
+from traindx.diagnosis.effects import Effect
 from traindx.run import Floats, Ints, Matrix, Run, Series
 
 CONFIGURATION = (
@@ -28,7 +30,6 @@ ENVIRONMENT = ("versions", "device", "world_size", "git.commit", "seeds", "deter
 DATA = ("data.samples_per_epoch", "data.input_stats", "data.channel_stats", "data.token", "data.class_counts")
 ALIKE = 0.02  # fingerprints of the data are taken from samples: numbers within 2 % are the same
 EXTREMES = 0.25  # of the range: smallest and largest of a part of the data move with the part
-WORSE_BEYOND = 0.1  # a run that goes on alone is worse when it ends this much above where the other one ended
 SIGMAS = 3.0  # a block of differences beyond three standard errors …
 BLOCKS = 3  # … in three blocks running is a separation (CATALOGUE REPR004)
 
@@ -42,12 +43,12 @@ class Separation:
     first_difference: int | None  # first step whose values are not equal to the bit
     beyond_noise: int | None  # first step from which the difference stands out of the noise
     change: float  # (B - A) / |A| over the last tenth of the common steps
-    z: float  # that change in standard errors
+    z: float | None  # that change in standard errors; too few steps have none
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between run A (the baseline) and run B."""
+    """What differs between the baselines (A) and run B."""
 
     configuration: Mapping[str, tuple[Any, Any]]
     environment: Mapping[str, tuple[Any, Any]]
@@ -58,36 +59,101 @@ class Comparison:
     warnings: tuple[str, ...]
     data: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # fingerprints of what was trained on
     last_steps: tuple[int | None, int | None] = (None, None)
+    effects: tuple[Effect, ...] = ()  # measures, time and memory at the end, each with its interval and its own outcome
+    worse_by: float | None = None  # the judged change in the direction that is worse
+    summary: str = ""  # the outcome in a sentence
 
     @property
     def first(self) -> Separation | None:
         return next((s for s in self.separations if s.beyond_noise is not None), None)
 
 
-def compare(a: Run, b: Run, *, tolerance: float = 0.0) -> Comparison:
-    """Compare run `b` with the baseline `a`; a change within `tolerance` (relative) or noise counts as none."""
-    configuration = dict(_differences(a, b, CONFIGURATION))
-    environment = dict(_differences(a, b, ENVIRONMENT))
-    separations = sorted(
-        _separations(a, b), key=lambda s: (s.beyond_noise is None, s.beyond_noise or 0, s.where != "", s.signal)
-    )
-    judged_by, outcome = _outcome(separations, tolerance)
-    alone = list(_alone(a, b))
-    if any(worse for _, worse in alone) and outcome != "worse":
-        end = min(r.steps[1] for r in (a, b) if r.steps)
+def compare(a: Run | Sequence[Run], b: Run, *, tolerance: float = 0.0) -> Comparison:
+    """Compare run `b` with a baseline, or with several as a band; a change within `tolerance` (relative) counts as none."""
+    baselines = [a] if isinstance(a, Run) else list(a)
+    configuration = _in_all([dict(_differences(r, b, CONFIGURATION)) for r in baselines])
+    environment = _in_all([dict(_differences(r, b, ENVIRONMENT)) for r in baselines])
+    data = _in_all([dict(_data_differences(r, b)) for r in baselines])
+    separations = _parted(baselines, b)
+    measures, costs = effects_.quality(baselines, b, tolerance), effects_.resources(baselines, b, tolerance)
+    outcome, rests_on = effects_.last_word(measures, costs)
+    named = {e.signal for e in rests_on}
+    if outcome == "same" and any(s.signal in named and s.beyond_noise is not None for s in separations):
+        outcome = "different"  # they part on the way and end alike
+    judged_by, summary = (rests_on[0].signal if rests_on else ""), _summary(outcome, rests_on, len(baselines))
+    alone = [list(_alone(r, b)) for r in baselines]
+    warnings = [*_warnings(configuration, environment, data), *(said for said, _ in alone[0])]
+    if outcome != "worse" and all(any(worse for _, worse in of) for of in alone):
+        end = min(r.steps[1] for r in (*baselines, b) if r.steps)
         judged_by, outcome = f"the loss after step {end}, where the other run ends", "worse"
-    data = dict(_data_differences(a, b))
+        summary = f"B is worse by {judged_by}."
+    if outcome in ("same", "better", "different") and (cut := _cut_short(baselines, b)):
+        outcome, summary = "cannot-tell", f"Cannot tell: {cut}. Up to there: {summary}"
+    starts = [effects_.same_start(r, b) for r in baselines]
+    if len(baselines) == 1 and starts != [True] and outcome != "same" and measures:
+        warnings.append("one baseline does not show what another seed would do; several do (--baseline A1 --baseline A2)")
     return Comparison(
         configuration,
         environment,
-        _same_start(a, b),
-        tuple(separations),
+        True if True in starts else starts[0],
+        separations,
         outcome,
         judged_by,
-        (*_warnings(configuration, environment, data), *(said for said, _ in alone)),
+        tuple(warnings),
         data,
-        (a.steps[1] if a.steps else None, b.steps[1] if b.steps else None),
+        (baselines[0].steps[1] if baselines[0].steps else None, b.steps[1] if b.steps else None),
+        (*measures, *costs),
+        rests_on[0].worse_by if rests_on else None,
+        summary,
     )
+
+
+def _summary(outcome: str, rests_on: Sequence[Effect], baselines: int) -> str:
+    if not rests_on:
+        return "Cannot tell: the runs have no loss or measure in common."
+    told = "; ".join(effects_.in_words(e) for e in rests_on[:3])
+    against = f" against {baselines} baselines" if baselines > 1 else ""
+    if outcome == "cannot-tell":
+        first = rests_on[0]
+        why = "too few evaluations" if first.points < effects_.ENOUGH else "too noisy"
+        if first.low > 0 or first.high < 0:
+            why = "beyond the noise of one run, not beyond what another seed may do"
+        return f"Cannot tell{against}: {told}; {why}."
+    word = {"same": "the same by", "different": "different:"}.get(outcome, f"{outcome} by")
+    return f"B is {word} {told}{against}."
+
+
+def _cut_short(baselines: Sequence[Run], run: Run) -> str:
+    """Run B broke off before the baselines' end: what it would have become is not known."""
+    ended = run.fact("ended")
+    if ended not in ("killed", "exception") or not run.steps or not all(r.steps for r in baselines):
+        return ""
+    if run.steps[1] >= min(r.steps[1] for r in baselines if r.steps):
+        return ""
+    return f"B broke off at step {run.steps[1]} ({ended})"
+
+
+def _in_all(each: Sequence[dict[str, tuple[Any, Any]]]) -> dict[str, tuple[Any, Any]]:
+    """What differs from every baseline."""
+    return {k: v for k, v in each[0].items() if all(k in other for other in each[1:])}
+
+
+def _parted(baselines: Sequence[Run], run: Run) -> tuple[Separation, ...]:
+    """Where run B parts from all baselines, earliest first."""
+    each = [{(s.signal, s.where): s for s in _separations(r, run)} for r in baselines]
+    found = []
+    for key, s in each[0].items():
+        of_all = [other[key] for other in each if key in other]
+        onsets, firsts = [o.beyond_noise for o in of_all], [o.first_difference for o in of_all]
+        s = replace(s, beyond_noise=_latest(onsets), first_difference=_latest(firsts))
+        if len(of_all) == len(each):
+            found.append(s)
+    return tuple(sorted(found, key=lambda s: (s.beyond_noise is None, s.beyond_noise or 0, s.where != "", s.signal)))
+
+
+def _latest(steps: Sequence[int | None]) -> int | None:
+    known = [s for s in steps if s is not None]
+    return max(known) if len(known) == len(steps) else None
 
 
 def _alone(a: Run, b: Run) -> Iterator[tuple[str, bool]]:
@@ -105,13 +171,13 @@ def _alone(a: Run, b: Run) -> Iterator[tuple[str, bool]]:
         reference = shorter.finite().values[-max(4, len(shorter) // 10) :]
         final = tail.values[-max(3, len(tail) // 10) :]
         which = "B" if b_goes_on else "A"
-        said = f"{which} went on to step {int(tail.steps[-1])}, {name} beyond step {end} has nothing to be compared with"
+        said = f"{which} continues to step {int(tail.steps[-1])}, {name} beyond step {end} has nothing to be compared with"
         if not len(reference) or (b_goes_on and not np.isfinite(final).all()):
             yield f"{said}; it ends not finite", b_goes_on and bool(len(reference))
             continue
         level, spread = float(np.median(reference)), 1.4826 * float(np.median(np.abs(reference - np.median(reference))))
         rise = float(np.median(final)) - level
-        worse = rise > max(WORSE_BEYOND * abs(level), SIGMAS * spread)
+        worse = rise > max(effects_.MARGIN * abs(level), SIGMAS * spread)
         yield f"{said}; it ends at {float(np.median(final)):.4g}, the other at {level:.4g}", b_goes_on and worse
 
 
@@ -194,13 +260,6 @@ def _differences(a: Run, b: Run, prefixes: tuple[str, ...]) -> Iterator[tuple[st
             yield key, (one[key], two[key])
 
 
-def _same_start(a: Run, b: Run) -> bool | None:
-    one, two = a.series("loss/train"), b.series("loss/train")
-    if not len(one) or not len(two) or one.steps[0] != two.steps[0]:
-        return None
-    return bool(one.values[0] == two.values[0])
-
-
 def _separations(a: Run, b: Run) -> Iterator[Separation]:
     for name in sorted(a.signals.keys() & b.signals.keys()):
         if name.startswith(("time/", "mem/", "throughput", "rank/")) or name == "epoch":
@@ -242,11 +301,11 @@ def _separate(name: str, where: str, steps_a: Ints, a: Floats, steps_b: Ints, b:
     return Separation(name, where, int(common[np.argmax(unequal)]), onset, change, z)
 
 
-def _beyond_noise(steps: Ints, x: Floats, y: Floats) -> tuple[int | None, float, float]:
+def _beyond_noise(steps: Ints, x: Floats, y: Floats) -> tuple[int | None, float, float | None]:
     n = len(steps)
     if n < 8:
-        return None, _relative(x, y), 0.0
-    width = max(4, n // 40)
+        return None, _relative(x, y), None
+    width = max(min(4, n // 4), n // 40)
     blocks = n // width
     d = (y - x)[: blocks * width].reshape(blocks, width)
     # noise of one point from second differences of both curves, blind to trends; blocks are averages of `width` of them
@@ -265,21 +324,6 @@ def _beyond_noise(steps: Ints, x: Floats, y: Floats) -> tuple[int | None, float,
 def _relative(x: Floats, y: Floats) -> float:
     base = abs(float(np.mean(x))) if len(x) else 0.0
     return float((np.mean(y) - np.mean(x)) / base) if base > 0 else 0.0
-
-
-def _outcome(separations: list[Separation], tolerance: float) -> tuple[str, str]:
-    """Lower loss is better; validation is believed before training."""
-    by_name = {s.signal: s for s in separations if not s.where}
-    for name in ("loss/val", "loss/train"):
-        s = by_name.get(name)
-        if s is None:
-            continue
-        if s.first_difference is None or (s.beyond_noise is None and abs(s.z) < SIGMAS):
-            return name, "same"
-        if abs(s.z) < SIGMAS or abs(s.change) <= tolerance:
-            return name, "different"
-        return name, "worse" if s.change > 0 else "better"
-    return "", "cannot-tell"
 
 
 def _warnings(configuration: Mapping[str, Any], environment: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:

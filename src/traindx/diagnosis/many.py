@@ -14,6 +14,7 @@ from typing import Any
 
 from traindx.diagnosis import Diagnosis, diagnose
 from traindx.errors import EnvironmentFault, UsageError
+from traindx.plain import say
 from traindx.run import Run
 from traindx.settings import Settings
 
@@ -56,7 +57,7 @@ def _forked(runs: Sequence[Run], settings: Settings | None, workers: int) -> lis
             for part, found in zip(parts, pool.map(_part, parts, [settings] * len(parts)), strict=True):
                 done |= dict(zip(part, found, strict=True))
     except BrokenProcessPool:
-        sys.stderr.write("traindx: a worker process ended; the rest is diagnosed one by one\n")
+        say("a worker process ended; the rest is diagnosed one by one")
     finally:
         _shared.clear()
     return [_with(done[i], run) if i in done else diagnose(run, settings) for i, run in enumerate(runs)]

@@ -23,8 +23,9 @@ from importlib import resources
 from typing import Any
 
 from traindx import cause as causes_
-from traindx import regime
+from traindx import facts, regime
 from traindx.cause import Cause
+from traindx.diagnosis.story import JUDGEMENT
 from traindx.diagnosis.trees import TREES
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import FAMILIES, LINE, Rule
@@ -44,7 +45,7 @@ FAMILY_DISCOUNT = 0.35  # weight of the second, third … finding of one family 
 # Remarks that are a complaint of their own, or the answer to one: without any alarm they are what hypotheses have to explain.
 COMPLAINTS = frozenset({c for tree in TREES for c in tree.presents} | {"LOSS001", "OPTM005", "EVAL002"})
 NO_COMPLAINT = ("passed", "end", "other", "chance", "harmless")  # it is over, how runs end, meant so, or no more than chance
-POSSIBLE = 0.33  # from here on a cause is called possible, below only not excluded
+POSSIBLE = 0.33  # from here on a cause is called possible, below it is unlikely
 WORDS = ((0.9, "very likely"), (0.66, "likely"), (POSSIBLE, "possible"))
 # The same runs as plain logs (`python -m clinic logs`): what is given 95 % is right in three of four, 80 % in half.
 # A log does not show wiring, data and evaluation, where most causes lie; so no number is shown.
@@ -71,18 +72,18 @@ class Suspect:
         for limit, word in WORDS if self.earned else LOG_WORDS:
             if self.probability >= limit:
                 return word
-        return "not excluded"
+        return "unlikely"
 
     @property
     def possible(self) -> bool:
         """Whether it is held possible at least."""
-        return self.words != "not excluded"
+        return self.words != "unlikely"
 
     @property
     def said(self) -> str:
         """The words, with the number where calibration earned it."""
-        said = f"{self.words} ({self.probability:.0%})" if self.earned else self.words
-        return f"{said}, apart from that" if self.apart else said
+        said = f"{self.words} ({100 * self.probability:.0f} %)" if self.earned else self.words
+        return f"separate issue, {said}" if self.apart else said
 
 
 def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most: int = 5) -> tuple[Suspect, ...]:
@@ -90,7 +91,8 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
 
     Where nothing is worth acting on but a remark is a complaint or answers one (a plateau, a gap), they are hypotheses for it.
     """
-    by_code = {o.code: o for o in outcomes}
+    loud = any(f.severity > Severity.INFO for o in outcomes for f in o.findings if o.code != JUDGEMENT)
+    by_code = {o.code: o for o in outcomes if not (loud and o.code == JUDGEMENT)}  # every alarm has its share in it
     first = _ranked(run, by_code, rules, most)
     left = _left_out(first[0].cause, by_code, rules) if first else {}
     second = _ranked(run, left, rules, 1) if left else ()
@@ -249,11 +251,14 @@ def _nothing_wrong(by_code: Mapping[str, Outcome]) -> float:
 
 def _known(run: Run) -> dict[str, object]:
     """Values of the run itself that prescriptions may name."""
+    layers = [str(name) for name in facts.table(run, "model.recall")][:3]
+    some = bool(layers) or bool(facts.counts(run.fact("model.recurrent")).get("all"))
+    own: dict[str, object] = {"recurrent": ", ".join(layers) or "the recurrent layers"} if some else {}
     rate = run.series("lr").finite()
     if not len(rate):
-        return {}
+        return own
     now, peak = float(rate.last), float(rate.values.max())
-    return {"lr": _short(now), "lr_tenfold": _short(10 * now), "peak_lr": _short(peak), "peak_tenth": _short(peak / 10)}
+    return {**own, "lr": _short(now), "lr_tenfold": _short(10 * now), "peak_lr": _short(peak), "peak_tenth": _short(peak / 10)}
 
 
 def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome], run: Run) -> Suspect:
@@ -289,20 +294,20 @@ class _Facts(dict[str, object]):
 
 def _filled(template: str, findings: Sequence[Finding], known: Mapping[str, object]) -> str:
     """The prescription with values of this run; a clause whose value is unknown is left out ({…} inside [[ ]])."""
-    facts: dict[str, object] = {}
+    values: dict[str, object] = {}
     for f in findings:
         for key, value in f.facts.items():
-            facts.setdefault(key, _short(value))
+            values.setdefault(key, _short(value))
         if places := [w for w in f.where if not LINE.search(w)] or f.where:  # a parameter, not the line it is mended at
-            facts.setdefault("where", ", ".join(places[:3]))
-    facts = {**known, **facts}
+            values.setdefault("where", ", ".join(places[:3]))
+    values = {**known, **values}
     out, rest = "", template
     while "[[" in rest:
         head, _, tail = rest.partition("[[")
         clause, _, rest = tail.partition("]]")
         keys = [part.partition("}")[0].partition(":")[0] for part in clause.split("{")[1:]]
-        out += head + (clause if all(k in facts for k in keys) else "")
-    return (out + rest).format_map(_Facts(facts))
+        out += head + (clause if all(k in values for k in keys) else "")
+    return (out + rest).format_map(_Facts(values))
 
 
 def _short(value: object) -> object:

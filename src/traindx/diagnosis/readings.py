@@ -10,6 +10,7 @@ from traindx import stats
 from traindx.run import Run
 
 WORTH = 0.05  # share of the gain in the second half below which a fall is not worth waiting for (CATALOGUE LOSS004)
+HIGH = 0.5  # share of the first loss above which a loss has stayed high
 Reading = Callable[[Run], str]
 
 
@@ -31,6 +32,22 @@ def lr_over_peak(run: Run) -> str:
     if not len(lr) or not lr.values.max() > 0:
         return ""
     return f"lr is {lr.last:.3g}, {lr.last / lr.values.max():.0%} of its peak"
+
+
+def rate_never_falls(run: Run) -> bool:
+    """Whether the learning rate stands at its peak with no schedule that would lower it."""
+    lr = run.series("lr").finite()
+    if len(lr) < 10 or run.fact("schedule.name") or run.fact("schedule.planned_steps"):
+        return False
+    return bool((lr.values[len(lr) // 2 :] >= 0.99 * lr.values.max()).all())
+
+
+def losses_stay_high(run: Run) -> bool:
+    """Whether the training loss is still above half of what it was at the start."""
+    loss = run.series("loss/train").finite()
+    if len(loss) < 30:
+        return False
+    return bool(np.median(loss.values[-50:]) > HIGH * np.median(loss.values[:10]) > 0)
 
 
 def update_size(run: Run) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from traindx.finding import Confidence, Finding, Outcome, Severity
 from traindx.rule import FAMILIES, Rule
 
+JUDGEMENT = "LOSS013"  # that it has not learned is what all other alarms account for; alone it is a story of its own
+
 
 @dataclass(frozen=True)
 class Story:
@@ -48,6 +50,9 @@ def _explained_by(found: Mapping[str, tuple[Finding, ...]], rules: Mapping[str, 
                 if worst is Severity.INFO and max(f.severity for f in found[child]) > Severity.INFO:
                     continue
                 parent[child] = code
+    loud = [code for code, findings in found.items() if code != JUDGEMENT and any(f.severity > Severity.INFO for f in findings)]
+    if JUDGEMENT in found and JUDGEMENT not in parent and loud:
+        parent[JUDGEMENT] = min((f for code in loud for f in found[code]), key=_weight).code
     return {child: _top(parent, child) for child in parent}
 
 

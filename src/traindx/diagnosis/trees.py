@@ -1,8 +1,8 @@
 """The differential trees: for every complaint, the hypotheses in order, with what confirms or refutes each.
 
 A tree is walked from the top: exact facts first, then by prior and cheapness. A branch whose rules are *found* is confirmed,
-one whose rules are all *clear* is refuted with the number that refuted it, and the rest stay open with the test that would
-settle them.
+one whose rules are all *clear* is refuted with the number that refuted it, unless it reaches beyond what they look at, and the
+rest stay open with the test that would settle them. A remark confirms no fault; it is a hint.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from traindx.diagnosis import readings as r
 from traindx.errors import UsageError
-from traindx.finding import Confidence, Finding, Outcome, Status
+from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.run import Run
 
 
@@ -29,6 +30,7 @@ class State(enum.Enum):
 
 BELIEF = {State.LIKELY: 3.0, State.OPEN: 1.0}  # how much more a hint weighs than nothing
 DOUBT = 0.3  # … and how much is left of a hypothesis that the record alone refutes
+FAULTS = ("fix-and-resume", "fix-evaluation", "restart")  # verdicts that say something is wrong
 FADING = 0.85  # a tree names its hypotheses in order: each is this much less likely than the one before
 
 
@@ -44,6 +46,8 @@ class Branch:
     reading: r.Reading = r.nothing
     sure: Callable[[Run], bool] = r.always  # whether a finding settles it on this run, or leaves it open
     sign: r.Reading = r.nothing  # what the curves themselves show of it, where no rule says so; a hint
+    beyond: bool = False  # it says more than its rules look at: only its trial can refute it
+    instead: tuple[Callable[[Run], bool], str, str] | None = None  # on runs that are so: another hypothesis and verdict
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class Tree:
     complaint: str
     presents: tuple[str, ...]  # rules whose finding is this complaint
     branches: tuple[Branch, ...]
+    holds: Callable[[Run], bool] = r.always  # what the curves must show for it to be this complaint
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ TREES: tuple[Tree, ...] = (
         (
             B("a batch holds invalid values", ("DATA001",), "fix-and-resume", reading=r.finite_inputs),
             B("no valid target in a batch", ("TUNE002",), "fix-and-resume"),
-            B("an operation left its domain", ("NUMR001", "NUMR002"), "restart", "nan-replay", 3, r.finite_losses),
+            B("an operation left its domain", ("NUMR001", "NUMR002"), "restart", "replay", 3, r.finite_losses),
             B("half precision overflows", ("NUMR004", "NUMR005"), "fix-and-resume", "precision", 2, r.scaler),
             B("initial weights or inputs are far too large", ("WGHT005", "DATA002", "LOSS010"), "restart", "loss-at-init", 15),
             B("the loaded weights are already broken", ("NUMR003", "WIRE015"), "restart"),
@@ -86,7 +91,7 @@ TREES: tuple[Tree, ...] = (
         "NaN or infinity after good steps",
         ("NUMR001", "NUMR002", "NUMR003"),
         (
-            B("one bad batch", ("DATA001", "LOSS007"), "fix-and-resume", "nan-replay", 5, r.finite_inputs),
+            B("one bad batch", ("DATA001", "LOSS007"), "fix-and-resume", "replay", 5, r.finite_inputs),
             B(
                 "the optimizer blew up",
                 ("GRAD002", "OPTM002", "OPTM007", "LOSS006"),
@@ -96,7 +101,7 @@ TREES: tuple[Tree, ...] = (
                 r.gradient_size,
             ),
             B("values drifted to the dtype's limit", ("NUMR004", "ACTV006", "ACTV007"), "fix-and-resume", "precision", 1),
-            B("an operation met a singular point", ("NUMR001", "NUMR002"), "fix-and-resume", "nan-replay", 2, r.finite_losses),
+            B("an operation hit a singular point", ("NUMR001", "NUMR002"), "fix-and-resume", "replay", 2, r.finite_losses),
             B("the loss scaler keeps skipping", ("NUMR005",), "fix-and-resume", "precision", 2, r.scaler),
             B("weights or optimizer state are poisoned", ("NUMR003",), "restart"),
             B("one device computes wrongly", ("DIST007",), "fix-and-resume"),
@@ -123,10 +128,17 @@ TREES: tuple[Tree, ...] = (
                 120,
                 r.update_size,
             ),
-            B("the labels carry nothing", ("DATA004", "DATA003"), "restart", "label-info", 240),
+            B("the labels carry nothing", ("DATA004", "DATA003"), "restart", "label-info", 240, beyond=True),
             B("inputs are constant or unscaled", ("DATA002", "DATA012"), "restart", "input-baseline", 200),
-            B("head, loss or mask do not fit", ("WIRE007", "WIRE008", "WIRE009", "WIRE013"), "restart", "overfit", 300),
-            B("a long plateau that ends by itself", ("GRAD001",), "wait", "fix", 400, r.gradient_size),
+            B(
+                "head, loss or mask do not fit",
+                ("WIRE007", "WIRE008", "WIRE009", "WIRE013"),
+                "restart",
+                "overfit",
+                300,
+                beyond=True,
+            ),
+            B("a long plateau that ends by itself", ("GRAD001",), "wait", "fix", 400, r.gradient_size, beyond=True),
         ),
     ),
     Tree(
@@ -146,7 +158,20 @@ TREES: tuple[Tree, ...] = (
                 20,
                 r.evaluation_mode,
             ),
-            B("the noise floor of this learning rate", ("OPTM005", "OPTM013"), "wait", "anneal", 200, r.lr_over_peak),
+            B(
+                "the noise floor of this learning rate",
+                ("OPTM005", "OPTM013"),
+                "wait",
+                "anneal",
+                200,
+                r.lr_over_peak,
+                beyond=True,
+                instead=(
+                    r.rate_never_falls,
+                    "the noise floor of this learning rate, which nothing will lower: let it decay to zero, or divide it by 10",
+                    "fix-and-resume",
+                ),
+            ),
             B(
                 "generalisation is the limit",
                 ("LOSS008", "EVAL005"),
@@ -157,8 +182,16 @@ TREES: tuple[Tree, ...] = (
                 sign=r.validation_left_behind,
             ),
             B("normal slow convergence", ("LOSS004",), "wait", reading=r.val_trend, sure=r.validation_falls),
-            B("the model or the data allow no better", ("LOSS009", "LOSS011"), "stop-keep-best", "overfit", 300),
-            B("dead units or a saddle", ("ACTV001", "ACTV002", "WGHT003"), "fix-and-resume", "sharpness", 20, r.dead_units),
+            B("the model or the data allow no better", ("LOSS009", "LOSS011"), "stop-keep-best", "overfit", 300, beyond=True),
+            B(
+                "dead units or a saddle",
+                ("ACTV001", "ACTV002", "WGHT003"),
+                "fix-and-resume",
+                "sharpness",
+                20,
+                r.dead_units,
+                beyond=True,
+            ),
         ),
     ),
     Tree(
@@ -174,6 +207,7 @@ TREES: tuple[Tree, ...] = (
                 "lr-tenth",
                 500,
                 r.update_size,
+                beyond=True,
             ),
             B("curvature beyond the stability limit", ("OPTM012",), "fix-and-resume", "sharpness", 10),
             B("stale second moments", ("OPTM007",), "fix-and-resume"),
@@ -228,23 +262,31 @@ TREES: tuple[Tree, ...] = (
                 r.evaluation_mode,
             ),
             B("validation is prepared differently", ("DATA008",), "fix-evaluation"),
-            B("label mapping differs or labels are noise", ("DATA003", "DATA004"), "restart", "label-info", 240),
+            B("label mapping differs or labels are noise", ("DATA003", "DATA004"), "restart", "label-info", 240, beyond=True),
             B("too few evaluations", ("EVAL002",), "wait", reading=r.val_spread),
         ),
     ),
     Tree(
         "DX-I",
         "both losses stay high",
-        ("LOSS009",),
+        ("LOSS009", "EVAL003", "EVAL004", "EVAL010"),
         (
             B("the level has a meaning", ("LOSS011",), "restart"),
             B("it never learned", ("LOSS002", "LOSS010"), "restart"),
-            B("a structural bug", ("WIRE003", "WIRE006", "WIRE007", "WIRE008", "WIRE009"), "restart", "overfit", 300),
-            B("over-regularised", ("OPTM009", "WGHT002"), "fix-and-resume", "regularisers-off", 400),
+            B(
+                "a structural bug",
+                ("WIRE003", "WIRE006", "WIRE007", "WIRE008", "WIRE009"),
+                "restart",
+                "overfit",
+                300,
+                beyond=True,
+            ),
+            B("over-regularised", ("OPTM009", "WGHT002"), "fix-and-resume", "regularisers-off", 400, beyond=True),
             B("learning rate too low", ("OPTM001",), "fix-and-resume", "lr-range", 120, r.update_size),
             B("precision, epsilon or vanishing gradients", ("NUMR007", "OPTM008", "GRAD001"), "fix-and-resume"),
-            B("label noise", ("DATA010",), "fix-and-resume", "label-info", 240),
+            B("label noise", ("DATA010",), "fix-and-resume", "label-info", 240, beyond=True),
         ),
+        r.losses_stay_high,
     ),
     Tree(
         "DX-J",
@@ -265,10 +307,11 @@ TREES: tuple[Tree, ...] = (
             B("the metric is computed wrongly", ("EVAL003",), "fix-evaluation"),
             B("a majority or slice hides the failure", ("EVAL004", "DATA011"), "fix-and-resume"),
             B("threshold or calibration", ("EVAL005",), "fix-evaluation"),
-            B("one loss term owns the gradient", ("GRAD006",), "fix-and-resume"),
+            B("one loss term dominates the gradient", ("GRAD006",), "fix-and-resume"),
             B("a feature gives the label away", ("DATA007",), "restart"),
             B("stop token or template", ("TUNE004", "TUNE007"), "restart"),
         ),
+        lambda run: not r.losses_stay_high(run),
     ),
     Tree(
         "DX-L",
@@ -311,11 +354,11 @@ TREES: tuple[Tree, ...] = (
         ("TUNE001", "TUNE003", "TUNE004", "TUNE005", "TUNE006", "TUNE007", "TUNE008", "TUNE009"),
         (
             B("the pretrained weights were not loaded", ("TUNE008", "WIRE015"), "restart"),
-            B("template or tokenizer", ("TUNE007",), "restart", "base-pipeline", 1),
+            B("template or tokenizer", ("TUNE007",), "restart", "base-eval", 1),
             B("labels, padding or end token", ("TUNE002", "TUNE003", "TUNE004"), "restart"),
             B("the adapter does nothing", ("TUNE005",), "restart"),
             B("too hot or too long", ("TUNE006", "LOSS012"), "restart"),
-            B("forgetting by drift", ("TUNE001",), "restart", "base-pipeline", 4),
+            B("forgetting by drift", ("TUNE001",), "restart", "base-eval", 4),
         ),
     ),
     Tree(
@@ -333,14 +376,26 @@ TREES: tuple[Tree, ...] = (
 )
 
 
-def presenting(run: Run, outcomes: Sequence[Outcome]) -> Tree | None:
-    """The tree whose complaint the findings show, the gravest complaint first; None when nothing complains."""
-    found = {o.code for o in outcomes if o.status is Status.FOUND}
-    if found & {"NUMR001", "NUMR002", "NUMR003"}:
+class Presented(NamedTuple):
+    """A complaint, and what of the record shows it."""
+
+    tree: Tree
+    why: str
+
+
+def presenting(run: Run, outcomes: Sequence[Outcome]) -> Presented | None:
+    """The complaint that the gravest finding shows, among those the curves agree with; None when nothing complains."""
+    shown = [f for o in outcomes if o.status is Status.FOUND for f in o.findings]
+    broken = next((f for f in shown if f.code in ("NUMR001", "NUMR002", "NUMR003")), None)
+    if broken is not None:
         loss = run.series("loss/train")
         early = len(loss) and not any(map(_finite, loss.values[:2]))
-        return TREES[0] if early else TREES[1]
-    return next((t for t in TREES if found & set(t.presents)), None)
+        return Presented(TREES[0] if early else TREES[1], f"{broken.code}: {broken.message}")
+    told = [(t, f) for t in TREES for f in shown if f.code in t.presents and t.holds(run)]
+    if not told:
+        return None
+    tree, gravest = max(told, key=lambda pair: (pair[1].severity, pair[1].confidence is not Confidence.SUGGESTIVE))
+    return Presented(tree, f"{gravest.code}: {gravest.message}")
 
 
 def by_code(code: str) -> Tree:
@@ -365,9 +420,12 @@ def walk(tree: Tree, run: Run, outcomes: Sequence[Outcome]) -> tuple[Walked, ...
 
 
 def _stand(branch: Branch, run: Run, outcomes: Sequence[Outcome]) -> Walked:
+    if branch.instead is not None and branch.instead[0](run):
+        branch = replace(branch, hypothesis=branch.instead[1], verdict=branch.instead[2])
     number = branch.reading(run)
     found: list[Finding] = [f for o in outcomes for f in o.findings]
-    firm = [f for f in found if f.confidence is not Confidence.SUGGESTIVE]
+    fault = branch.verdict in FAULTS
+    firm = [f for f in found if f.confidence is not Confidence.SUGGESTIVE and (f.severity > Severity.INFO or not fault)]
     if firm:
         told = f"{firm[0].code}: {firm[0].message}"
         return Walked(branch, State.CONFIRMED, told) if branch.sure(run) else Walked(branch, State.OPEN, f"{told}; {number}")
@@ -377,7 +435,10 @@ def _stand(branch: Branch, run: Run, outcomes: Sequence[Outcome]) -> Walked:
         return Walked(branch, State.LIKELY, sign)
     looked = [o for o in outcomes if o.status is Status.CLEAR]
     if looked and len(looked) == len([o for o in outcomes if o.status is not Status.MUTED]):
-        return Walked(branch, State.REFUTED, number or f"{', '.join(o.code for o in looked)} clear")
+        clear = f"{', '.join(o.code for o in looked)} clear"
+        if branch.beyond:
+            return Walked(branch, State.OPEN, f"{clear}, but they look at a part of it only")
+        return Walked(branch, State.REFUTED, number or clear)
     doubt = next((o for o in outcomes if o.status is Status.UNSURE), None)
     blind = next((o for o in outcomes if o.status is Status.BLIND), None)
     reason = f"{doubt.code} unsure: {doubt.reason}" if doubt else f"{blind.code} blind: {blind.reason}" if blind else ""

@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from traindx import facts
-from traindx.diagnosis import course
+from traindx import breakdown, course, facts
+from traindx.cause import settling
+from traindx.course import State
+from traindx.diagnosis import way_on
 from traindx.diagnosis.posterior import Suspect
 from traindx.diagnosis.story import Story
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
+from traindx.rule import catalogue
 from traindx.run import Run
+from traindx.stats.breaks import last_good
 
 VERDICTS: dict[str, str] = {
     "healthy": "Nothing is wrong with what was recorded.",
@@ -24,12 +28,11 @@ VERDICTS: dict[str, str] = {
 }
 # only the validation labels are wrong, whatever the cause's usual verdict
 EVALUATION_ONLY = {("DATA003", "permuted"), ("DATA003", "apart")}
-LEAST_POINTS = 30  # a loss curve shorter than this decides nothing (CATALOGUE part 6 asks for 100 for a trend)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to do now, in a word and a sentence; from where, what waiting costs, and what would change our mind."""
+    """What to do now, in a word and a sentence; from where, what waiting costs, and what would refute it."""
 
     name: str
     summary: str
@@ -37,18 +40,22 @@ class Verdict:
     forecast: Mapping[str, Any] | None = None
     needs: tuple[str, ...] = field(default=())
     would_change: str = ""
-    start: str = ""  # from which step or checkpoint to go on
+    start: str = ""  # from which step or checkpoint to continue
     waiting: str = ""  # what letting it run as it is would cost or bring
-    besides: str = ""  # a second trouble, in a sentence
+    besides: str = ""  # a second issue, in a sentence
+    headline: str = ""  # the summary in at most 12 words; empty where the summary is short enough
+    ended: str = ""  # how it ended, where it did not come to its end
+    why: str = ""  # the finding that decides, with its numbers
 
 
 def judge(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], causes: Sequence[Suspect]) -> Verdict:
     """The verdict that follows from the worst story and the most probable cause."""
-    v = _judged(run, outcomes, stories, causes)
+    v = _ended(run, _judged(run, outcomes, stories, causes))
+    elsewhere = any(s.severity > Severity.INFO and not s.root.code.startswith("EVAL") for s in stories)
     return replace(
         v,
-        start=course.start(run, v.name, v.resume_from),
-        waiting=course.waiting(run, v.name, v.resume_from, v.forecast),
+        start="" if v.name == "fix-evaluation" and elsewhere else way_on.start(run, v.name, v.resume_from),
+        waiting=" ".join(filter(None, (v.ended, way_on.waiting(run, v.name, v.resume_from, v.forecast)))),
     )
 
 
@@ -57,52 +64,82 @@ def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cau
     forecast = _forecast(outcomes)
     if not alarming:
         return _quiet(run, outcomes, forecast)
-    story = alarming[0]
-    suspect = causes[0] if causes and causes[0].supports else None
+    story, suspect = _decisive(alarming, causes)
+    broke = _broke(run)
     name = suspect.cause.verdict if suspect else _by_family(story.root)
     if (story.root.code, story.root.variant) in EVALUATION_ONLY:
         name = "fix-evaluation"
-    elif suspect and name == "restart" and _late(run, story, suspect):
+    elif name == "restart" and _worth_keeping(run, story, suspect, broke):
         name = "fix-and-resume"  # what was learned before is sound
+    headline, why = _head(_told_by(story.root, suspect, outcomes), suspect)
     return Verdict(
         name,
-        _summary(_told_by(story.root, suspect, outcomes), suspect),
-        _resume_from(run, name, story, suspect),
-        forecast,
+        f"{headline}: {why}.",
+        _resume_from(run, name, story, suspect, broke),
+        None,  # a forecast through an alarm would be one of something broken
         (),
-        _mind_changer(suspect),
+        _refuted_by(suspect),
         besides=_besides(causes, outcomes),
+        headline=headline,
+        why=why,
     )
 
 
 def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | None) -> Verdict:
     curve = max(len(run.series(n).finite()) for n in ("loss/train", "loss/val", "gan/d_loss"))
+    found = course.learned(run)
     if error := _crash(run):
         return _crashed(run, outcomes, error, curve)
     if not curve and (skipped := len(run.series("amp/skipped").finite())):
-        text = f"Nothing was trained: the gradient scaler skipped all {skipped} updates, as it may in its first steps."
-        return Verdict("cannot-tell", text, None, None, ("an update that is made",), "more steps")
-    if curve < LEAST_POINTS:
-        need = f"at least {LEAST_POINTS} recorded losses (there are {curve})"
-        return Verdict("cannot-tell", f"Too little was recorded to judge: {need}.", None, None, (need,), "more steps")
-    span = run.steps or (0, 0)
-    unsure = [o for o in outcomes if o.status is Status.UNSURE]
-    if forecast is not None and _still_falling(outcomes):
-        text = f"Nothing is wrong; the loss is still falling at step {span[1]}."
-        return Verdict(
-            "wait", text, None, forecast, (), "a forecast that fails its back-test, or a validation loss that turns up"
+        text = (
+            f"No update was made: the gradient scaler skipped all {skipped} of them, which is normal in the first steps only."
         )
+        return Verdict("cannot-tell", text, None, None, ("at least one update",), "more steps")
     hint = _hint(outcomes)
-    if hint is not None:
-        return Verdict(*hint[:2], None, forecast, hint[2], "what the named test shows")
+    if not found.yes and found.state is not State.TOO_EARLY and (hint is None or hint.name != "stop-keep-best"):
+        head, why = "Nothing shows that it learned", found.reasons[0]
+        needs = (found.would_tell,) if found.would_tell else ()
+        return Verdict("cannot-tell", f"{head}: {why}.", None, forecast, needs, found.would_tell, headline=head, why=why)
+    if found.state is State.TOO_EARLY:
+        need = f"more epochs or steps (there are {curve} recorded losses)"
+        return Verdict(
+            "cannot-tell", f"Too little was recorded to judge this run; it takes {need}.", None, None, (need,), "more steps"
+        )
+    span = run.steps or (0, 0)
+    if bad := _bad_samples(outcomes):
+        return _hinted("fix-and-resume", bad, ())
+    if forecast is not None and _still_falling(outcomes):
+        text = f"No problem found; the loss is still falling at step {span[1]}."
+        return Verdict("wait", text, None, forecast, (), "a validation loss that starts to rise")
+    if hint is not None and (hint.name == "stop-keep-best" or not found.well):
+        return replace(hint, forecast=forecast)
     clear = sum(o.status is Status.CLEAR for o in outcomes)
     if not clear:
-        need = "rules that could speak: none was active, or none had what it reads"
-        return Verdict("cannot-tell", "No condition could be looked at.", None, None, (need,), "a rule that could speak")
-    text = f"No sign of trouble in {clear} conditions that could be looked at."
-    if unsure:
-        text += f" {len(unsure)} could not be decided yet."
+        need = "an active rule whose data this run has"
+        return Verdict("cannot-tell", "No condition could be checked.", None, None, (need,), "a condition that can be checked")
+    text = f"No problem found in the {clear} conditions that could be checked."
     return Verdict("healthy", text, None, forecast, (), "any finding at warning or above")
+
+
+def _ended(run: Run, v: Verdict) -> Verdict:
+    """How the run ended belongs to the verdict: one that was killed is not called healthy, one that you stopped says so."""
+    told, error = run.fact("ended"), _crash(run)
+    if told not in ("killed", "exception") or not run.steps or (error and error in v.summary):
+        return v
+    last, why = run.steps[1], course.ended(run).why
+    said = f"The program ended with {error}." if error else f"{why[:1].upper()}{why[1:]} at step {last}."
+    v = replace(v, ended=said, summary=f"{v.summary} {said}")
+    if v.name not in ("healthy", "wait"):
+        return v
+    v = replace(v, headline=said.rstrip("."), why=v.summary)
+    unasked = told == "killed" or error
+    return replace(v, name="fix-and-resume", resume_from=last, forecast=None) if unasked else v
+
+
+def _bad_samples(outcomes: Sequence[Outcome], often: int = 3) -> Finding | None:
+    """Samples that are broken, or batches that stood out again and again: nothing a healthy run has."""
+    found = [f for o in outcomes if o.code in ("DATA001", "LOSS007") for f in o.findings]
+    return next((f for f in found if f.code == "DATA001" or f.facts.get("count", 0) >= often), None)
 
 
 def _crash(run: Run) -> str:
@@ -119,17 +156,15 @@ def _crashed(run: Run, outcomes: Sequence[Outcome], error: str, curve: int) -> V
     """The program broke and nothing in its training says why."""
     trained = len(run.series("loss/train").finite())
     if not trained:
-        text = f"Nothing was trained: the program ended with {error} before its first update."
-        return Verdict(
-            "cannot-tell", text, None, None, ("a program that makes an update",), "a run that gets to its first update"
-        )
-    if curve < LEAST_POINTS:
-        need = f"at least {LEAST_POINTS} recorded losses (there are {curve})"
-        text = f"The program ended with {error} after {trained} recorded losses: too little to judge its training."
+        text = f"The program ended before its first update, with {error}."
+        return Verdict("cannot-tell", text, None, None, ("at least one update",), "a run that gets to its first update")
+    if course.learned(run).state is State.TOO_EARLY:
+        need = f"more steps (there are {curve} recorded losses)"
+        text = f"The program ended after {trained} recorded losses, too few to judge its training, with {error}."
         return Verdict("cannot-tell", text, None, None, (need,), "more steps")
     clear = sum(o.status is Status.CLEAR for o in outcomes)
     end = run.steps[1] if run.steps else None
-    text = f"The program ended with {error}; no sign of trouble in its training, in {clear} conditions that could be looked at."
+    text = f"The program ended with {error}. No problem found in its training ({clear} conditions checked)."
     return Verdict("fix-and-resume", text, end, None, (), "any finding at warning or above")
 
 
@@ -142,16 +177,31 @@ HINTS: dict[str, tuple[str, str]] = {
 }
 
 
-def _hint(outcomes: Sequence[Outcome]) -> tuple[str, str, tuple[str, ...]] | None:
+def _hint(outcomes: Sequence[Outcome]) -> Verdict | None:
     """No alarm, but the curve hints at something: say so instead of calling the run healthy."""
     found = {o.code: o.findings[0] for o in outcomes if o.findings}
     gap = found.get("LOSS008")
     if gap is not None and gap.variant != "passed":
-        return "stop-keep-best", f"No alarm; {gap.message}.", ()
+        return _hinted("stop-keep-best", gap, ())
     for code, (name, test) in HINTS.items():
         if code in found and not _over(found[code]):
-            return name, f"No alarm, but a hint: {found[code].message}.", (test,)
+            return _hinted(name, found[code], (test,))
     return None
+
+
+def _hinted(name: str, f: Finding, needs: tuple[str, ...]) -> Verdict:
+    what = catalogue()[f.code].headline
+    text = f"No alarm, but {f.message}."
+    return Verdict(
+        name,
+        text,
+        None,
+        None,
+        needs,
+        "the result of that test",
+        headline=f"No alarm, but {what[:1].lower()}{what[1:]}",
+        why=f.message,
+    )
 
 
 def _over(f: Finding) -> bool:
@@ -190,16 +240,16 @@ def _told_by(root: Finding, suspect: Suspect | None, outcomes: Sequence[Outcome]
     return max(speaking, key=lambda f: f.severity, default=root)
 
 
-def _summary(told: Finding, suspect: Suspect | None) -> str:
-    message = told.message.rstrip(".")
+def _head(told: Finding, suspect: Suspect | None) -> tuple[str, str]:
+    """The headline, how sure it is included, and the finding it rests on."""
+    why = told.message.rstrip(".")
     if suspect is None or (told.confidence is Confidence.EXACT and suspect.probability < 0.33):
-        return f"{message[:1].upper()}{message[1:]}."
-    title = suspect.cause.title.rstrip(".")
+        return catalogue()[told.code].headline if told.code in catalogue() else told.name, why
+    lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly ", "unlikely": "Possibly "}[suspect.words]
     if told.confidence is Confidence.EXACT and told.code in suspect.supports and suspect.earned:
-        return f"{title[:1].upper()}{title[1:]}: {message}."
-    lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly ", "not excluded": "Possibly "}[suspect.words]
-    head = f"{lead}{title}" if lead else f"{title[:1].upper()}{title[1:]}"
-    return f"{head}: {message}."
+        lead = ""
+    head = f"{lead}{suspect.cause.title.rstrip('.')}"
+    return f"{head[:1].upper()}{head[1:]}", why
 
 
 def _besides(causes: Sequence[Suspect], outcomes: Sequence[Outcome]) -> str:
@@ -212,13 +262,43 @@ def _besides(causes: Sequence[Suspect], outcomes: Sequence[Outcome]) -> str:
     return f"{message[:1].upper()}{message[1:]}."
 
 
-def _resume_from(run: Run, name: str, story: Story, suspect: Suspect | None) -> int | None:
+def _decisive(alarming: Sequence[Story], causes: Sequence[Suspect]) -> tuple[Story, Suspect | None]:
+    """What decides: the first story and the most probable cause, but a critical fact about the program before any of them."""
+    first = causes[0] if causes and causes[0].supports else None
+    facts = [s for s in alarming if _undeniable(s.root)]
+    if not facts or (first is not None and any(s.root.code in first.supports for s in facts)):
+        return alarming[0], first
+    return facts[0], next((c for c in causes if facts[0].root.code in c.supports and c.possible), None)
+
+
+def _undeniable(f: Finding) -> bool:
+    touches_weights = not f.code.startswith("EVAL") and (f.code, f.variant) not in EVALUATION_ONLY
+    return f.severity is Severity.CRITICAL and f.confidence is Confidence.EXACT and touches_weights
+
+
+def _broke(run: Run) -> int | None:
+    """The last step at which the training loss was as good as before, where it was lost for good after that."""
+    loss = run.series("loss/train")
+    last = last_good(loss.values)
+    return int(loss.steps[last]) if last is not None else None
+
+
+def _worth_keeping(run: Run, story: Story, suspect: Suspect | None, broke: int | None, least: int = 200) -> bool:
+    """Whether to go back to a checkpoint from before the trouble: the loss had fallen, or it began well into the run."""
+    if broke is not None and run.steps and broke - run.steps[0] >= least:
+        return True
+    return suspect is not None and _late(run, story, suspect)
+
+
+def _resume_from(run: Run, name: str, story: Story, suspect: Suspect | None, broke: int | None) -> int | None:
     if name != "fix-and-resume":
         return None
     end = run.steps[1] if run.steps else None
+    if broke is not None:
+        return max(0, broke - 1)  # the update after that loss may be the one that broke it
     onset = _onset(story, suspect)
     late = suspect is not None and suspect.cause.verdict == "restart"
-    if suspect and (suspect.cause.poisons or late) and onset is not None:
+    if suspect and (suspect.cause.poisons or late) and onset is not None and not breakdown.guarded(run):
         return max(0, onset - 1)
     return end
 
@@ -240,11 +320,7 @@ def _onset(story: Story, suspect: Suspect | None) -> int | None:
     return suspect.onset if suspect.onset is not None else root
 
 
-def _mind_changer(suspect: Suspect | None) -> str:
-    if suspect is None:
-        return "a second run without this finding"
-    if suspect.cause.settle:
-        return f"`traindx trial {suspect.cause.settle}` that does not confirm it"
-    if suspect.against:
-        return f"{suspect.against[0]} speaks against it; a run in which that is found out"
-    return "the same run with the fix applied and the finding still there"
+def _refuted_by(suspect: Suspect | None) -> str:
+    if suspect is not None and suspect.cause.settle:
+        return f"`{settling(suspect.cause.settle)}` does not confirm it"
+    return "it persists after the fix"

@@ -42,9 +42,8 @@ def arm(recorder: Any, *, seconds: float = SECONDS, capture_batch: bool = False)
     recorder.add(Graphs(None if recorder.governor.budget is None else SHARE))
 
     def broken(scene: Scene, what: str) -> None:
-        witness._stop()
         try:
-            found = investigate(witness.moment, scene.params, scene.names, seconds)
+            found = investigate(witness.complete(), scene.params, scene.names, seconds)
             for key, value in found.items():
                 scene.fact(key, value)
             folder = getattr(recorder.sink, "path", None)
@@ -54,8 +53,7 @@ def arm(recorder: Any, *, seconds: float = SECONDS, capture_batch: bool = False)
             witness.off()
 
     def overwritten(scene: Scene, message: str) -> dict[str, Any]:
-        witness._stop()
-        return lines(witness.moment, scene.params, message, seconds)
+        return lines(witness.complete(), scene.params, message, seconds)
 
     def ended(scene: Scene, error: BaseException) -> None:
         if oom.ran_out(error):

@@ -23,6 +23,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from traindx import opening
 from traindx.errors import NothingReadable, TraindxError
 from traindx.forensics.nest import pack, unpack
 
@@ -61,11 +62,11 @@ def save(capsule: Capsule, folder: Path, *, keep: int = KEEP, most_bytes: int = 
     size = sum(t.numel() * t.element_size() for table in tables.values() for t in table.values())
     if size > most_bytes:
         raise NotSaved(f"the state takes {size / 1e6:.0f} MB, more than the {most_bytes / 1e6:.0f} MB a capsule may take")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if shutil.disk_usage(folder).free < size + SPARE_BYTES:
         raise NotSaved(f"there is not enough room for {size / 1e6:.0f} MB")
     made = folder / f".part-{os.getpid()}-{time.monotonic_ns()}"
-    made.mkdir()
+    made.mkdir(mode=0o700)
     try:
         _write(made, capsule, trees, tables)
         final = _name(folder, capsule.step)
@@ -92,9 +93,10 @@ def _write(made: Path, capsule: Capsule, trees: Mapping[str, Any], tables: Mappi
     for part, table in tables.items():
         path = made / f"{part}.safetensors"
         save_file(table, path)
+        path.chmod(opening.PRIVATE)
         _sync(path)
         files[path.name] = {"sha256": _hash(path), "bytes": path.stat().st_size}
-    manifest = {
+    manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "step": capsule.step,
         "files": files,
@@ -102,9 +104,10 @@ def _write(made: Path, capsule: Capsule, trees: Mapping[str, Any], tables: Mappi
         "about": {**versions(), **capsule.about},
         "signals": capsule.signals[-200:],
     }
-    text = json.dumps(_plain(manifest), allow_nan=False).encode()
-    with (made / MANIFEST).open("wb") as file:
-        file.write(text)
+    manifest = _plain(manifest)
+    manifest["sha256"] = _digest(manifest)
+    with os.fdopen(opening.private(made / MANIFEST, os.O_WRONLY | os.O_EXCL), "wb") as file:
+        file.write(json.dumps(manifest, allow_nan=False).encode())
         file.flush()
         os.fsync(file.fileno())
     _sync(made)
@@ -141,21 +144,27 @@ def load(path: Path) -> Capsule:
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    text = _regular(path / MANIFEST, MOST_JSON).read_bytes()
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as why:
+        found = opening.parsed(opening.whole(_regular(path / MANIFEST), MOST_JSON))
+    except (OSError, ValueError) as why:
         raise NothingReadable(f"{path}: the manifest cannot be read: {why}"[:300]) from None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise NothingReadable(f"{path}: not a capsule of this version ({SCHEMA})")
+    if found.pop("sha256", None) != _digest(found):
+        raise NothingReadable(f"{path}: its manifest was changed after it was written, or is damaged")
     return found
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    """Of all that a manifest says, in an order of its own."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _table(path: Path, said: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     size = said.get("bytes")
     if not isinstance(size, int) or _regular(path).stat().st_size != size:
         raise NothingReadable(f"{path}: not the size its manifest says")
-    with path.open("rb") as file:
+    with opening.opened(path) as file:
         header = int.from_bytes(file.read(8), "little")
     if header > min(size - 8, MOST_JSON):
         raise NothingReadable(f"{path}: its header says it is {header} bytes long")
@@ -168,8 +177,8 @@ def _table(path: Path, said: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     return table
 
 
-def _regular(path: Path, most: int | None = None) -> Path:
-    """The path, if it is a plain file (no link, pipe or device) and not too large."""
+def _regular(path: Path) -> Path:
+    """The path, if it is a plain file (no link, pipe or device)."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -178,14 +187,12 @@ def _regular(path: Path, most: int | None = None) -> Path:
         raise NothingReadable(f"{path}: {why}") from None
     if not stat.S_ISREG(found.st_mode) or path.parent.is_symlink():
         raise NothingReadable(f"{path}: not a plain file")
-    if most is not None and found.st_size > most:
-        raise NothingReadable(f"{path}: {found.st_size} bytes are too many")
     return path
 
 
 def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with opening.opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def _sync(path: Path) -> None:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from traindx.children import ours
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.forensics import capsule as capsules
-from traindx.probes.surroundings import HIDDEN, redacted
+from traindx.probes.surroundings import redacted
 
 SECONDS = 600.0  # for the script to come to its second step
 MOST_ANSWER = 64 << 20
@@ -26,14 +27,10 @@ MOST_ANSWER = 64 << 20
 
 @dataclass(frozen=True)
 class Command:
-    """What would be run, where, and what one should know before it is."""
+    """What is run, and where."""
 
     words: tuple[str, ...]  # script and arguments, or -m, module and arguments
     folder: str
-    warnings: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"cd {shlex.quote(self.folder)} && python {shlex.join(self.words)}"
 
 
 def about(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,8 +45,8 @@ def about(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, "command": ["-m", script, *words]}
 
 
-def recorded(capsule: Path) -> Command:
-    """The command of a capsule, to be shown before anything of it is run."""
+def recorded(capsule: Path) -> str:
+    """The command of a capsule, to be shown: data names no program that we then run."""
     held = capsules.load(capsule).about
     words, folder = held.get("command"), held.get("folder")
     if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words) or not isinstance(folder, str):
@@ -58,20 +55,14 @@ def recorded(capsule: Path) -> Command:
         raise UsageError(
             f"the run had {held['world_size']} ranks; replay its step from a task: traindx replay CAPSULE file.py:factory"
         )
-    if any(HIDDEN in w for w in words):
-        raise UsageError(f"its arguments held secrets that were not recorded ({shlex.join(words)}); give the command yourself")
-    script = Path(folder, words[0])
-    if words[0] != "-m" and not script.is_file():
-        raise UsageError(f"the script {script} is no longer there; give the command: traindx replay CAPSULE train.py ARGS…")
-    changed = words[0] != "-m" and held.get("script_sha256") not in (None, _hash(script))
-    return Command(tuple(words), folder, ("the script has changed since the capsule was made",) if changed else ())
+    return f"cd {shlex.quote(folder)} && traindx replay {shlex.quote(str(capsule.absolute()))} -- {shlex.join(words)}"
 
 
 def relaunch(capsule: Path, command: Command, *, seconds: float = SECONDS, **options: Any) -> dict[str, Any]:
     """Run the script again and put the capsule into its second step; what it prints is shown only when it fails."""
     capsules.load(capsule)  # refuse a capsule that is none before anything is started
     read, write = os.pipe()
-    words = [sys.executable, "-m", "traindx.forensics.relaunch", str(write), str(capsule.resolve()), json.dumps(options)]
+    words = ours("traindx.forensics.relaunch", str(write), str(capsule.resolve()), json.dumps(options))
     environment = {**os.environ, "TRAINDX_DISABLE": "1"}  # a watch() of the script's own would write a record of the replay
     with tempfile.TemporaryFile() as said:
         try:

@@ -202,14 +202,19 @@ def _name_in(space: Any, value: Any) -> str | None:
     if not isinstance(space, dict):  # an object that keeps its attributes in itself
         own = getattr(space, "__dict__", None) if not isinstance(space, FrameType | FunctionType | type) else None
         inside = next((k for k, v in list(own.items()) if v is value), None) if isinstance(own, dict) else None
-        return f"{type(space).__name__}.{inside}" if inside is not None else None
+        return f"{type(space).__name__}.{inside}" if inside is not None and not _of_ours(space) else None
     name = next((k for k, v in list(space.items()) if v is value and isinstance(k, str)), None)
     if name is None or not name.isidentifier():
         return None
     if "__name__" in space and "__builtins__" in space:
-        return name
+        return name if not str(space["__name__"]).startswith("traindx.") else None
     owner = next((r for r in gc.get_referrers(space) if getattr(r, "__dict__", None) is space), None)
-    return f"{type(owner).__name__}.{name}" if owner is not None else None
+    return f"{type(owner).__name__}.{name}" if owner is not None and not _of_ours(owner) else None
+
+
+def _of_ours(thing: Any) -> bool:
+    """Whether an object is one of traindx's: what observes is not what the program keeps."""
+    return type(thing).__module__.partition(".")[0] == "traindx"
 
 
 def _user_frames() -> list[tuple[str, str]]:

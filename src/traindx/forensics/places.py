@@ -28,6 +28,11 @@ def ours(file: str) -> bool:
     return real.startswith(_LIBRARIES) or "site-packages" in real or real.startswith(_STANDARD)
 
 
+def library(file: str) -> bool:
+    """Whether a file belongs to torch or traindx."""
+    return file.startswith((*_LIBRARIES, "<traindx"))
+
+
 def user_line(frame: FrameType | None) -> tuple[str, int, str]:
     """The innermost line of the user's own code: file, line and function; the innermost that is not torch's otherwise."""
     first: tuple[str, int, str] | None = None

@@ -24,7 +24,7 @@ MOST_OPS, MOST_BYTES = 20_000, 512 << 20
 
 _HEAD = '''"""The step {step} of a training run, on its own: every operation that led to the loss, then backward.
 
-Written by traindx. Needs torch and safetensors, and the tensors in {tensors} beside it.
+Written by traindx. Needs torch and safetensors, and the tensors in {tensors} next to it.
 {origin}"""
 
 from pathlib import Path

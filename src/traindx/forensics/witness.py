@@ -1,8 +1,9 @@
 """The witness: keeps what the current step was made of, until the step ends, so that it can be made again when it breaks.
 
-References only, never copies: the inputs of the outermost forwards with their version counters, the random state before each,
-autocast, and a tape of the few torch calls between the model's exit and `backward()`: the user's own loss. The tape is a
-`TorchFunctionMode`, on only there, and only when no other mode is, so that nobody's mode stack is disturbed.
+References only, never copies: the inputs of the outermost forwards with their version counters, the random state before each
+and autocast. On steps that are looked at, the tape (`tape.py`) hears the few torch calls between the model's exit and
+`backward()`, the user's own loss, and what it heard is learnt as a recipe (`recipe.py`). On all other steps nothing of the loss
+is heard: when such a step breaks, its loss is made again from the recipe.
 """
 
 from __future__ import annotations
@@ -14,25 +15,24 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
+from traindx.forensics import recipe
 from traindx.forensics.places import user_line
+from traindx.forensics.tape import TAPE
 from traindx.forensics.tensors import tensors_in
 from traindx.probe import VAL, Forward, Keeper, Reading, Scene
-from traindx.probes.stand_in import calls_as
-from traindx.probes.taps import LOSSES
 
 MOST_FORWARDS, MOST_CALLS = 256, 2000
 _BESIDE = f"{os.sep}torch{os.sep}optim{os.sep}"
-MODE_S = 3e-6  # of a taped call that its own clock cannot see: torch's detour through the mode
+TAPED_S = 3e-6  # of a taped call that its own clock cannot see: the wrapper
 Autocast = tuple[str, torch.dtype] | None
 clock = time.perf_counter
-_modes, _mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
 _random_state = torch.default_generator.get_state
 
 
@@ -76,41 +76,6 @@ class Moment:
     untaped: str = ""  # why there is no tape
 
 
-class Tape(TorchFunctionMode):
-    """Writes down every torch call of the user's and lets it pass."""
-
-    def __init__(self, moment: Moment, busy: Callable[[], bool], spend: Callable[[float], None]) -> None:
-        super().__init__()
-        self.moment: Moment | None = moment  # None: closed, lets everything pass
-        self.busy = busy  # whether it is traindx itself that calls
-        self.spend = spend
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        caller = sys._getframe(1)
-        try:
-            out = calls_as(caller)(func, args, kwargs or {})
-        except BaseException as error:
-            own = error.__traceback__ and error.__traceback__.tb_next
-            error.__traceback__ = own and own.tb_next  # the user's traceback is the user's
-            raise
-        moment = self.moment
-        writes = out is None and getattr(func, "__name__", "") == "__setitem__"
-        if moment is None or not (writes or isinstance(out, Tensor | tuple | list)) or self.busy():
-            return out
-        if _BESIDE in caller.f_code.co_filename or getattr(func, "__self__", None) is Tensor.grad:
-            return out  # clearing gradients is no part of the loss, and old gradients must go when they are cleared
-        begun = clock()
-        if len(moment.happened) >= MOST_CALLS:
-            moment.overflow = True
-        else:
-            file, line, _ = user_line(caller)
-            moment.happened.append(
-                Taped(func, args, kwargs or {}, () if writes else out, _autocast(), torch.is_grad_enabled(), file, line)
-            )
-        self.spend(clock() - begun + MODE_S)
-        return out
-
-
 class Witness(Keeper):
     """Keeps the moment; forgets it when the update is made."""
 
@@ -121,16 +86,15 @@ class Witness(Keeper):
         spend: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._moment = Moment()
-        self.batch: Any = None  # the latest of the loader, when it is wanted
+        self.batch: Any = None  # the latest of the loader, until the step ends; longer when it is wanted
         self._batches = batches
         self._others: dict[str, list[weakref.ref[Any]]] = {"schedulers": [], "scalers": []}
         self.on = True
         self._busy, self._spend = busy, spend
         self._draws: dict[int, bool] = {}  # model → whether its forward draws random numbers, as full steps have shown
-        self._simple: dict[int, bool] = {}  # model → whether its loss is one call of torch
+        self._recipe: recipe.Recipe | None = None  # of the latest taped step
         self._lines: dict[int, tuple[str, int]] = {}  # model → where it was called on the latest full step
-        self._tape: Tape | None = None
-        self._paused = False
+        self._taping = False
         self._forwards = 0
 
     @property
@@ -144,17 +108,21 @@ class Witness(Keeper):
         return [one for one in self._moment.happened if isinstance(one, Taped)]
 
     def on_batch(self, scene: Scene, batch: Any, phase: str) -> Reading | None:
-        if self._batches and self.on and phase != VAL:
+        if self.on and phase != VAL:
             self.batch = batch
         return None
 
     def on_built(self, scene: Scene, kind: str, thing: Any) -> None:
         if f"{kind}s" in self._others:
             self._others[f"{kind}s"].append(weakref.ref(thing))
+        elif kind == "optimizer" and self.on and scene.full and not scene.compiled:
+            TAPE.on()  # training is about to begin
 
     def kept(self) -> tuple[Any, str]:
         """The batch to keep and what it is: the loader's, or the model's inputs where no loader gave it; None when unwanted."""
-        if not self._batches or self.batch is not None:
+        if not self._batches:
+            return None, ""
+        if self.batch is not None:
             return self.batch, "loader"
         first = next((c for c in self.moment.happened if isinstance(c, Called)), None)
         return (None, "") if first is None else ([list(first.args), dict(first.kwargs)], "inputs")
@@ -193,20 +161,21 @@ class Witness(Keeper):
             self._draws[id(forward.model)] = _bytes(last.random) != _bytes(_random_state())
         if not forward.grad or forward.phase == VAL:
             happened.pop()  # a validation, or a target nobody goes back through: a number like any other
-            if any(isinstance(thing, Called) for thing in happened):
+            if scene.full and any(isinstance(thing, Called) for thing in happened):
                 self._start()
             return None
         last.output = forward.output
-        if scene.full or not self._simple.get(id(forward.model)):
+        if scene.full:
             self._start()
         return None
 
     def on_call(
         self, scene: Scene, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str
     ) -> None:
-        """Where the loss is one call of torch and nothing else, the call itself is the tape: no mode is needed."""
+        """Where the loss is one call of torch and nothing else, that call is all there is to hear."""
         last = self._moment.happened[-1] if self._moment.happened else None
-        if self._tape is None and isinstance(last, Called) and last.output is not None:
+        unheard = not (self._taping and TAPE.inside)  # looked up before the tape was there, or no tape is
+        if unheard and last is not None and last.output is not None:
             self._called(scene.autocast, name, module, args, kwargs, output, site)
 
     def _called(
@@ -220,7 +189,7 @@ class Witness(Keeper):
 
     def patient(self, model: nn.Module | None) -> bool:
         key = id(model)
-        return self.on and self._tape is None and self._simple.get(key, False) and key in self._lines and key in self._draws
+        return self.on and not self._taping and key in self._lines and key in self._draws
 
     def brief(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         one: Any = args[0] if len(args) == 1 and not kwargs else None
@@ -245,32 +214,26 @@ class Witness(Keeper):
         if call:
             self._called(None, *call)
         if root is not None:
-            self._rooted(root)
-
-    def before_clear(self, scene: Scene) -> None:
-        self._paused = self._tape is not None  # clearing touches every parameter, and a mode costs a microsecond a touch
-        self._stop()
-
-    def after_clear(self, scene: Scene) -> None:
-        if self._paused and self.on:
-            self._start()
-        self._paused = False
-
-    def before_backward(self, scene: Scene) -> None:
-        self._stop()
+            self._moment.root = root
 
     def on_backward(self, scene: Scene, loss: Tensor) -> Reading | None:
+        taped = self._taping
         self._stop()
-        self._rooted(loss)
+        self._moment.root = loss
+        if taped:
+            learnt = recipe.learnt(self._moment, self.batch, sys._getframe(1))
+            TAPE.learnt(learnt is not None)
+            self._recipe = learnt or self._recipe
         return None
 
-    def _rooted(self, loss: Tensor) -> None:
-        self._moment.root = loss
-        happened = self._moment.happened
-        if happened and isinstance(happened[0], Called):
-            last = happened[-1]
-            call = last.func if len(happened) == 2 and isinstance(last, Taped) and last.output is loss else None
-            self._simple[id(happened[0].model)] = getattr(call, "__name__", "") in LOSSES
+    def complete(self) -> Moment:
+        """The moment with the calls of its loss, from the recipe where they were not heard."""
+        moment = self.moment
+        heard = moment.happened
+        if moment.root is not None and not any(tensor is moment.root for one in heard for tensor in tensors_in(one.output)):
+            again = recipe.told_again(self._recipe, moment, self.batch, sys._getframe(1))
+            moment.happened = again or heard
+        return moment
 
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         self._stop()
@@ -279,6 +242,8 @@ class Witness(Keeper):
     def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         self._stop()
         self.forget()
+        if not self._batches:
+            self.batch = None
         return None
 
     def on_eval_begin(self, scene: Scene, evaluation: Any) -> Reading | None:
@@ -290,9 +255,10 @@ class Witness(Keeper):
         return None
 
     def off(self) -> None:
-        """Be a witness no more: nothing is kept and no mode is on."""
+        """Be a witness no more: nothing is kept or heard."""
         self.on = False
         self._stop()
+        TAPE.off()
         self.forget()
         self.batch = None
 
@@ -305,35 +271,30 @@ class Witness(Keeper):
     # -- the tape
 
     def _start(self) -> None:
-        if torch._C._len_torch_function_stack():
-            self._moment.untaped = "another torch function mode was active around the loss"
-            return
-        self._tape = Tape(self._moment, self._busy, self._spend)
-        _push_mode(self._tape)
+        self._taping = TAPE.open(self._heard)
+        if not self._taping:
+            self._moment.untaped = "another observer was hearing the calls of the loss"
 
     def _stop(self) -> None:
-        """Close the tape and take our mode off, wherever it is: the user may have entered one above it.
+        if self._taping:
+            self._taping = False
+            TAPE.close(self._heard)
 
-        Inside a call that the tape itself let pass torch has put it aside and will put it back, so that it can only be
-        closed; the next moment takes it off.
-        """
-        tape = self._tape
-        if tape is None:
+    def _heard(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, caller: FrameType) -> None:
+        """A torch call of the user's."""
+        writes = out is None and getattr(func, "__name__", "") == "__setitem__"
+        if not (writes or isinstance(out, Tensor | tuple | list)) or self._busy():
             return
-        tape.moment = None
-        depth = _modes()
-        if depth == 1 and _mode_at(0) is tape:  # as good as always
-            self._tape = None
-            _pop_mode()
-            return
-        if not any(_mode_at(i) is tape for i in range(depth)):
-            return
-        self._tape = None
-        above = []
-        while (top := _pop_mode()) is not tape:
-            above.append(top)
-        for mode in reversed(above):
-            _push_mode(mode)
+        if _BESIDE in caller.f_code.co_filename:
+            return  # clearing gradients is no part of the loss, and old gradients must go when they are cleared
+        begun, moment = clock(), self._moment
+        if len(moment.happened) >= MOST_CALLS:
+            moment.overflow = True
+        else:
+            file, line, _ = user_line(caller)
+            grad = torch.is_grad_enabled()
+            moment.happened.append(Taped(func, args, kwargs, () if writes else out, _autocast(), grad, file, line))
+        self._spend(clock() - begun + TAPED_S)
 
 
 def _versions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:

@@ -16,9 +16,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from traindx import record, signals
+from traindx import opening, record, signals
 from traindx.errors import NothingReadable, PartlyReadable, UsageError
 from traindx.importers import aliases, folder, formats, frames
 from traindx.importers.assemble import runs_of
@@ -86,7 +86,7 @@ def _runs(source: Any, options: Options) -> list[Run]:
         return _of_logs(frames.read(source, options), options, _name(source))
     text = str(source)
     if text == "-":
-        return _of_logs(formats.read(_stdin(), options), options, "stdin")
+        return _of_logs(formats.read(_piped("stdin", sys.stdin.buffer), options), options, "stdin")
     if remote.is_remote(text):
         with remote.fetched(text) as here:
             return [replace(run, source=run.source.replace(str(here), text.rstrip("/"), 1)) for run in _of_path(here, options)]
@@ -101,16 +101,29 @@ def _runs(source: Any, options: Options) -> list[Run]:
 
 
 def _of_path(path: Path, options: Options) -> list[Run]:
+    if "#" in path.name and not path.exists():
+        return _one_of(path, options)
     if record.is_record(path):
         return [record.read(path)]
     if path.is_dir():
         return folder.read(path, options)
-    file = Source.of(path, linked=True)
+    file = _piped(str(path), opening.opened(path, named=True, pipe=True)) if path.is_fifo() else Source.of(path, linked=True)
     logs = formats.read(file, options)
     split = aliases.split_of(aliases.words(path.parent.name)) if len(aliases.words(path.parent.name)) == 1 else ""
     for log in logs:
         log.split = log.split or (split if log.kind == "tensorboard" else "")
     return _of_logs(logs, options, str(path))
+
+
+def _one_of(path: Path, options: Options) -> list[Run]:
+    """One run of a file that holds several, by the name that the list of them gives: file.log#2."""
+    file, _, label = str(path).rpartition("#")
+    runs = _of_path(Path(file), options)
+    found = [run for run in runs if run.source.rpartition("#")[2] == label]
+    if not found:
+        there = ", ".join(run.source.rpartition("#")[2] for run in runs[:8]) if len(runs) > 1 else ""
+        raise UsageError(f"{file} holds no run '{label}'" + (f"; it holds {there}" if there else ", only one without a number"))
+    return found
 
 
 def _of_logs(logs: list[Log], options: Options, name: str) -> list[Run]:
@@ -120,8 +133,9 @@ def _of_logs(logs: list[Log], options: Options, name: str) -> list[Run]:
     return runs
 
 
-def _stdin() -> Source:
-    data = sys.stdin.buffer.read(MAX_STDIN + 1)
+def _piped(name: str, stream: BinaryIO) -> Source:
+    """What comes out of a pipe that you name, or of standard input."""
+    data = stream.read(MAX_STDIN + 1)
     if len(data) > MAX_STDIN:
-        raise NothingReadable(f"stdin: more than {MAX_STDIN >> 20} MB; write it to a file and give its path")
-    return Source("stdin", data=data)
+        raise NothingReadable(f"{name}: more than {MAX_STDIN >> 20} MB; write it to a file and give its path")
+    return Source(name, data=data)

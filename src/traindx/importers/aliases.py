@@ -24,6 +24,7 @@ from traindx.importers.lexicon import (
     DOWN,
     EPISODE,
     EPOCHS,
+    FOREIGN,
     GENERATOR,
     LOSS,
     METHOD,
@@ -49,6 +50,7 @@ SECRET = re.compile(
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[a-z]+|\d+|@")
+_FOREIGN = re.compile("|".join(sorted(FOREIGN, key=len, reverse=True)), re.I)
 _GROUP = re.compile(r"(?:^|[ _/.-])(?:lr|pg|group|param_group|lr_group)[ _/.-]*(\d+)$", re.I)
 
 
@@ -64,7 +66,8 @@ class Meaning:
 
 @lru_cache(maxsize=65536)
 def words(name: str) -> tuple[str, ...]:
-    """The words of a name in lower case and without accents: 'trainLoss_step' is train, loss, step."""
+    """The words of a name in lower case and without accents: 'trainLoss_step' is train, loss, step; so is '训练损失'."""
+    name = _FOREIGN.sub(lambda found: FOREIGN[found[0].lower()], name)
     if not name.isascii():
         name = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
     spaced = _CAMEL.sub(" ", name).lower()
@@ -219,6 +222,8 @@ def _loss(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
         return Meaning("metric" if other else "perplexity", split, bare_name(name, split), _form(bare))
     if re.fullmatch(r"(loss[ _/])?(D|G|cycle|idt)_[A-Za-z0-9_]{1,20}", name):
         return Meaning("part", split, name.removeprefix("loss_").lower())  # CycleGAN and pix2pix print D_A, G_A, cycle_A …
+    if re.fullmatch(r"l_[a-z][a-z0-9_]{1,20}", name):
+        return Meaning("part", split, name[2:])  # BasicSR prints l_pix, l_g_gan …
     if not have & LOSS:
         return None
     if have & NOT_LOSS or (have & {"acc", "accuracy", "time", "lr"}):

@@ -12,7 +12,7 @@ from traindx.importers import curves, hparams
 from traindx.importers.columns import Columns
 from traindx.importers.curves import Seam, Stretch
 from traindx.importers.table import Log, Options, Track
-from traindx.run import Event, Floats, Run
+from traindx.run import Event, Floats, Run, Series
 
 MOST_RUNS = 1000  # of one file
 
@@ -22,7 +22,7 @@ def runs_of(log: Log, options: Options | None = None) -> list[Run]:
     options = options or Options()
     _drop_unplaceable(log)
     if not log.tracks and not log.matrices:
-        return []
+        return [Run({}, dict(log.facts), tuple(log.events), tuple(log.notes), log.source, log.kind)] if log.events else []
     _sort_if_needed(log)
     parts = _stretches(log)
     if len(parts) > MOST_RUNS:
@@ -122,6 +122,7 @@ def _run(log: Log, part: Stretch, options: Options, factor: float, unit: str) ->
     columns = Columns(log, tracks, options)
     columns.work()
     signals = columns.signals()
+    signals |= _clipping(signals, hparams.clip_limit(log.hparams))
     facts: dict[str, Any] = {**hparams.facts(log.hparams, unit), **columns.facts, **log.facts}
     facts["step_unit"] = unit
     if log.hparams:
@@ -132,6 +133,22 @@ def _run(log: Log, part: Stretch, options: Options, factor: float, unit: str) ->
     events += columns.events
     notes = [*log.notes, *columns.notes, *(_seam_note(seam, factor) for seam in part.seams)]
     return Run(signals, facts, tuple(sorted(events, key=lambda e: e.step)), tuple(dict.fromkeys(notes)), log.source, log.kind)
+
+
+def _clipping(signals: Mapping[str, Any], limit: float | None) -> dict[str, Series]:
+    """The norm before clipping and the limit, where a log holds the gradient norm and either a column or a setting the limit.
+
+    Norms that pile up at the limit were taken after clipping and say nothing about those before.
+    """
+    norm = signals.get("grad_norm")
+    column = next((s for n, s in signals.items() if n.startswith("metric/train/") and hparams.is_clip_limit(n)), None)
+    bound = float(np.nanmedian(column.values)) if column is not None and len(column) else limit
+    if norm is None or not bound or not bound > 0:
+        return {}
+    values = norm.values[np.isfinite(norm.values)]
+    if len(values) and np.mean(np.abs(values - bound) < 0.01 * bound) > 0.1 and values.max() < 1.01 * bound:
+        return {}
+    return {"clip/norm": norm, "clip/threshold": Series(norm.steps, np.full(len(norm), bound), norm.times)}
 
 
 def _span(signals: Mapping[str, Any]) -> tuple[float, float]:

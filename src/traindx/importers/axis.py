@@ -164,7 +164,7 @@ def _across_epochs(x: Floats, columns: Columns, count: int, notes: list[str], na
         if meaning(other).role == "epoch" and len(at) >= 0.5 * count:
             joined = curves.within_epoch(x, _filled(at, values, count))
             if joined is not None:
-                notes.append(f"'{name}' starts anew in every '{other}'; the two were joined into one count")
+                notes.append(f"'{name}' restarts in every '{other}'; the two were joined into one count")
                 return joined
     return x
 

@@ -156,8 +156,8 @@ class Columns:
             names = self.of_role(role)
             for name in names:
                 track = self.tracks[name]
-                if signal in self.out or len(track) < 2 or np.all(np.diff(track.values) >= 0):
-                    self.taken[name] = ""  # a running total, or a second clock
+                if signal in self.out or len(track) < 2 or np.mean(np.diff(track.values) > 0) > 0.8:
+                    self.taken[name] = ""  # a total that runs, over the training or over each epoch, or a second clock
                     continue
                 factor = 1e-3 if self.meanings[name].rest == "ms" else 1.0
                 self.take(name, signal, Track(track.rows, track.x, track.values * factor, track.times))

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from traindx.errors import NothingReadable
-from traindx.importers import curves, phrases
+from traindx.importers import curves, shapes
 from traindx.importers.aliases import meaning
-from traindx.importers.phrases import Record, State
+from traindx.importers.shapes import Record, State
 from traindx.importers.source import MAX_CELLS, Lines, Source
 from traindx.importers.table import Log, Options, Rows, Track
 from traindx.run import Event, Floats
@@ -33,9 +33,11 @@ def read(source: Source, options: Options) -> list[Log]:
     lines = Lines(source)
     logs = _logs(lines, source.name, options)
     if not logs:
+        if source.name.endswith(".py"):
+            raise NothingReadable(f"{source.name} is a program, not a log; to run and observe it: traindx run {source.name}")
         raise NothingReadable(
-            f"{source.name}: no known log format, and no line of its text holds a loss or metric with a number "
-            "(looked for lines such as 'step 100: loss 2.31' or 'Epoch 3 … val_loss: 0.5')"
+            f"{source.name}: no known log format, and no line holds a loss or metric with a number "
+            "(for example 'step 100: loss 2.31' or 'Epoch 3 … val_loss: 0.5')"
         )
     for log in logs:
         if lines.cut:
@@ -55,18 +57,32 @@ def _logs(lines: Iterable[str], name: str, options: Options) -> list[Log]:
         if state.lines > MOST_LINES or state.cells > MAX_CELLS:
             state.dropped += 1
             continue
-        phrases.take(line, state)
-    records = _steady(state.records)
-    if not records:
+        shapes.take(line, state)
+    records = _steady(shapes.records_of(state))
+    if not records and not state.said and state.error is None:
         return []
-    log = _placed(records, name, options, state)
+    log = _placed(records, name, options, state) if records else Log("text", name, notes=["no line of it holds a loss"])
     log.hparams = {**state.settings}
     if np.isfinite(state.planned) and "max_steps" not in log.hparams and log.unit == "step":
         log.hparams.setdefault("max_steps", int(state.planned))
+    if np.isfinite(state.epochs) and log.unit == "epoch":
+        log.hparams.setdefault("epochs", int(state.epochs))
     if state.dropped:
         log.damage(f"{state.dropped} lines beyond the limit were skipped")
     _ending(log, state)
+    _messages(log, records, state)
     return [log]
+
+
+def _messages(log: Log, records: list[Record], state: State) -> None:
+    """What the program said of itself, each at the step of the record before it."""
+    steps = next((t.x for t in log.tracks.values() if len(t) == len(records)), None)
+    for key, told in state.said.items():
+        before = sum(record.line < told.line for record in records)
+        share = before / len(records) if records else 0.0
+        last = max((float(t.x[-1]) for t in log.tracks.values() if len(t)), default=0.0)
+        step = float(steps[before - 1]) if steps is not None and before else share * last
+        log.events.append(Event(int(step), "said", {"key": key, "line": told.text, "count": told.count}))
 
 
 def _ending(log: Log, state: State) -> None:
@@ -148,12 +164,19 @@ def _forward(x: Floats) -> Floats:
     return x[known[index]]
 
 
+def _first_of_run(epoch: Floats) -> Floats:
+    """For every record the epoch its run began with: where the epoch goes back, another run begins."""
+    begins = np.concatenate([[0], np.flatnonzero(np.diff(epoch) < 0) + 1])
+    first: Floats = epoch[begins[np.searchsorted(begins, np.arange(len(epoch)), side="right") - 1]]
+    return first
+
+
 def _by_step(step: Floats, epoch: Floats, notes: list[str]) -> Floats:
     x = _forward(step)
     if np.isfinite(epoch).mean() > 0.5:
         joined = curves.within_epoch(x, _forward(epoch))
         if joined is not None:
-            notes.append("the step counter starts anew in every epoch; the two were joined into one count")
+            notes.append("the step counter restarts in every epoch; the two were joined into one count")
             return joined
     return x
 
@@ -163,19 +186,19 @@ def _by_inner(records: list[Record], inner: Floats, total: Floats, epoch: Floats
     if (np.isfinite(total) & ~evaluated).any():
         inner = np.where(evaluated, np.nan, inner)  # "Test: [0/16]" counts the batches of an evaluation
         total = np.where(evaluated, np.nan, total)
-    per = float(np.nanmax(total))
+    per = _forward(total)
     if np.isfinite(epoch).mean() > 0.5 and len(np.unique(epoch[np.isfinite(epoch)])) > 1:
         whole = _forward(epoch)
-        begun = whole - np.min(whole)
+        begun = whole - _first_of_run(whole)
         notes.append("the place within an epoch and the epoch were joined into one count")
         return np.where(np.isfinite(inner), begun * per + inner, (begun + 1) * per)
     x = _forward(np.where(np.isnan(inner) & (step <= per), step, inner))
     full = np.flatnonzero(np.diff(x) < 0) + 1
-    fresh = [i for i in full if x[i - 1] >= 0.95 * per]
+    fresh = [i for i in full if x[i - 1] >= 0.95 * per[i - 1]]
     if fresh:
         offset = np.zeros(len(x))
         for i in fresh:
-            offset[i:] += per
+            offset[i:] += per[i - 1]
         notes.append("the progress bar was filled several times; its counts were added up")
         return x + offset
     return x

@@ -76,7 +76,8 @@ def stretches(rows: Ints, x: Floats, end: int) -> list[Stretch]:
         if x[i] >= top - gap and i - begun > 2:
             continue  # an evaluation that is written a moment late, a bar that was drawn once more
         near = max(2 * gap, 0.02 * (top - first))
-        if x[i] <= first + near:
+        own = x[i + 1] - x[i] if i + 1 < len(x) else 0.0  # a count that begins with its own distance began at zero
+        if x[i] <= max(first + near, own):
             out[-1].stop = int(rows[i])
             out.append(Stretch(int(rows[i]), end))
             begun, top = i, float(x[i])

@@ -15,6 +15,7 @@ from traindx.importers import (
     lightning,
     mlflow,
     neptune,
+    notebook,
     tensorboard,
     tidy,
     trackio,
@@ -61,14 +62,16 @@ def _textual(source: Source, options: Options, in_folder: bool) -> list[Log]:
     """The first textual format that finds something; a format that only looked right leaves the word to the next."""
     first: NothingReadable | None = None
     json = jsonlog.first_value(source.text_head) in ("{", "[")
-    for module in (trainer_state, jsonl, jsondict, console) if json else TEXTUAL:
+    for module in (notebook, trainer_state, jsonl, jsondict, console) if json else TEXTUAL:
         if not module.can_read(source):
             continue
         try:
             logs: list[Log] = module.read(source, options)
         except NothingReadable as why:
             first = first or why
-            if module in (trainer_state, csvlog, keras_log) and not source.stem.endswith((".log", ".txt", ".out")):
+            if module is notebook or (
+                module in (trainer_state, csvlog, keras_log) and not source.stem.endswith((".log", ".txt", ".out"))
+            ):
                 break
             continue
         if in_folder and module is console and sum(log.points for log in logs) < LEAST_LINES:

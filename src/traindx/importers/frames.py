@@ -9,7 +9,7 @@ import numpy as np
 
 from traindx.errors import NothingReadable, UsageError
 from traindx.importers import axis, jsondict
-from traindx.importers.aliases import meaning
+from traindx.importers.gaps import filled
 from traindx.importers.table import Log, Options, Rows, clean_name
 
 
@@ -18,6 +18,11 @@ def can_read(thing: Any) -> bool:
     if isinstance(thing, Mapping) or hasattr(thing, "columns") or isinstance(getattr(thing, "history", None), Mapping):
         return True
     return isinstance(thing, list | tuple) and bool(thing) and all(isinstance(t, Mapping) for t in thing[:5])
+
+
+def _written(record: Mapping[Any, Any]) -> dict[Any, Any]:
+    """A record without the cells that nobody filled: in Python, None is no number that went bad."""
+    return {key: value for key, value in record.items() if value is not None}
 
 
 def read(thing: Any, options: Options) -> list[Log]:
@@ -30,7 +35,15 @@ def read(thing: Any, options: Options) -> list[Log]:
     if isinstance(thing, Mapping):
         return _of_dict(dict(thing), options)
     if can_read(thing):
-        return jsondict.logs_of(list(thing), "records", options, "frame")
+        keys = list(thing[0])
+        if all(
+            list(r) == keys and all(v is None or (np.isscalar(v) and not isinstance(v, str)) for v in r.values()) for r in thing
+        ):
+            # a frame, row by row
+            return logs_of({str(k): [record[k] for record in thing] for k in keys}, "records", options, "frame")
+        return jsondict.logs_of([_written(record) for record in thing], "records", options, "frame")
+    if (losses := _numbers(thing)) is not None and losses.ndim == 1 and len(losses):
+        return logs_of({"loss": losses}, "numbers", options, "frame")
     raise UsageError(
         f"cannot read a run from {type(thing).__name__}; give a path, a frame, a dict of lists or a list of records"
     )
@@ -63,7 +76,7 @@ def logs_of(columns: Mapping[str, Any], name: str, options: Options, kind: str) 
     table: axis.Columns = {}
     gaps: list[str] = []
     for column, values in numeric.items():
-        keep = _real(column, values, numeric)
+        keep = filled(column, values, numeric)
         if not keep.all():
             gaps.append(column)
         table[options.axes.get(column, column)] = (np.flatnonzero(keep).astype(np.int64), values[keep])
@@ -89,19 +102,3 @@ def _numbers(values: Any) -> Any:
         except (TypeError, ValueError):
             return None
     return None
-
-
-def _real(column: str, values: Any, table: Mapping[str, Any]) -> Any:
-    """Which cells hold a value. NaN cells do when the column is mostly full and nothing else explains the gap."""
-    empty = np.isnan(values)
-    if not empty.any():
-        return ~empty
-    role = meaning(column).role
-    if role in ("step", "epoch", "samples", "tokens", "log_step", "clock") or empty.mean() > 0.5:
-        return ~empty
-    filled_elsewhere = np.zeros(len(values), bool)
-    for other, cells in table.items():
-        if other != column and len(cells) == len(values) and meaning(other).role in ("loss", "part", "metric", "accuracy"):
-            sparse = np.isnan(cells).mean() > 0.3
-            filled_elsewhere |= ~np.isnan(cells) if sparse else False
-    return ~(empty & filled_elsewhere)

@@ -71,6 +71,23 @@ def redacted(found: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+_CLIP = (
+    "max_grad_norm", "gradient_clip_val", "grad_clip", "clip_grad_norm", "clip_grad", "grad_clip_norm", "gradient_clip",
+    "clip_norm", "gradient_clipping", "clip_threshold",
+)  # fmt: skip
+
+
+def clip_limit(found: Mapping[str, Any]) -> float | None:
+    """The norm at which gradients are clipped, where the settings say it."""
+    value = _get(found, *_CLIP)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def is_clip_limit(name: str) -> bool:
+    """Whether a column holds that norm."""
+    return name.rpartition("/")[2].lower() in _CLIP
+
+
 def _get(found: Mapping[str, Any], *names: str) -> Any:
     """The value under one of these names, wherever it is nested; the shallowest wins."""
     wanted = {n.lower() for n in names}

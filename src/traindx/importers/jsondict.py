@@ -10,6 +10,7 @@ import numpy as np
 from traindx.errors import NothingReadable
 from traindx.importers import axis, hparams, jsonlog
 from traindx.importers.aliases import meaning, words
+from traindx.importers.gaps import filled
 from traindx.importers.source import MAX_WHOLE, Source
 from traindx.importers.table import Log, Options, Rows, Track, clean_name, number
 from traindx.run import Floats
@@ -108,6 +109,9 @@ def _of_lists(value: dict[Any, Any], name: str, options: Options, kind: str) -> 
         return None
     own = {options.axes.get(k, k): x for k, x in at.items() if k in lists}
     renamed = {options.axes.get(k, k): v for k, v in lists.items()}
+    # in Python a None was never a number; in JSON a NaN may have been written as null, and only its place tells
+    blank = {k: np.array([c is None for c in v]) for k, v in leaves.items() if kind == "frame" and isinstance(v, list | tuple)}
+    unwritten = {options.axes.get(k, k): v for k, v in blank.items() if k in lists}
     counters = {k: v for k, v in renamed.items() if meaning(k).role in _AXES and bool(np.all(np.isfinite(v)))}
     log = Log(kind, name, shared=False)
     for column, values in renamed.items():
@@ -115,7 +119,9 @@ def _of_lists(value: dict[Any, Any], name: str, options: Options, kind: str) -> 
             continue
         counter = _counter_of(column, len(values), {k: v for k, v in counters.items() if k != column})
         x = counters[counter] if counter else own.get(column, np.arange(len(values), dtype=np.float64))
-        log.tracks[column] = Track(np.arange(len(values)), x, values)
+        keep = filled(column, values, renamed) & ~unwritten.get(column, np.False_)
+        if keep.any():
+            log.tracks[column] = Track(np.arange(len(values)), x, values).where(keep)
     if not log.tracks:
         return None
     used = next((k for k in counters if meaning(k).role != "epoch"), "")

@@ -19,6 +19,26 @@ VAL = _set(
 TEST = _set("test testing")
 SPLITS: dict[str, frozenset[str]] = {"train": TRAIN, "val": VAL, "test": TEST}
 
+# words of other scripts and compounds, by what they mean; looked for inside a name, longer ones first
+FOREIGN: dict[str, str] = {
+    word: f" {ours} "
+    for ours, theirs in {
+        "train": "trainings 训练 訓練 学習 훈련 학습 обучения обучение обучающая",
+        "val": "validierungs 验证 驗證 検証 검증 валидации валидация валидационная проверки",
+        "test": "测试 測試 テスト 테스트 тест теста",
+        "loss": "verlust 损失 損失 손실 потери потерь потеря ошибка",
+        "accuracy": "genauigkeit 准确率 準確率 精度 正解率 정확도 точность",
+        "lr": "lernrate 学习率 學習率 学習率 학습률",
+        "epoch": "轮次 轮数 周期 エポック 에폭 에포크 эпоха эпохи",
+        "step": "schritt 步数 步骤 ステップ 스텝 단계 шаг",
+        "iteration": "迭代 反復 반복 итерация",
+        "best": "最佳 最优 最高 最良 лучшая лучший",
+        "saving": "保存 저장 сохранение",
+        "time": "时间 用时 耗时 時間 시간 время",
+    }.items()
+    for word in theirs.split()
+}
+
 LOSS = _set("loss losses cost nll xent logloss objective objf criterion perte verlust perdida perda perdita")
 WEAK = _set("nll xent logloss objective objf criterion")  # a loss, unless a plainer name stands beside it
 # words that do not make a loss another loss
@@ -27,7 +47,7 @@ PLAIN = _set(
     "step iter iteration epoch running smooth smoothed ema logger log scalar summary sum output scalars "
     "current curr cur final last masked causal ce cross entropy crossentropy mse bce nll history metrics "
     "metric monitor main raw on set rank0 0 loss losses cost interval window updates curve plot function "
-    "fn"
+    "fn de du la le del der die da do"
 )
 # how a loss is computed, not of what: the whole loss when it stands alone, a part beside others
 METHOD = _set("ce cross entropy crossentropy mse bce")
@@ -69,7 +89,7 @@ STEP_NAMES: dict[tuple[str, ...], int] = {
     tuple(name.split()): rank
     for rank, names in (
         (0, "global step,global steps,global iter,global iteration"),
-        (1, "step,steps,num updates,train step,optimizer step,optimizer steps,opt step"),
+        (1, "step,steps,paso,pasos,etape,passo,num updates,train step,optimizer step,optimizer steps,opt step"),
         (2, "iteration,iterations,iter,iters,it,n iter,itr,current step"),
         (3, "updates,update"),
         (5, "batch,batches,batch idx,batch num,minibatch"),

@@ -38,6 +38,8 @@ class Losses:
         self._perplexities()
         if TRAIN not in own.out and VAL not in own.out:
             self._errors()
+        if TRAIN not in own.out or VAL not in own.out:
+            self._bare_splits()
         self._company()
         self._drop_eval_rows()
         self._align()
@@ -198,13 +200,13 @@ class Losses:
                 own.take(val, VAL)
                 own.notes.append(f"'{val}' is taken for the validation loss; the log has no loss of its own")
             return
-        self._bare_splits()
 
     def _bare_splits(self) -> None:
-        """Columns that are called train and val and nothing else, where the former falls: an accuracy would rise."""
+        """Columns that are called train and val and nothing else, where the first of them falls: an accuracy would rise."""
         own = self.own
         bare = {own.meanings[n].split: n for n in own.of_role("metric") if aliases.is_bare_split(n)}
-        values = own.tracks[bare["train"]].values if "train" in bare else np.empty(0)
+        told = next((bare[split] for split in ("train", "val", "test") if split in bare), None)
+        values = own.tracks[told].values if told else np.empty(0)
         values = values[np.isfinite(values)]
         third = len(values) // 3
         if not third or not np.median(values[-third:]) < np.median(values[:third]):
@@ -212,7 +214,7 @@ class Losses:
         for split, signal in (("train", TRAIN), ("val", VAL), ("test", VAL)):
             if split in bare and signal not in own.out:
                 own.take(bare[split], signal)
-                own.notes.append(f"'{bare[split]}' falls and is taken for a loss; no column of the log is called one")
+                own.notes.append(f"'{bare[split]}' falls and is taken for a loss; no other column is called the {split} loss")
 
     # -- rows and axes
 
@@ -243,8 +245,8 @@ class Losses:
         own.tracks[name] = kept
         own.out[TRAIN] = own.series(kept)
         own.notes.append(
-            f"{int(twice.sum())} values of '{name}' stand on evaluation records, beside a record of the same step; "
-            "they were left out of the curve"
+            f"{int(twice.sum())} values of '{name}' are on evaluation records that repeat a step; they were left out "
+            f"of the curve"
         )
 
     def _align(self) -> None:
@@ -373,8 +375,8 @@ class Losses:
             Event(first, "nonfinite", {"what": "loss", "names": [TRAIN], "value": "nan", "count": int(masked.sum())})
         )
         own.notes.append(
-            f"{int(masked.sum())} training losses of exactly 0.0 stand beside gradient norms that are not finite: "
-            "the logger had hidden NaN there, and they count as NaN"
+            f"{int(masked.sum())} training losses are exactly 0.0 while the gradient norm is not finite: the logger "
+            f"hid NaN there, so they count as NaN"
         )
 
 

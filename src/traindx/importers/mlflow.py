@@ -14,9 +14,10 @@ from traindx.errors import NothingReadable, TraindxError
 from traindx.importers import settings_file, sqlite
 from traindx.importers.source import MAX_CELLS, MEGABYTE, Lines, Source
 from traindx.importers.table import Log, Options, Track, clean_name, in_time_order
+from traindx.plain import say
 
 MOST_METRICS = 5000
-MOST_RUNS = 100_000
+MOST_RUNS = 500  # of one database, the newest
 
 
 def can_read(source: Source) -> bool:
@@ -105,7 +106,7 @@ def _value(path: Path) -> Any:
 
 
 def read(source: Source, options: Options) -> list[Log]:
-    """Every run of the database, oldest first."""
+    """The runs of the database, the newest of very many."""
     with sqlite.opened(source) as link:
         have = sqlite.columns(link, "metrics")
         if not {"key", "value", "run_uuid", "step"} <= have:
@@ -117,13 +118,17 @@ def read(source: Source, options: Options) -> list[Log]:
 
 
 def _runs(link: sqlite3.Connection, source: Source, flagged: bool) -> Iterator[Log]:
-    names = (
-        dict(link.execute("SELECT run_uuid, name FROM runs LIMIT ?", (MOST_RUNS,)))
-        if "name" in sqlite.columns(link, "runs")
-        else {}
-    )
+    have = sqlite.columns(link, "runs")
+    newest = "start_time" if "start_time" in have else "rowid"
+    wanted = f"SELECT run_uuid FROM runs ORDER BY {newest} DESC LIMIT {MOST_RUNS}"  # noqa: S608
+    names = dict(link.execute(f"SELECT run_uuid, name FROM runs WHERE run_uuid IN ({wanted})")) if "name" in have else {}  # noqa: S608
+    if (count := link.execute("SELECT COUNT(*) FROM runs").fetchone()[0]) > MOST_RUNS:
+        say(f"{source.name}: of {count} runs the newest {MOST_RUNS} are read; give an experiment of its own for the others")
     nan = "is_nan" if flagged else "0"
-    query = f"SELECT run_uuid, key, value, step, timestamp, {nan} FROM metrics ORDER BY run_uuid, timestamp, step LIMIT ?"  # noqa: S608
+    query = (
+        f"SELECT run_uuid, key, value, step, timestamp, {nan} FROM metrics WHERE run_uuid IN ({wanted}) "  # noqa: S608
+        "ORDER BY run_uuid, timestamp, step LIMIT ?"
+    )
     current = ""
     points: list[tuple[Any, ...]] = []
     for row in link.execute(query, (MAX_CELLS // 2,)):

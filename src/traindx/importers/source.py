@@ -9,13 +9,13 @@ from __future__ import annotations
 import codecs
 import io
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
+from traindx import opening
 from traindx.errors import EnvironmentFault, NothingReadable
 
 MEGABYTE = 1 << 20
@@ -85,21 +85,16 @@ class Source:
         if self.data is not None:
             return io.BytesIO(self.data)
         assert self.path is not None
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        if not self.linked:
-            flags |= getattr(os, "O_NOFOLLOW", 0)
         try:
-            handle = os.open(self.path, flags)
+            return opening.opened(self.path, named=self.linked)
         except FileNotFoundError:
             raise NothingReadable(f"{self.name}: there is no such file") from None
         except PermissionError:
             raise EnvironmentFault(f"{self.name}: no permission to read it") from None
+        except opening.Refused as why:
+            raise NothingReadable(f"{self.name}: {why}") from None
         except (OSError, ValueError) as why:
             raise NothingReadable(f"{self.name}: cannot be opened: {why}") from None
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise NothingReadable(f"{self.name}: is not a regular file (a device, pipe, socket or folder), so it is not read")
-        return os.fdopen(handle, "rb")
 
     @cached_property
     def head(self) -> bytes:

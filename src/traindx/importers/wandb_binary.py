@@ -224,5 +224,5 @@ def _borrow(log: Log, said: Log) -> None:
             log.tracks[name] = track
     log.shared = False
     log.notes.append(
-        "the history holds only evaluations; the training loss of each step was taken from the console output kept beside it"
+        "the history holds only evaluations; the training loss of each step was taken from the console output kept with it"
     )

@@ -16,7 +16,7 @@ _tracking: Any = importlib.import_module("accelerate.tracking")
 
 
 class Traindx(_tracking.GeneralTracker, Fit):
-    """Observes from `init_trackers` to `end_training`; afterwards `.diagnosis` says what ails it.
+    """Observes from `init_trackers` to `end_training`; afterwards `.diagnosis` has the result.
 
     Takes the options of `traindx.watch`. What is logged with `accelerator.log` is recorded; losses, gradients and the rest are
     seen without being logged.

@@ -15,7 +15,7 @@ _Callback: Any = importlib.import_module("fastai.callback.core").Callback
 
 
 class Traindx(_Callback, Fit):
-    """Observes `learn.fit`; afterwards `.diagnosis` says what ails it, and `.dx.run()` has the record.
+    """Observes `learn.fit`; afterwards `.diagnosis` has the result, and `.dx.run()` has the record.
 
     Takes the options of `traindx.watch`.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import sys
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 
 from traindx import api
 from traindx.diagnosis import Diagnosis
+from traindx.plain import say
 from traindx.run import Run
 
 
@@ -45,10 +45,10 @@ class Fit:
     def _say(self) -> None:
         try:
             found = self.diagnosis
-            line = f"traindx: {found.verdict}: {found.summary}\ntraindx: the record is in {self.dx.dir}; `traindx diagnose` it"
+            say(f"{found.verdict}: {found.summary}")
+            say(f"the record is in {self.dx.dir}; `traindx diagnose` it")
         except Exception as why:  # the fit is over and well: our page must not be what breaks it
-            line = f"traindx: no diagnosis could be made: {type(why).__name__}: {why}"
-        print(line, file=sys.stderr)  # noqa: T201
+            say(f"no diagnosis could be made: {type(why).__name__}: {why}")
 
     def tell(self, phase: str, metrics: Mapping[str, Any]) -> None:
         """Record what the framework logged in this phase (train, val); what is no number is left out."""
@@ -60,7 +60,7 @@ class Fit:
         """Record the validation loss that the framework reports, for those that compute it out of torch's sight."""
         observer = getattr(self.dx, "_observer", None)
         if self.dx is not None and self.dx.open and observer is not None and math.isfinite(float(value)):
-            observer.recorder.take({"loss/val": float(value)})
+            observer.recorder.take({"loss/val": float(value)}, "fit")
 
     def run(self) -> Run:
         """What was recorded so far."""
@@ -68,7 +68,7 @@ class Fit:
 
     @property
     def diagnosis(self) -> Diagnosis:
-        """What ails the fit so far."""
+        """The diagnosis of the fit so far."""
         return api.diagnose(Fit.run(self))  # in fastai a callback's own `run` is a switch
 
 

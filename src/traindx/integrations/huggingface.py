@@ -16,7 +16,7 @@ _Callback: Any = importlib.import_module("transformers").TrainerCallback
 
 
 class Traindx(_Callback, Fit):
-    """Observes `Trainer.train`; afterwards `.diagnosis` says what ails it. Takes the options of `traindx.watch`.
+    """Observes `Trainer.train`; afterwards `.diagnosis` has the result. Takes the options of `traindx.watch`.
 
     The loss is seen at every backward, NaN included, and gradients before they are clipped: the callbacks of transformers
     know neither, and its log hides NaN unless `logging_nan_inf_filter=False`.

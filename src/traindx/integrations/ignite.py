@@ -15,7 +15,7 @@ _Events: Any = importlib.import_module("ignite.engine").Events
 
 
 class Traindx(Fit):
-    """Observes the runs of `trainer`; afterwards `.diagnosis` says what ails it. Takes the options of `traindx.watch`.
+    """Observes the runs of `trainer`; afterwards `.diagnosis` has the result. Takes the options of `traindx.watch`.
 
     Engines given as `evaluators` are validations, and their metrics are recorded; others are recognised by what they do.
     """

@@ -18,7 +18,7 @@ if _keras.backend.backend() != "torch":
 
 
 class Traindx(_keras.callbacks.Callback, Fit):
-    """Observes `model.fit`; afterwards `.diagnosis` says what ails it. Takes the options of `traindx.watch`."""
+    """Observes `model.fit`; afterwards `.diagnosis` has the result. Takes the options of `traindx.watch`."""
 
     def __init__(self, **options: Any) -> None:
         _keras.callbacks.Callback.__init__(self)

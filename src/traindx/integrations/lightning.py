@@ -30,7 +30,7 @@ _Callback: Any = type("_Callback", _bases(), {})
 
 
 class Traindx(_Callback, Fit):
-    """Observes `Trainer.fit`; afterwards `.diagnosis` says what ails it. Takes the options of `traindx.watch`."""
+    """Observes `Trainer.fit`; afterwards `.diagnosis` has the result. Takes the options of `traindx.watch`."""
 
     def __init__(self, **options: Any) -> None:
         Fit.__init__(self, **options)

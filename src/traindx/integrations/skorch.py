@@ -15,7 +15,7 @@ _Callback: Any = importlib.import_module("skorch.callbacks").Callback
 
 
 class Traindx(_Callback, Fit):
-    """Observes `net.fit`; afterwards `.diagnosis` says what ails it. `options` are those of `traindx.watch`.
+    """Observes `net.fit`; afterwards `.diagnosis` has the result. `options` are those of `traindx.watch`.
 
     The arguments are kept as they are, as scikit-learn wants it of things that are cloned; nothing begins before the fit.
     """

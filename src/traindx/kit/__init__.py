@@ -6,7 +6,8 @@
     with kit.nan_hooks(model):                  # raises where the first NaN is made
         loss = loss_fn(model(x), y)
 
-Each is a function of its own over the same core as the rest of traindx; whatever it changes, it gives back.
+Each is a function of its own over the same core as the rest of traindx; whatever it changes, it gives back. Coming from a
+lesson on debugging, find each of its listings by name in docs/lessons.md, or ask `traindx explain "learning rate finder"`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from traindx.kit.batches import validate_batch
 from traindx.kit.experiments import (
     check_determinism,
+    clip_threshold,
     lr_finder,
     overfit_one_batch,
     plot_lr_finder,
@@ -29,7 +31,9 @@ from traindx.kit.gradients import (
     gradient_statistics,
     gradient_table,
 )
-from traindx.kit.nonfinite import find_nonfinite, nan_hooks
+from traindx.kit.logger import TrainingLogger
+from traindx.kit.nonfinite import check_loss, find_nonfinite, nan_hooks
+from traindx.kit.ranks import log_per_rank, ranks_differ
 from traindx.kit.schedules import cyclical, one_cycle, warm_restarts, warmup_cosine
 from traindx.kit.seeds import Price, Seeds, seed_everything, seed_worker, seeded
 from traindx.trials.task import Task, evaluating, training
@@ -42,18 +46,23 @@ __all__ = [
     "Price",
     "Seeds",
     "Task",
+    "TrainingLogger",
     "check_determinism",
+    "check_loss",
     "clip_and_log",
+    "clip_threshold",
     "cyclical",
     "evaluating",
     "find_nonfinite",
     "gradient_statistics",
     "gradient_table",
+    "log_per_rank",
     "lr_finder",
     "nan_hooks",
     "one_cycle",
     "overfit_one_batch",
     "plot_lr_finder",
+    "ranks_differ",
     "seed_everything",
     "seed_worker",
     "seeded",

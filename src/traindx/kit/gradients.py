@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
+from rich.console import Console
+from rich.table import Table
 from torch import Tensor, nn
 
 from traindx.errors import UsageError
+from traindx.kit.pictures import drawn
 from traindx.measures import norms, wide
+from traindx.report.picture import Line, Picture
 
-APART = 1000.0  # a layer this many times below or above the median stands apart; healthy nets stay within a factor of 100
+VANISH, EXPLODE = 1e-6, 10.0  # norms: the limits most people know; they depend on the scale of the loss
+APART = 1000.0  # between a layer and those at the output: healthy nets stay within a factor of 100
+OUTPUT = 3  # weights at the end of the model that the others are compared with
+_COLOURS = {"ok": "green", "frozen": "dim", "vanishing": "yellow", "no gradient": "yellow"}
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,8 @@ class GradientRow:
     grad: float | None
     weight: float
     entries: int
-    note: str = ""  # empty, or what is odd about it
+    status: str = "ok"  # or: vanishing, exploding, no gradient, not finite, frozen
+    note: str = ""  # empty, or why
 
     @property
     def ratio(self) -> float | None:
@@ -36,7 +46,7 @@ class GradientRow:
 
 @dataclass(frozen=True)
 class GradientTable:
-    """A row per parameter; prints as a table."""
+    """A row per parameter; prints as a table, and in colours with `show()`."""
 
     rows: tuple[GradientRow, ...]
 
@@ -44,6 +54,21 @@ class GradientTable:
     def total(self) -> float:
         """The 2-norm of all gradients together."""
         return math.sqrt(sum(r.grad**2 for r in self.rows if r.grad is not None))
+
+    @property
+    def summary(self) -> str:
+        """Smallest, largest and mean norm, the norm of all together, and how many rows are not ok."""
+        have = [r for r in self.rows if r.grad is not None and math.isfinite(r.grad)]
+        if not have:
+            return "no parameter has a gradient: call this after backward() and before zero_grad()"
+        least, most = min(have, key=_size), max(have, key=_size)
+        mean = sum(map(_size, have)) / len(have)
+        counts = Counter(r.status for r in self.rows if r.status != "ok")
+        told = ", ".join(f"{n} {word}" for word, n in counts.items()) or "all ok"
+        return (
+            f"min {_size(least):.3g} ({least.name}), max {_size(most):.3g} ({most.name}), mean {mean:.3g}, "
+            f"together {self.total:.3g}: {told}"
+        )
 
     def __iter__(self) -> Iterator[GradientRow]:
         return iter(self.rows)
@@ -56,84 +81,145 @@ class GradientTable:
 
     def __str__(self) -> str:
         width = max((len(r.name) for r in self.rows), default=9)
-        lines = [f"{'parameter':<{width}}  {'gradient':>10}  {'weight':>10}  {'ratio':>9}"]
+        lines = [f"{'parameter':<{width}}  {'gradient':>10}  {'weight':>10}  {'ratio':>9}  status"]
         for r in self.rows:
-            lines.append(
-                f"{r.name:<{width}}  {_cell(r.grad):>10}  {_cell(r.weight):>10}  {_cell(r.ratio):>9}  {r.note}".rstrip()
-            )
-        return "\n".join([*lines, f"{'together':<{width}}  {_cell(self.total):>10}"])
+            cells = f"{r.name:<{width}}  {_cell(r.grad):>10}  {_cell(r.weight):>10}  {_cell(r.ratio):>9}"
+            lines.append(f"{cells}  {_told(r)}")
+        return "\n".join([*lines, self.summary])
+
+    def __rich__(self) -> Table:
+        table = Table("parameter", "gradient", "weight", "ratio", "status", caption=self.summary, box=None)
+        for r in self.rows:
+            table.add_row(r.name, _cell(r.grad), _cell(r.weight), _cell(r.ratio), _told(r), style=_COLOURS.get(r.status, "red"))
+        return table
+
+    def show(self) -> None:
+        """Print it, in colours where the terminal has them."""
+        Console().print(self)
+
+
+def _size(row: GradientRow) -> float:
+    return row.grad or 0.0
 
 
 def _cell(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
-def gradient_table(model: nn.Module) -> GradientTable:
-    """A row per parameter with the norms of gradient and weights, and what is odd about it. Call it after backward().
+def _told(row: GradientRow) -> str:
+    return f"{row.status}: {row.note}" if row.note else row.status
 
-    Odd is a missing, zero or non-finite gradient, and one whose size per entry is 1000 times off the median of this model:
-    absolute limits would depend on the scale of the loss.
+
+def gradient_table(model: nn.Module, *, vanish: float | None = VANISH, explode: float | None = EXPLODE) -> GradientTable:
+    """A row per parameter with the norms of gradient and weights, and its status. Call it after backward().
+
+    `vanish` and `explode` are limits on the norm; None switches them off, which you want where the loss is a sum or scaled.
+    Apart from them each parameter is compared with the weights at the output, size per entry: a thousandth of it vanishes, a
+    thousandfold explodes. Waits once for the device.
 
     >>> model = nn.Linear(2, 1)
     >>> model(torch.tensor([[3.0, 4.0]])).sum().backward()
     >>> gradient_table(model)["weight"].grad
     5.0
+    >>> gradient_table(model)["weight"].status
+    'ok'
+    >>> gradient_table(model, explode=4.0)["weight"].status
+    'exploding'
     """
     named = list(model.named_parameters())
     if not named:
-        return GradientTable(())
-    weights = norms([p.detach() for _, p in named]).tolist()
-    have = [p.grad.detach().to_dense() if p.grad.is_sparse else p.grad.detach() for _, p in named if p.grad is not None]
-    sizes = iter(norms(have).tolist() if have else [])
-    grads = [next(sizes) if p.grad is not None else None for _, p in named]
-    each = [g / math.sqrt(p.numel()) for g, (_, p) in zip(grads, named) if g and math.isfinite(g)]
-    usual = median(each) if each else 0.0
-    return GradientTable(
-        tuple(
-            GradientRow(name, g, w, p.numel(), _note(p, g, usual))
-            for (name, p), g, w in zip(named, grads, weights, strict=True)
-        )
-    )
+        raise UsageError(f"{type(model).__name__} has no parameters, so there are no gradients to show")
+    have = [_dense(p.grad) for _, p in named if p.grad is not None]
+    sizes = norms([p.detach() for _, p in named] + have).tolist()
+    weights, rest = sizes[: len(named)], iter(sizes[len(named) :])
+    grads = [next(rest) if p.grad is not None else None for _, p in named]
+    told = _judged([n for n, _ in named], [p for _, p in named], grads, (vanish, explode))
+    cells = zip(named, grads, weights, told, strict=True)
+    return GradientTable(tuple(GradientRow(name, g, w, p.numel(), *said) for (name, p), g, w, said in cells))
 
 
-def _note(p: Tensor, grad: float | None, usual: float) -> str:
+def _dense(grad: Tensor) -> Tensor:
+    return grad.detach().to_dense() if grad.is_sparse else grad.detach()
+
+
+def _judged(
+    names: Sequence[str], params: Sequence[Tensor], grads: Sequence[float | None], limits: tuple[float | None, float | None]
+) -> list[tuple[str, str]]:
+    """Status and note of each parameter, from the norms of their gradients."""
+    each = [g / math.sqrt(p.numel()) if g and math.isfinite(g) else None for g, p in zip(grads, params)]
+    ends = [e for e, p in zip(each, params) if e is not None and p.ndim > 1] or [e for e in each if e is not None]
+    usual = median(ends[-OUTPUT:]) if ends else 0.0
+    out = [_status(p, g, e, usual, limits) for p, g, e in zip(params, grads, each, strict=True)]
+    fine = {n.rpartition(".")[0] for n, p, (status, _) in zip(names, params, out) if p.ndim > 1 and status == "ok"}
+    for i, (name, p) in enumerate(zip(names, params)):
+        if out[i][0] == "vanishing" and p.ndim < 2 and name.rpartition(".")[0] in fine:
+            out[i] = ("ok", "no effect: a norm or a softmax after it takes this bias away")
+    return out
+
+
+def _status(
+    p: Tensor, grad: float | None, each: float | None, usual: float, limits: tuple[float | None, float | None]
+) -> tuple[str, str]:
     if grad is None:
-        return "no gradient" if p.requires_grad else "frozen"
+        return ("no gradient", "") if p.requires_grad else ("frozen", "")
     if not math.isfinite(grad):
-        return "not finite"
-    if grad == 0:
-        return "zero"
-    factor = grad / math.sqrt(p.numel()) / usual
+        return "not finite", ""
+    if each is None:
+        return "no gradient", "it is exactly zero"
+    vanish, explode = limits
+    if explode is not None and grad > explode:
+        return "exploding", f"norm above {explode:g}"
+    if vanish is not None and grad < vanish:
+        return "vanishing", f"norm below {vanish:g}"
+    factor = each / usual
     if factor < 1 / APART:
-        return f"{1 / factor:.0f} times below the median"
-    return f"{factor:.0f} times above the median" if factor > APART else ""
+        return "vanishing", f"{1 / factor:.0f} times below the layers at the output"
+    return ("exploding", f"{factor:.0f} times above the layers at the output") if factor > APART else ("ok", "")
 
 
-def gradient_statistics(model: nn.Module) -> dict[str, dict[str, float]]:
-    """Per parameter that has a gradient: mean, std, mean and largest magnitude, share of exact zeros, non-finite entries.
+def gradient_statistics(
+    model: nn.Module, *, tiny: float = 1e-7, vanish: float | None = VANISH, explode: float | None = EXPLODE
+) -> dict[str, dict[str, Any]]:
+    """For each parameter with a gradient: mean, std, mean, smallest and largest magnitude, and shares of zeros and of
+    entries below `tiny`. Also non-finite entries, and the status of `gradient_table`, where `vanish` is a limit on the
+    mean magnitude here.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> model(torch.tensor([[3.0, 0.0]])).sum().backward()
     >>> gradient_statistics(model)["weight"]["zeros"]
     0.5
     """
-    return {name: _statistics(p.grad.detach()) for name, p in model.named_parameters() if p.grad is not None}
+    named = [(name, p, _dense(p.grad)) for name, p in model.named_parameters() if p.grad is not None]
+    if not named:
+        raise UsageError("no parameter has a gradient: call this after backward() and before zero_grad()")
+    device = named[0][2].device
+    rows = torch.stack([_statistics(g, tiny).to(device) for _, _, g in named]).tolist()  # one wait for all of them
+    status = _judged([n for n, _, _ in named], [p for _, p, _ in named], [r[-1] for r in rows], (None, explode))
+    out = {}
+    for (name, _, _), row, (word, _) in zip(named, rows, status, strict=True):
+        found = dict(zip(_FIGURES, row[:-1], strict=True))
+        low = vanish is not None and word == "ok" and found["mean_abs"] < vanish
+        out[name] = {**found, "nonfinite": int(found["nonfinite"]), "status": "vanishing" if low else word}
+    return out
 
 
-def _statistics(grad: Tensor) -> dict[str, float]:
-    flat = wide(grad.to_dense() if grad.is_sparse else grad).reshape(-1)
-    fine = flat[torch.isfinite(flat)]
-    bad = flat.numel() - fine.numel()
-    if not fine.numel():
-        return {"mean": math.nan, "std": math.nan, "mean_abs": math.nan, "max_abs": math.nan, "zeros": 0.0, "nonfinite": bad}
-    return {
-        "mean": float(fine.mean()),
-        "std": float(fine.std(unbiased=False)),
-        "mean_abs": float(fine.abs().mean()),
-        "max_abs": float(fine.abs().max()),
-        "zeros": float((flat == 0).float().mean()),
-        "nonfinite": bad,
-    }
+_FIGURES = ("mean", "std", "mean_abs", "min_abs", "max_abs", "zeros", "tiny", "nonfinite")
+
+
+def _statistics(grad: Tensor, tiny: float) -> Tensor:
+    """What `_FIGURES` says, and the norm, of the finite entries; without a wait for the device."""
+    flat = wide(grad).reshape(-1)
+    fine = torch.isfinite(flat)
+    n = fine.sum()
+    kept = torch.where(fine, flat, 0.0)
+    size = kept.abs()
+    mean = kept.sum() / n
+    spread = (torch.where(fine, flat - mean, 0.0).square().sum() / (n - 1).clamp(min=1)).sqrt()
+    lost = flat.numel() - n
+    norm = torch.where(lost > 0, math.nan, torch.linalg.vector_norm(kept))
+    least = torch.where(fine, size, math.inf).amin()
+    shares = [(flat == 0).float().mean(), ((size < tiny) & fine).float().mean()]
+    return torch.stack([v.double() for v in (mean, spread, size.sum() / n, least, size.amax(), *shares, lost, norm)])
 
 
 class GradientFlow:
@@ -146,6 +232,8 @@ class GradientFlow:
     ...     flow.record(step)
     >>> len(flow.steps), list(flow.norms)
     (3, ['weight', 'bias'])
+    >>> [line.name for line in flow.picture(top_k=1).lines]
+    ['weight']
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -154,33 +242,31 @@ class GradientFlow:
         self.norms: dict[str, list[float]] = {name: [] for name, _ in model.named_parameters()}
 
     def record(self, step: int) -> None:
-        """Take the norms of this step, after backward(); NaN where a parameter has no gradient."""
+        """Take the norms of this step, after backward(); NaN where a parameter has no gradient. Waits once for the device."""
         self.steps.append(step)
-        for row in gradient_table(self.model):
-            past = self.norms.setdefault(row.name, [math.nan] * (len(self.steps) - 1))
-            past.append(math.nan if row.grad is None else row.grad)
+        have = {name: _dense(p.grad) for name, p in self.model.named_parameters() if p.grad is not None}
+        sizes = dict(zip(have, norms(list(have.values())).tolist())) if have else {}
+        for name, _ in self.model.named_parameters():
+            self.norms.setdefault(name, [math.nan] * (len(self.steps) - 1)).append(sizes.get(name, math.nan))
 
-    def plot(self, path: str | Path | None = None, *, most: int = 12) -> Any:
-        """A plotly figure, one line per parameter from input to output; `path` (.html) also writes it, readable offline."""
-        import plotly.graph_objects as go
+    def picture(self, *, top_k: int = 6, vanish: float | None = VANISH, explode: float | None = EXPLODE) -> Picture:
+        """The `top_k` parameters with the largest mean norm over the steps, with the two limits as lines across."""
+        table = {name: np.array(values) for name, values in self.norms.items()}
+        means = {name: float(np.mean(v[np.isfinite(v)])) for name, v in table.items() if np.isfinite(v).any()}
+        if not means:
+            raise UsageError("no gradient was recorded: call record(step) after backward() and before zero_grad()")
+        shown = sorted(means, key=lambda name: -means[name])[:top_k]
+        steps = np.array(self.steps, dtype=float)
+        levels = [(v, word) for v, word in ((vanish, "vanishing below"), (explode, "exploding above")) if v is not None]
+        return Picture(
+            "Gradient norm per parameter", f"{len(shown)} of {len(means)} parameters with a gradient, largest mean first",
+            x_name="step", y_name="norm", log_y=True, levels=tuple(levels),
+            lines=tuple(Line(name, steps, table[name]) for name in shown),
+        )  # fmt: skip
 
-        names = list(self.norms)
-        shown = names if len(names) <= most else [names[round(i * (len(names) - 1) / (most - 1))] for i in range(most)]
-        figure = go.Figure(
-            [go.Scatter(x=self.steps, y=[v if v > 0 else None for v in self.norms[n]], name=n, mode="lines") for n in shown]
-        )
-        figure.update_layout(title="Gradient norm per parameter", xaxis_title="step", yaxis_title="norm")
-        figure.update_yaxes(type="log", exponentformat="power")
-        return saved(figure, path)
-
-
-def saved(figure: Any, path: str | Path | None) -> Any:
-    """The figure, written to `path` where one is given: one HTML file that needs no network."""
-    if path is not None:
-        if Path(path).suffix != ".html":
-            raise UsageError(f"charts are written as .html; {path} is not (the figure itself has write_image, with kaleido)")
-        figure.write_html(path, include_plotlyjs=True)
-    return figure
+    def plot(self, path: str | Path | None = None, **what: Any) -> Any:
+        """Draw `picture(**what)` as a figure of plotly; `path` also writes it: .html, .svg, or .png with matplotlib."""
+        return drawn(self.picture(**what), path)
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,64 @@ from torch import Tensor, nn
 from traindx.trials.task import tensors
 
 
-def find_nonfinite(model: nn.Module) -> list[str]:
-    """Every parameter, gradient and buffer of the model that holds a NaN or an infinity.
+def find_nonfinite(model: nn.Module) -> dict[str, str]:
+    """Every parameter, gradient and buffer that holds a NaN or an infinity, and how many. Waits once for the device.
 
     >>> model = nn.BatchNorm1d(2)
     >>> model.running_var[0] = float("inf")
     >>> find_nonfinite(model)
-    ['running_var']
+    {'running_var': '1 infinity of 2 values'}
     """
     held = [(name, p.detach()) for name, p in model.named_parameters()]
     held += [(f"{name}.grad", p.grad) for name, p in model.named_parameters() if p.grad is not None]
     held += list(model.named_buffers())
-    return [name for name, t in held if t.is_floating_point() and not bool(torch.isfinite(t).all())]
+    held = [(name, t.coalesce().values() if t.is_sparse else t) for name, t in held if t.is_floating_point() or t.is_complex()]
+    if not held:
+        return {}
+    device = held[0][1].device
+    counts = torch.stack([torch.stack([torch.isnan(t).sum(), torch.isinf(t).sum()]).to(device) for _, t in held]).tolist()
+    return {name: _counted(nans, infs, t.numel()) for (name, t), (nans, infs) in zip(held, counts) if nans or infs}
+
+
+def _counted(nans: int, infs: int, of: int) -> str:
+    told = [f"{nans} NaN"] * bool(nans) + [f"{infs} {'infinity' if infs == 1 else 'infinities'}"] * bool(infs)
+    return f"{' and '.join(told)} of {of} values"
+
+
+def check_loss(
+    loss: Tensor, model: nn.Module, *inputs: Tensor, step: int | None = None, found: Callable[[str], Any] | None = None
+) -> float:
+    """The loss as a number; raises FloatingPointError when it is NaN or infinite.
+
+    The message says whether the inputs or the weights hold such values already, or this step made them. With `found`
+    nothing is raised; it gets the sentence.
+
+    >>> model = nn.Linear(1, 1)
+    >>> check_loss(torch.tensor(0.5), model)
+    0.5
+    >>> bad, inputs = torch.tensor(float("nan")), torch.tensor([2.0, 4.0])
+    >>> check_loss(bad, model, inputs, step=7, found=print)
+    the loss is nan at step 7; weights and buffers are finite, so this step made it (inputs: mean 3, largest 4)
+    nan
+    """
+    value = float(loss.detach())
+    if math.isfinite(value):
+        return value
+    said = f"the loss is {value}" + (f" at step {step}" if step is not None else "")
+    bad = {k: v for k, v in find_nonfinite(model).items() if not k.endswith(".grad")}
+    kept = [t.detach() for t in inputs if isinstance(t, Tensor) and t.is_floating_point() and t.numel()]
+    held = [f"input {i} holds {told}" for i, t in enumerate(kept) if (told := _bad(t, True))]
+    if held:
+        said += f"; {', '.join(held)}: look at the data"
+    elif bad:
+        said += f"; already in the weights: {', '.join(f'{k} ({v})' for k, v in list(bad.items())[:8])}"
+    else:
+        seen = ", ".join(f"mean {float(t.mean()):.4g}, largest {float(t.abs().max()):.4g}" for t in kept)
+        said += f"; weights and buffers are finite, so this step made it{f' (inputs: {seen})' if seen else ''}"
+    if found is None:
+        raise FloatingPointError(said)
+    found(said)
+    return value
 
 
 @contextmanager

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import (
-    CosineAnnealingLR,
-    CosineAnnealingWarmRestarts,
-    CyclicLR,
-    LinearLR,
-    LRScheduler,
-    OneCycleLR,
-    SequentialLR,
-)
+from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, CyclicLR, LambdaLR, LRScheduler, OneCycleLR
 
 from traindx.errors import UsageError
 
 
 def warmup_cosine(optimizer: Optimizer, warmup: int, total: int, *, floor: float = 0.0) -> LRScheduler:
-    """Linear warm-up over `warmup` steps, then a cosine down to `floor` at step `total`.
+    """Linear warm-up over `warmup` steps, then a cosine down to `floor` at step `total`, where it stays.
 
-    The first update is made at 1/warmup of the rate, not at zero, where it would be wasted.
+    `floor` is a share of each group's own rate: 0.1 ends every group at a tenth of its peak. The first update is made at
+    1/warmup of the rate, not at zero, where it would be wasted.
 
     >>> import torch
     >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
@@ -27,11 +22,18 @@ def warmup_cosine(optimizer: Optimizer, warmup: int, total: int, *, floor: float
     >>> optimizer.param_groups[0]["lr"]
     0.25
     """
-    if not 0 < warmup < total:
+    if not 0 <= warmup < total:
         raise UsageError(f"warm-up lies between 0 and the {total} steps there are; got {warmup}")
-    rise = LinearLR(optimizer, 1 / warmup, total_iters=warmup - 1) if warmup > 1 else LinearLR(optimizer, 1.0, total_iters=1)
-    fall = CosineAnnealingLR(optimizer, total - warmup, eta_min=floor)
-    return SequentialLR(optimizer, [rise, fall], [warmup])
+    if not 0 <= floor <= 1:
+        raise UsageError(f"the floor is a share of the rate, between 0 and 1; got {floor:g}")
+
+    def share(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / warmup
+        done = min((step - warmup) / (total - warmup), 1.0)
+        return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done))
+
+    return LambdaLR(optimizer, share)
 
 
 def one_cycle(optimizer: Optimizer, peak: float, total: int, *, rise: float = 0.3) -> LRScheduler:

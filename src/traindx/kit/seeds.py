@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
-_CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+_CUBLAS, _HASH = "CUBLAS_WORKSPACE_CONFIG", "PYTHONHASHSEED"
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class Price:
 class Seeds:
     """What was set, and the way back: call it, or use it as a block."""
 
-    def __init__(self, seed: int, back: Callable[[], None], *, deterministic: bool) -> None:
+    def __init__(self, seed: int, back: Callable[[], None], *, deterministic: bool, hash_note: str = "") -> None:
         self.seed, self._back, self.deterministic = seed, back, deterministic
+        self.hash_note = hash_note  # empty when PYTHONHASHSEED was set in time, else what to do
 
     def __repr__(self) -> str:
         how = "deterministic" if self.deterministic else "not deterministic"
@@ -82,9 +83,11 @@ class Seeds:
         return Price(statistics.median(took[True]), statistics.median(took[False]))
 
 
-def seed_everything(seed: int, *, deterministic: bool = True) -> Seeds:
+def seed_everything(seed: int, *, deterministic: bool = True, warn_only: bool = False) -> Seeds:
     """Seed Python, numpy and torch now, and make torch deterministic; what it returns undoes it and knows its price.
 
+    An operation without a deterministic version raises; with `warn_only` it warns. PYTHONHASHSEED is set for the processes you
+    start; this one has made its choice when Python began, and `hash_note` of what is returned says so where it matters.
     Workers of a DataLoader follow: torch seeds their generators from its own. Generator objects that a data set keeps are
     copied to every worker; `worker_init_fn=traindx.seed_worker` gives each of them a seed of its own.
 
@@ -97,26 +100,33 @@ def seed_everything(seed: int, *, deterministic: bool = True) -> Seeds:
     ...     float(torch.rand(())) == first
     True
     """
-    generators, strictness, workspace = _generators(), _strictness(), os.environ.get(_CUBLAS)
+    generators, strictness = _generators(), _strictness()
+    outside = {name: os.environ.get(name) for name in (_CUBLAS, _HASH)}
 
     def back() -> None:
         generators()
         _set_strictness(*strictness)
-        if workspace is None:
-            os.environ.pop(_CUBLAS, None)
+        for name, value in outside.items():
+            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
 
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
     torch.manual_seed(seed)
+    os.environ[_HASH] = str(seed % 2**32)
     if deterministic:
         os.environ.setdefault(_CUBLAS, ":4096:8")  # cuBLAS is deterministic only with a fixed workspace
-        _be_strict(True)
-    return Seeds(seed, back, deterministic=deterministic)
+        _set_strictness(True, warn_only, True, False)
+    late = outside[_HASH] in (None, "", "random")
+    note = f"strings still hash at random in this process: start it with {_HASH}={seed % 2**32} to pin sets" if late else ""
+    return Seeds(seed, back, deterministic=deterministic, hash_note=note)
 
 
 def seed_worker(worker_id: int) -> None:
     """For `DataLoader(worker_init_fn=seed_worker)`: every generator follows the worker's torch seed, those that the data set
     keeps too, which are otherwise the same in all workers.
+
+    >>> from torch.utils.data import DataLoader
+    >>> loader = DataLoader(range(8), batch_size=4, worker_init_fn=seed_worker)
     """
     seed = torch.initial_seed() % 2**32
     random.seed(seed)
@@ -131,9 +141,16 @@ def seed_worker(worker_id: int) -> None:
 
 
 @contextmanager
-def seeded(seed: int, *, deterministic: bool = True) -> Iterator[None]:
-    """`seed_everything` for the length of a block."""
-    with seed_everything(seed, deterministic=deterministic):
+def seeded(seed: int, *, deterministic: bool = True, warn_only: bool = False) -> Iterator[None]:
+    """`seed_everything` for the length of a block.
+
+    >>> with seeded(3):
+    ...     first = float(torch.rand(()))
+    >>> with seeded(3):
+    ...     float(torch.rand(())) == first
+    True
+    """
+    with seed_everything(seed, deterministic=deterministic, warn_only=warn_only):
         yield
 
 

@@ -11,18 +11,22 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import BuiltinFunctionType
+from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from traindx.probes import taps, taps_loop, taps_metrics, taps_trackers
 from traindx.probes.lane import Lane
 from traindx.probes.recorder import Recorder
-from traindx.probes.stand_in import UNSEEN
 from traindx.probes.story import Story, clock
+from traindx.probes.tracebacks import UNSEEN
 from traindx.probes.way import INDIFFERENT, Way
 
 Function = Callable[..., Any]
@@ -51,8 +55,8 @@ class Observer:
             lane = PATCHES.lane
             if lane is not None and lane.noted and what not in INDIFFERENT:
                 lane.flush()
-            if _modes() and what != "backward_begins":  # the forensics of a bad loss bring a mode of their own
-                with _Modeless():  # under a mode every attribute of a tensor that we touch costs a microsecond
+            if _modes() or _dispatch_modes():
+                with _Modeless(), _disable_current_modes():  # modes are the script's own: what we do is none of their business
                     self._on[what](*args)
             else:
                 self._on[what](*args)
@@ -84,6 +88,7 @@ _thread = threading.get_ident
 _tracing = torch._C._get_tracing_state
 _interpreters = torch._C._functorch.peek_interpreter_stack
 _modes = torch._C._len_torch_function_stack
+_dispatch_modes = torch._C._len_torch_dispatch_stack
 _Modeless = torch._C.DisableTorchFunction
 
 
@@ -100,7 +105,9 @@ class Patch:
         self._original = vars(owner)[name] if self._own else getattr(owner, name)
         self._wrapper = make(getattr(owner, name))
         self.put = False
-        _disguise(self._wrapper, self._original)
+        disguise(self._wrapper, self._original)
+        if isinstance(self._original, BuiltinFunctionType):
+            self._wrapper = unbound(self._wrapper)
 
     def on(self) -> None:
         """Put it in place; what somebody else has put there meanwhile stays."""
@@ -117,6 +124,16 @@ class Patch:
             setattr(self.owner, self.name, self._original)
         else:
             delattr(self.owner, self.name)
+
+
+class Above(Protocol):
+    """What stands above the patches for a step (`forensics/tape.py`)."""
+
+    @property
+    def standing(self) -> bool: ...
+    def on(self) -> None: ...
+    def off(self) -> None: ...
+    def reset(self) -> None: ...
 
 
 class Patches:
@@ -136,6 +153,7 @@ class Patches:
         self._asleep: list[Patch] = []  # of these, the ones that are on while the model is in eval mode, too
         self._undo: list[Callable[[], None]] = []
         self._comparing: Callable[[], None] | None = None  # undoes the tap of comparisons, which is on while evaluating
+        self.above: Above | None = None  # stands above the patches on steps that are looked at
         self.tapped: set[tuple[str, str]] = set()  # points of trackers that are patched already
 
     def add(self, observer: Observer) -> None:
@@ -157,6 +175,9 @@ class Patches:
         self._aim()
         if self.observers:
             return
+        if self.above is not None:
+            self.above.reset()
+            self.above = None
         self._comparing = None
         while self._undo:
             self._undo.pop()()
@@ -184,8 +205,9 @@ class Patches:
         asleep: bool = False,
     ) -> Callable[[], None]:
         """Put `make(original)` in the place of `owner.name`; gives the function that undoes it before the end."""
-        patch = Patch(owner, name, make)
-        patch.on()
+        with self._alone():
+            patch = Patch(owner, name, make)
+            patch.on()
         self._patches.append(patch)
         if traced:
             self._traced.append(patch)
@@ -195,7 +217,8 @@ class Patches:
             self._asleep.append(patch)
 
         def undo() -> None:
-            patch.off()
+            with self._alone():
+                patch.off()
             if patch in self._patches:
                 self._patches.remove(patch)
 
@@ -203,13 +226,17 @@ class Patches:
 
     def inside(self, on: bool) -> None:
         """Put the taps of functions inside a model on or off; scripts that import such a function by name do so while on."""
-        for patch in self._inside:
-            patch.on() if on else patch.off()
+        with self._alone():
+            for patch in self._inside:
+                patch.on() if on else patch.off()
+        if self.above is not None:
+            self.above.on() if on else self.above.off()
 
     def asleep(self, on: bool) -> None:
         """A model was put into eval mode, or back into training."""
-        for patch in self._asleep:
-            patch.on() if on or (self.modules is not None and self.modules.wide) else patch.off()
+        with self._alone():
+            for patch in self._asleep:
+                patch.on() if on or (self.modules is not None and self.modules.wide) else patch.off()
 
     @property
     def comparing(self) -> bool:
@@ -226,6 +253,9 @@ class Patches:
 
     def leave_traced(self) -> None:
         """A compiler is about to read the program: take back for good what it would trace into."""
+        if self.above is not None:
+            self.above.reset()
+            self.above = None
         if self.modules is not None:
             self.modules.stop()
         for patch in reversed(self._traced):
@@ -235,6 +265,9 @@ class Patches:
 
     def lift(self) -> Callable[[], None]:
         """Take everything back for a moment; the function it gives puts it on again."""
+        above = self.above if self.above is not None and self.above.standing else None
+        if above is not None:
+            above.off()
         patches = [patch for patch in self._patches if patch.put]
         for patch in reversed(patches):
             patch.off()
@@ -242,21 +275,46 @@ class Patches:
         def back() -> None:
             for patch in patches:
                 patch.on()
+            if above is not None:
+                above.on()
 
         return back
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nothing may stand above a patch that is put on or taken off."""
+        above = self.above
+        stood = above is not None and above.standing
+        if above is not None and stood:
+            above.off()
+        try:
+            yield
+        finally:
+            if above is not None and stood:
+                above.on()
 
     def on_undo(self, action: Callable[[], None]) -> None:
         """Do this, too, when the patches are undone."""
         self._undo.append(action)
 
 
-def _disguise(wrapper: Any, original: Any) -> None:
+def disguise(wrapper: Any, original: Any) -> None:
+    """Let a wrapper look like what it wraps, and its frame like none of the program's."""
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
         value = getattr(original, attribute, None)
         if value is not None:
             setattr(wrapper, attribute, value)
     wrapper.__wrapped__ = original
     wrapper.__code__ = wrapper.__code__.replace(co_filename=UNSEEN)
+
+
+def unbound(wrapper: Any) -> Any:
+    """A wrapper of a builtin: as an attribute of a class that is no method, and must not become one."""
+    bare = partial(wrapper)
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__wrapped__"):
+        if hasattr(wrapper, attribute):
+            setattr(bare, attribute, getattr(wrapper, attribute))
+    return bare
 
 
 PATCHES = Patches()

@@ -309,7 +309,7 @@ class Evaluations:
         if values:
             self._record(values, evaluation, on_train, max(open_.key, 0))
         elif open_.judged and not on_train:
-            self._recorder.take(self._manner(evaluation))
+            self._recorder.take(self._manner(evaluation), "evaluations")
         self._recorder.tell("on_eval_dropped" if on_train else "on_eval_end", evaluation)
         back(evaluation.step)
         data = {
@@ -392,16 +392,16 @@ class Evaluations:
     def _record(self, values: list[tuple[Any, int]], evaluation: Evaluation, on_train: bool, key: int) -> None:
         reading = _summary(values)
         if on_train:
-            self._recorder.take({"eval/train_in_eval": reading["loss/val"]})
+            self._recorder.take({"eval/train_in_eval": reading["loss/val"]}, "evaluations")
             return
         self._recorded += 1
         self._choose(evaluation, key)
         if evaluation.other:
-            self._recorder.take({"metric/other/loss": reading["loss/val"]})
+            self._recorder.take({"metric/other/loss": reading["loss/val"]}, "evaluations")
             return
         if 1 < len(values) <= PIECES:
             reading["eval/loss/batch"] = Row(_NAMES[len(values)], _losses(values).float())
-        self._recorder.take(reading | self._manner(evaluation))
+        self._recorder.take(reading | self._manner(evaluation), "evaluations")
 
     def _manner(self, evaluation: Evaluation) -> dict[str, float]:
         """How much was evaluated, and in which manner."""

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from traindx.measures import look, peek
 from traindx.probe import TRAIN, Forward, Keeper
+from traindx.probes.gradients import grad_norm
 from traindx.probes.passes import first_tensor
 from traindx.probes.recorder import Listeners
 from traindx.probes.replicas import due
@@ -83,7 +84,7 @@ class Glimpse(Way):
         """Whether the next step is only glimpsed."""
         scene = self._recorder.scene
         met = scene.world > 1 and due(scene.step)  # all ranks look at this one, so that they can be compared
-        if met or not self._recorder.governor.owing:
+        if met or scene.every_norm or not self._recorder.governor.owing:
             return False
         model, keeper = self._model() if self._model is not None else None, self._keeper
         known = model is not None and bool(self._site) and not scene.compiled
@@ -236,6 +237,7 @@ class Glimpse(Way):
             return False
         loop._backwards += 1
         step.backwards += 1
+        recorder.scene.clipped = None
         self._loss, self._at = value, BACKWARD
         if self._timed:
             self._tally += clock() - begun + recorder.detour_s
@@ -277,7 +279,8 @@ class Glimpse(Way):
         loop._expected_touch, row = True, recorder._row
         row["clip/norm"], row["clip/threshold"] = value, float(limit)
         if kind == 2.0:
-            row["grad_norm"] = value
+            recorder.scene.clipped = value
+            row |= grad_norm(recorder.scene)
         if self._timed:
             self._tally += clock() - begun + recorder.detour_s
         return True

@@ -9,13 +9,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from traindx.measures import moments, peek, peek_all, quantiles, readable, sketch, sketched
+from traindx.measures import moments, norms, peek, peek_all, quantiles, readable, sketch, sketched
 from traindx.probe import Later, Probe, Reading, Row, Scene
 
 SKETCH = 256  # entries of each gradient behind quantiles and shares
 COSINE = 1024  # entries of each of the largest gradients behind the cosine
 COSINE_TENSORS = 8
 Floats = list[float]
+
+
+def grad_norm(scene: Scene, total: Any = None) -> dict[str, Any]:
+    """`grad_norm`: as it was before clipping, where a clip call has told, else `total`, as the optimizer sees it."""
+    value = total if scene.clipped is None else scene.clipped
+    return {} if value is None else {"grad_norm": value}
+
+
+class ClippedNorm(Probe):
+    """`grad_norm` on steps that are not read in full: known where the script clips, or read where every norm is wanted."""
+
+    ordinary = ("before_step",)
+
+    def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
+        if not scene.every_norm or scene.full or scene.clipped is not None:
+            return grad_norm(scene)
+        grads = [p.grad for p in scene.owned(optimizer)[0] if p.grad is not None and readable(p.grad)]
+        return grad_norm(scene, torch.linalg.vector_norm(norms(grads)) if grads else None)
 
 
 class GradNorms(Probe):
@@ -35,14 +53,15 @@ class GradNorms(Probe):
         total = torch.linalg.vector_norm(size)
         self._check(scene, total, size, [names[i] for i in have])
         counts = [g.numel() for g in grads]
+        out |= grad_norm(scene, total)
 
-        def result(size: list[float], total: list[float], sum_: list[float], top: list[float]) -> Mapping[str, Any]:
+        def result(size: list[float], sum_: list[float], top: list[float]) -> Mapping[str, Any]:
             mean = [s / n for s, n in zip(sum_, counts)]
             std = [_std(z, m, n) for z, m, n in zip(size, mean, counts)]
             rows = {"grad_norm/param": size, "grad_mean/param": mean, "grad_std/param": std, "grad_maxabs/param": top}
-            return {**{k: Row(names, _spread(v, have, len(names))) for k, v in rows.items()}, "grad_norm": total[0]}
+            return {k: Row(names, _spread(v, have, len(names))) for k, v in rows.items()}
 
-        out["_norms"] = Later((size, total, sum_, top), result)
+        out["_norms"] = Later((size, sum_, top), result)
         return out
 
     @staticmethod
@@ -132,4 +151,4 @@ def _spread(values: list[float], have: list[int], n: int) -> list[float]:
     return out
 
 
-PROBES = [GradNorms, GradShape, GradCosine]
+PROBES = [ClippedNorm, GradNorms, GradShape, GradCosine]

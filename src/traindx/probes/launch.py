@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -17,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traindx.children import first_on_path
 from traindx.probes import dice
-from traindx.probes.tracebacks import undetoured
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,11 @@ def run_script(script: str, args: list[str]) -> Ended:
     """Execute a script file (or a folder or archive with a `__main__.py`) as `python script args` would."""
     sys.argv = [script, *args]
     if not Path(script).is_file() or script.endswith((".zip", ".pyz")):
-        sys.path[0] = script
+        first_on_path(script)
         main = _main_module(None)
         return _guarded(lambda: runpy._run_module_as_main("__main__", False), main)  # type: ignore[attr-defined]
     path = str(Path(script).absolute())
-    sys.path[0] = str(Path(script).resolve().parent)
+    first_on_path(str(Path(script).resolve().parent))
     main = _main_module(path)
 
     def go() -> None:
@@ -85,7 +86,7 @@ def run_script(script: str, args: list[str]) -> Ended:
 def run_module(module: str, args: list[str]) -> Ended:
     """Execute `python -m module args`."""
     sys.argv = ["-m", *args]
-    sys.path[0] = str(Path.cwd())
+    first_on_path(str(Path.cwd()))
     main = _main_module(None)
     return _guarded(lambda: runpy._run_module_as_main(module), main)  # type: ignore[attr-defined]
 
@@ -102,6 +103,7 @@ def _main_module(path: str | None) -> types.ModuleType:
 
 def _guarded(go: Callable[[], Any], main: types.ModuleType) -> Ended:
     ended = Ended(0, "closed")
+    sys.setrecursionlimit(sys.getrecursionlimit() + _depth())  # so that the script can call as deeply as under plain python
     try:
         go()
     except SystemExit as leaving:
@@ -115,13 +117,22 @@ def _guarded(go: Callable[[], Any], main: types.ModuleType) -> Ended:
     return ended
 
 
+def _depth() -> int:
+    """The frames of ours that the script stands on, with the two that are still to come."""
+    frame: types.FrameType | None = sys._getframe()
+    count = 2
+    while frame is not None:
+        count, frame = count + 1, frame.f_back
+    return count
+
+
 def _exit_code(leaving: SystemExit) -> int:
     if leaving.code is None:
         return 0
     if isinstance(leaving.code, int):
         return leaving.code & 0xFF
-    if sys.stderr is not None:
-        print(leaving.code, file=sys.stderr)  # noqa: T201
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # as Python itself, which says nothing then
+        sys.stderr.write(f"{leaving.code}\n")
     return 1
 
 
@@ -130,7 +141,7 @@ def _users_part(tb: types.TracebackType | None) -> types.TracebackType | None:
     here = __file__
     while tb is not None and tb.tb_frame.f_code.co_filename == here:
         tb = tb.tb_next
-    return undetoured(tb)
+    return tb
 
 
 def _join_threads() -> None:
@@ -143,7 +154,8 @@ def _join_threads() -> None:
 def leave(ended: Ended, code: int) -> None:
     """End the process as python would have after such an ending."""
     if isinstance(ended.error, KeyboardInterrupt):
-        sys.stdout.flush()
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stdout.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     sys.exit(code)

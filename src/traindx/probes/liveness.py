@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from traindx.measures import effective_rank, readable, sampled_rows, wide
 from traindx.probe import Probe, Reading, Row, Scene
@@ -193,7 +194,7 @@ class Features(Probe):
             return None
         if self._name != (latest[0],):
             self._name = (latest[0],)
-        unit = torch.nn.functional.normalize(rows, dim=1)
+        unit = normalize(rows, dim=1)
         n = rows.shape[0]
         cosine = (torch.linalg.vector_norm(unit.sum(0)) ** 2 - n) / (n * (n - 1))
         return {

@@ -75,20 +75,14 @@ class Loop:
 
     # -- gradients: clearing and staleness
 
-    def zero_grad(self, mode: bool) -> None:
-        """zero_grad of an optimizer or a module; `mode`: a torch function mode is on."""
+    def zero_grad(self) -> None:
+        """zero_grad of an optimizer or a module."""
         self._stage.step.zero_grads += 1
         self._lines.here("zero_grad")
-        if mode:
-            self._recorder.tell("before_clear")
-
-    def zero_grad_ended(self) -> None:
-        """It is done."""
-        self._recorder.tell("after_clear")
 
     def _backward_begins(self) -> None:
         self._backwards += 1
-        self._expected_touch = False
+        self._expected_touch, self._scene.clipped = False, None
         self._lines.here("backward")
         if _autocasting():
             self._recorder.event("backward_in_autocast", {})
@@ -220,7 +214,7 @@ class Loop:
             self._recorder.event("accumulation_discarded", {"k": len(step.losses)})
         for scaler in self._scalers.values():
             if scaler.get("scale") is not None:
-                self._recorder.take({"amp/scale": scaler["scale"], "amp/skipped": 0.0})
+                self._recorder.take({"amp/scale": scaler["scale"], "amp/skipped": 0.0}, "loop")
 
     def aside(self, step: Step) -> None:
         """Sum up the time that this step has spent on other things than training."""
@@ -253,9 +247,9 @@ class Loop:
             reading: dict[str, Any] = {"clip/norm": value if value is not None else norm.detach().clone()}
             if bound is not None:
                 reading["clip/threshold"] = bound
-            if kind in (2, 2.0) and self._scene.step >= 0:
-                reading["grad_norm"] = reading["clip/norm"]
-            self._recorder.take(reading)
+            if kind in (2, 2.0) and (step.unscaled or not step.scaled):
+                self._scene.clipped = reading["clip/norm"]
+            self._recorder.take(reading, "loop")
             if value is not None and not math.isfinite(value):
                 self._recorder.event("clip_nonfinite", {})
 
@@ -313,7 +307,9 @@ class Loop:
         if owner is None or owner.backwards == state["before"]:
             self._recorder.skipped += 1
             back = self._recorder.apart()
-            self._recorder.take({"amp/skipped": 1.0, **({"amp/scale": state["scale"]} if state["scale"] is not None else {})})
+            self._recorder.take(
+                {"amp/skipped": 1.0, **({"amp/scale": state["scale"]} if state["scale"] is not None else {})}, "loop"
+            )
             back(self._scene.step)
             self._stage.step.losses = []
 
@@ -456,7 +452,7 @@ class Loop:
         if isinstance(value, Tensor):
             known = peek(value)
             value = value.detach().clone() if known is None else known
-        self._recorder.take({kind: value if isinstance(value, Tensor) else float(value)})
+        self._recorder.take({kind: value if isinstance(value, Tensor) else float(value)}, "loop")
         self._recorder.tell("on_metric", name, value, phase)
 
     def on_columns(self, columns: Any) -> None:

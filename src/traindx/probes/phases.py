@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from traindx.probe import OTHER, TRAIN, VAL, Forward, LossCall
-from traindx.probes import losses
+from traindx.probes import losses, sites
 from traindx.probes.evaluations import Evaluations
 from traindx.probes.feeds import describe
 from traindx.probes.loop import Loop
@@ -51,6 +51,7 @@ class Phases:
         self._forced = False  # inside dx.validation()
         self._names: tuple[int, dict[int, str]] = (-1, {})
         self._usual: tuple[Any, list[bool]] | None = None  # what the last backward that was walked looked like
+        self._squashed: tuple[weakref.ref[Tensor], str] | None = None  # the latest softmax or sigmoid, and its line
         self._makers: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # who made which tensor, of the forward under way
 
     # -- data
@@ -236,9 +237,16 @@ class Phases:
 
     def activation_called(self, kind: str, source: Any, output: Any) -> None:
         """A functional non-linearity in a deep forward; named after the layer whose output it takes."""
+        if kind == "sigmoid":
+            self.squashed(output)
         made = self._makers.get(id(source))
         if made is not None and made[0]() is source and made[1]:
             self._recorder.tell("on_activation", kind, made[1], output)
+
+    def squashed(self, output: Any) -> None:
+        """A softmax or sigmoid in a deep forward: which line made it, should a loss be given just that."""
+        if "activation" not in self._stage.lines.known and isinstance(output, Tensor):
+            self._squashed = (weakref.ref(output), sites.line())
 
     # -- losses
 
@@ -248,6 +256,8 @@ class Phases:
         """A loss function returned; `known`: the witnesses know."""
         if not known:
             self._recorder.tell("on_call", name, module, args, kwargs, output, site)
+        if self._squashed is not None and args and self._squashed[0]() is args[0]:
+            self._stage.lines.put("activation", self._squashed[1])
         grad = isinstance(output, Tensor) and output.requires_grad
         phase, of = self._loss_phase(grad)
         call, loader = None, self._loader

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import math
 import os
-import sys
 import threading
 import time
 import traceback
@@ -15,12 +14,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from traindx.plain import say
 from traindx.probe import MOMENTS, PASS, Failure, Later, Probe, Reading, Row, Scene
 from traindx.probes.governor import FIRST, Governor
 from traindx.probes.names import cast_of
 from traindx.probes.sink import MemorySink, Post, Sink
+from traindx.probes.tracebacks import thrown_in
+from traindx.signals import REFINED
 
-_EACH_TIME = ("mode", "epoch", "evaluation", "checkpoint", "load", "lr_jump", "sensor_off", "spike", "resume")
+_EACH_TIME = (
+    "mode",
+    "epoch",
+    "evaluation",
+    "checkpoint",
+    "load",
+    "lr_jump",
+    "sensor_off",
+    "spike",
+    "resume",
+    "skip_guard",
+    "grad_alert",
+)
 MOST_EVENTS = 2000  # of each of these kinds
 SENSOR_ERRORS, ALL_ERRORS = 3, 10  # PROMISES part 1
 FACTS_S = 30.0  # facts are asked for this often,
@@ -62,12 +76,14 @@ class Recorder:
         self.spent_s = 0.0  # since the last step was booked
         self.detour_s = 0.0  # to be added for each patched call: what its own clock cannot see (`attach.py`)
         self.on_step: list[Callable[[int, Mapping[str, Any]], None]] = []  # called with each update's plain numbers
+        self.on_arrival: list[Callable[[int, Mapping[str, Any]], None]] = []  # called when a step's tensors are numbers
         self.behind: list[Callable[[], None]] = []  # those who have kept records back: called before another one is sent
         self.sources: list[Callable[[], Mapping[str, Any]]] = []  # facts of the story
         self.on_nonfinite: list[Callable[[Scene, str], None]] = []  # forensics: called once, at the first bad loss or gradient
         self.on_inplace: list[Callable[[Scene, str], Mapping[str, Any]]] = []  # forensics: more about a version-counter error
         self.on_error: list[Callable[[Scene, BaseException], None]] = []  # forensics: the program is ending with this error
         self._probes, self.failures = every_probe() if probes is None else (list(probes), [])
+        self._writers: dict[str, str] = {}  # signal → from whom it is taken
         self._row: dict[str, Any] = {}
         self._tensors: list[tuple[str, Tensor | Row | Later]] = []
         self._first: dict[str, list[Any]] = {}  # events that are counted: step, kind, data, count
@@ -148,22 +164,26 @@ class Recorder:
             try:
                 reading = method(self.scene, *args)
                 if reading:
-                    self.take(reading)
+                    self.take(reading, type(probe).__module__.rpartition(".")[2])
             except Exception as error:  # a probe's error is ours to keep: the training must go on
                 self.failed(type(probe).__name__, moment, error, probe)
 
-    def take(self, reading: Reading) -> None:
-        """Add readings to the record of the step on the way."""
-        for signal, value in reading.items():
+    def take(self, reading: Reading, writer: str) -> None:
+        """Add readings to the record of the step on the way; a signal is taken from one writer only (`signals.py`)."""
+        for name, value in reading.items():
+            if self._writers.setdefault(name, writer) != writer and name not in REFINED:
+                raise ValueError(f"{name} is written by {self._writers[name]}, not by {writer}")
             if isinstance(value, float | int):
-                self._row[signal] = float(value)
+                self._row[name] = float(value)
             else:
-                self._tensors.append((signal, value))
+                self._tensors.append((name, value))
 
     # -- errors
 
     def failed(self, who: str, moment: str, error: BaseException, probe: Probe | None = None) -> None:
-        """Keep an error; switch the probe off at the third, everything at the tenth."""
+        """Keep an error; switch the probe off at the third, everything at the tenth. What was thrown in passes through."""
+        if thrown_in(error):
+            raise error
         self.failures.append(Failure(who, moment, f"{type(error).__name__}: {error}", traceback.format_exc()))
         self._errors[who] = self._errors.get(who, 0) + 1
         if probe is not None and self._errors[who] >= SENSOR_ERRORS and probe in self._probes:
@@ -173,7 +193,7 @@ class Recorder:
         if len(self.failures) >= ALL_ERRORS and not self.off:
             self.off = True
             self.event("traindx_off", {"why": self.failures[-1].error})
-            say(f"traindx: switched off after {ALL_ERRORS} errors of its own; your run goes on ({self.failures[-1].error})")
+            say(f"switched off after {ALL_ERRORS} internal errors; your run continues ({self.failures[-1].error})")
 
     # -- who is on stage
 
@@ -223,6 +243,8 @@ class Recorder:
 
     def _arrived(self, step: int, row: dict[str, Any]) -> None:
         """Numbers that had to come from a device: look at them late rather than never."""
+        for listener in self.on_arrival:
+            listener(step, row)
         loss, norm = row.get("loss/train"), row.get("grad_norm")
         if isinstance(loss, float) and not math.isfinite(loss) and ("nonfinite/loss" not in self._first):
             self.nonfinite("loss", ["loss"], loss, "before", step)
@@ -376,14 +398,6 @@ def _autocast() -> tuple[str, torch.dtype] | None:
         if torch.is_autocast_enabled(device):
             return device, torch.get_autocast_dtype(device)
     return None
-
-
-def say(line: str) -> None:
-    """One line on stderr, if there is one."""
-    try:
-        print(line, file=sys.stderr, flush=True)  # noqa: T201
-    except (OSError, ValueError, AttributeError):  # closed pipe or no stderr at all: nobody to tell
-        return
 
 
 def owner() -> int:

@@ -29,7 +29,6 @@ COUNTED = 80  # steps from the first on in which targets are counted, too: it is
 _CALLS = 64  # loss calls that wait for their phase
 _ODD = -7046029254386353131
 CLOCKED = 100
-FLIGHT = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 BITS = 52  # that a float64 carries exactly
 PATIENCE_S, PATIENCE_STEPS = 60.0, 5.0  # CATALOGUE DIST005: no progress for a minute and five median steps
 
@@ -84,6 +83,11 @@ def _bits(tensor: Tensor) -> Tensor:
     return whole * 3 + (some.view(torch.int64) * weights).sum()
 
 
+def _running(models: Sequence[torch.nn.Module]) -> list[Tensor]:
+    norms = (m for model in models for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._NormBase))
+    return [t for m in norms for t in (m.running_mean, m.running_var) if t is not None]
+
+
 class Replicas(Probe):
     """`rank/fingerprint` and `rank/grad_fingerprint` on the ranks' common steps, or the norms of the gradients' shards where
     the model is sharded; targets and the loss per target; what DDP clocks of itself; `world_size`, `rank`, `distributed`."""
@@ -100,6 +104,7 @@ class Replicas(Probe):
         self._watchdog: Watchdog | None = None
         self._ddp: weakref.ref[torch.nn.Module] | None = None
         self._timed = -1  # the latest iteration that DDP has clocked
+        self._statistics: list[Tensor] = []  # of BatchNorm, which no wrapper sends from rank 0 to the others
         self._print: tuple[int, Tensor] | None = None  # a step, and the fingerprint of the parameters it began with
 
     def start(self, scene: Scene) -> Reading | None:
@@ -109,7 +114,10 @@ class Replicas(Probe):
             self._kind = _kind(scene, look=True)
             inside = (m for model in scene.models for m in model.modules())
             self._ddp = next((weakref.ref(m) for m in inside if _named(m) == "ddp"), None)
-            scene.waits_in_forward = self._sharded or any(_sends_buffers(m) for m in scene.models)
+            sends = any(_sends_buffers(m) for m in scene.models)
+            scene.waits_in_forward = self._sharded or sends
+            if not self._sharded and not sends:
+                self._statistics = _running(scene.models)
             self._watchdog = Watchdog(scene, self.rank)
             self._watchdog.start()
         return None
@@ -159,6 +167,8 @@ class Replicas(Probe):
             return out or None
         if optimizer is scene.optimizer and (held := self._fingerprinted(scene)) is not None:
             out["rank/fingerprint"] = held
+            if self._statistics:
+                out["rank/buffer_fingerprint"] = fingerprint(self._statistics)
         model: Any = self._ddp() if self._ddp is not None else None
         if model is not None and model._join_config.enable:
             scene.fact("distributed.joined", True)
@@ -208,7 +218,7 @@ class Replicas(Probe):
         self._kind = self._kind or _kind(scene, look=self.world > 1)  # at the end the wrapper may be gone
         if self.world < 2:
             return {"distributed": self._kind}
-        prefix = next((os.environ[v] for v in FLIGHT if os.environ.get(v)), None)
+        prefix = next((os.environ[v] for v in flight.FLIGHT if os.environ.get(v)), None)
         return {"world_size": self.world, "rank": self.rank, "distributed": self._kind, "flight_recorder": prefix}
 
 

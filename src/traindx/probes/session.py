@@ -68,6 +68,7 @@ def about(script: str | None, argv: list[str]) -> dict[str, Any]:
     home = Path(script).parent if script and Path(script).exists() else Path.cwd()
     facts: dict[str, Any] = {
         "argv": surroundings.redacted(argv),
+        "folder": surroundings.scrubbed(str(Path.cwd())),
         "versions": surroundings.versions(),
         "started": time.time(),
         "rank": rank(),

@@ -247,6 +247,7 @@ class Post:
         self._arrived = arrived  # told of each record whose numbers had to travel
         self.records = 0
         self.latest: deque[tuple[int, dict[str, Any]]] = deque(maxlen=256)  # what was written, for log lines and early stopping
+        self.heard: Callable[[Mapping[str, Any]], None] = lambda row: None  # told of each record that is written
         self._waiting: list[_Parcel] = []
         self._names: dict[str, tuple[str, ...]] = {}
 
@@ -258,6 +259,7 @@ class Post:
             self._waiting.append(_Parcel(step, row, tensors, at))
         elif row:
             self.sink.write(step, row, time.time() if at is None else at)
+            self.heard(row)
             self.records += 1
             self.latest.append((step, row))
 
@@ -278,5 +280,6 @@ class Post:
                     self._names[signal] = own
             self._arrived(parcel.step, row)
             self.sink.write(parcel.step, row, parcel.time)
+            self.heard(row)
             self.records += 1
             self.latest.append((parcel.step, row))

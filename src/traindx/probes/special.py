@@ -11,10 +11,12 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from traindx.measures import norms, readable
 from traindx.probe import Forward, Later, LossCall, Probe, Reading, Scene
@@ -144,7 +146,7 @@ class Policy(Probe):
         self._entropy: Tensor | None = None
 
     def on_policy(self, scene: Scene, distribution: Any) -> None:
-        entropy = distribution.entropy()
+        entropy = copy(distribution).entropy()  # of a copy: what the script's own keeps decides how its gradients add up
         if isinstance(entropy, Tensor) and entropy.numel():
             self._entropy = entropy.detach().float().mean()
             scene.fact("rl", True)  # what it draws decides what it meets next: the loss is no measure of progress
@@ -288,7 +290,7 @@ class Views(Probe):
         if not alike or len(passes) != (1 if passes[0][2] else 2):
             return None
         scene.fact("ssl", True)
-        rows = torch.nn.functional.normalize(passes[0][3].float(), dim=1)
+        rows = normalize(passes[0][3].float(), dim=1)
         return {"ssl/embedding_spread": rows.std(0).mean() * rows.shape[1] ** 0.5}
 
 

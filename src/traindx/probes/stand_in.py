@@ -10,22 +10,16 @@ from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from torch import overrides
+from traindx.probes.tracebacks import UNSEEN
 
 Call = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-# `warnings.warn(stacklevel=2)` does not count frames whose file looks like the import system's: with such a file name on our
-# wrappers a warning still points to the user's line.
-UNSEEN = "<traindx: importlib._bootstrap>"
 MOST = 4096  # lines remembered
 _CODE = (lambda func, args, kwargs: func(*args, **kwargs)).__code__
-_DETOUR = overrides.handle_torch_function.__code__
 _calls: dict[tuple[CodeType, int, int], Call] = {}
 
 
 def calls_as(frame: FrameType) -> Call:
     """A function `call(func, args, kwargs)` whose frame looks like `frame` to the warnings module."""
-    if frame.f_code is _DETOUR and frame.f_back is not None and frame.f_back.f_back is not None:
-        frame = frame.f_back.f_back  # a function of torch in Python, on its way to a mode: who called it?
     while frame.f_code.co_filename == UNSEEN and frame.f_back is not None:
         frame = frame.f_back
     key = (frame.f_code, frame.f_lineno, id(frame.f_globals))

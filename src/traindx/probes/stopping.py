@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+import statistics
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
-from traindx.run import Run
 from traindx.stats import overfit_na
 
 NEAR = 20  # training losses before an evaluation that stand for the training loss at it
+LEAST = 8  # evaluations
 
 
-def should_stop(run: Run) -> bool:
-    """True once the validation loss has risen beyond its own noise while the training loss went on falling.
+class Stopping:
+    """Hears what is written, and answers from memory: the answer is worked out once per evaluation."""
 
-    >>> should_stop(Run.of({"loss/val": [1.0, 0.8, 0.7, 0.7, 0.7]}))
-    False
-    """
-    val, train = run.series("loss/val").finite(), run.series("loss/train").finite()
-    if len(val) < 8 or not len(train):
-        return False
-    ends = np.searchsorted(train.steps, val.steps, side="right")
-    near = [float(np.median(train.values[max(end - NEAR, 0) : max(end, 1)])) for end in ends]
-    negative = bool(run.fact("loss.may_be_negative")) or bool(np.min(val.values) < 0)
-    return overfit_na(val.values, near, negative=negative).fired is not None
+    def __init__(self) -> None:
+        self._near: deque[float] = deque(maxlen=NEAR)
+        self._val: list[float] = []
+        self._train: list[float] = []
+        self._answer, self._judged = False, 0
+
+    def heard(self, values: Mapping[str, Any]) -> None:
+        """A record that was written."""
+        train, val = values.get("loss/train"), values.get("loss/val")
+        if train is not None and math.isfinite(train):
+            self._near.append(train)
+        if val is not None and math.isfinite(val) and self._near:
+            self._val.append(val)
+            self._train.append(statistics.median(self._near))
+
+    def now(self, negative: bool = False) -> bool:
+        """True once the validation loss has risen beyond its own noise while the training loss went on falling."""
+        if len(self._val) > max(self._judged, LEAST - 1):
+            self._judged = len(self._val)
+            self._answer = overfit_na(self._val, self._train, negative=negative or min(self._val) < 0).fired is not None
+        return self._answer

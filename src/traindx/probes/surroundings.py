@@ -11,55 +11,81 @@ from typing import Any
 
 HIDDEN = "***"
 
-_SECRET_NAME = re.compile(
-    r"(api.?key|access.?key|secret|token(?!i[sz])|passw|passphrase|\bpwd\b|credential|private.?key|bearer|cookie|\bauth\b|\bkey\b)",
-    re.I,
+# Words of a name whose value is a secret, whatever it is,
+_SURE = (
+    r"api[-_ ]?key|access[-_ ]?key|account[-_ ]?key|private[-_ ]?key|secret|passw|passphrase|pwd|cred(s|ential)?|bearer|cookie"
+    r"|authorization|webhook|session[-_ ]?id"
 )
-# "token" is also what language models count
+# and those whose value is one unless it is a plain number: "token", "key" and "pass" are also counted
+_MAYBE = r"token|auth|key|pass|sig|signature|otp|pin|sas|dsn|login"
+_SECRET_NAME = re.compile(rf"(?<![a-z])({_SURE})", re.I)
+_MAYBE_NAME = re.compile(rf"(?<![a-z])({_MAYBE})(?![a-z])", re.I)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _COUNT_NAME = re.compile(
     r"(num|max|min|n|per|count|len|length|total|special|pad|eos|bos|unk|mask)[-_ ]?(new[-_ ]?)?tokens?\b"
-    r"|tokens?[-_ ](per|ids?|count|len|length|num)",
+    r"|tokens?[-_ ](per|ids?|count|len|length|num)|key[-_ ]?(dim|size|len|points?|frames?)",
     re.I,
 )
+_NUMBER = re.compile(r"[-+]?[0-9.,e+-]{1,12}|true|false|none|null|yes|no|on|off", re.I)
+_NAMED = re.compile(r"""[\w.\-]+["']?\s*(?:=>|[=:])\s*(?!//)""")
+_VALUE = re.compile(r"""(?:(?:bearer|basic|token)\s+)?("[^"]*"|'[^']*'|[^\s,;&|)}\]"']+)""", re.I)
+_BEARER = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9+/._~=-]{6,}", re.I)
+_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*-----|\Z)", re.S)
 _SECRET_FORM = re.compile(
-    r"^(sk-|pk-|rk-|ghp_|gho_|ghs_|ghu_|github_pat_|glpat-|hf_[A-Za-z]|AKIA|ASIA|xox[abprs]-|eyJ[A-Za-z0-9_-]{8,}\.|AIza|ya29\.|npm_|pypi-|SG\.|dop_v1_)"
+    r"^(sk[-_]|pk-|pk_live|rk[-_]|ghp_|gho_|ghs_|ghu_|github_pat_|glpat-|hf_[A-Za-z]|AKIA|ASIA|xox[abprs]-|xapp-|eyJ[A-Za-z0-9_-]{8,}\."
+    r"|AIza|ya29\.|npm_|pypi-|SG\.|dop_v1_|gsk_|glsa_|nvapi-|r8_|hvs\.|whsec_|shpat_|lin_api_|tvly-|wandb_v1_)"
 )
-_URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.I)
+_URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/\s]+@", re.I)
 _PIECES = re.compile(r"[=,;:&?\s'\"|]+")
 _LONG = 20  # characters before randomness is judged
 _BITS = 3.5  # bits per character: words and paths lie below 3.3, random base64 above 4, hex near 3.7
 
 
 def redacted(argv: list[str]) -> list[str]:
-    """Arguments with secrets hidden: by the name of the option, by well-known forms, and by randomness.
+    """Arguments with secrets hidden: by the name before them, by well-known forms, and by randomness.
 
-    >>> redacted(["train.py", "--lr", "0.1", "--api-key", "abc", "--url=https://me:pw@host/x"])
-    ['train.py', '--lr', '0.1', '--api-key', '***', '--url=https://***@host/x']
+    >>> redacted(["train.py", "--lr", "0.1", "--api-key", "abc", "--url=https://me:pw@host/x", "--max-tokens", "9"])
+    ['train.py', '--lr', '0.1', '--api-key', '***', '--url=https://***@host/x', '--max-tokens', '9']
     """
     out: list[str] = []
-    hide = False
+    before = ""  # the option whose value comes next
     for word in map(str, argv):
-        if hide and not word.startswith("--"):
-            out.append(HIDDEN)
-            hide = False
+        if before and not word.startswith("--"):
+            out.append(HIDDEN if _hides(before, word) else scrubbed(word))
+            before = ""
             continue
-        name, equals, _ = word.partition("=")
-        secret = _names_secret(name) and (name.startswith("-") or equals != "")
-        if secret and equals:
-            out.append(f"{name}={HIDDEN}")
-        else:
-            out.append(scrubbed(word))
-        hide = secret and not equals and name.startswith("-")
+        out.append(scrubbed(word))
+        before = word if word.startswith("-") and "=" not in word else ""
     return out
 
 
-def _names_secret(name: str) -> bool:
-    return bool(_SECRET_NAME.search(name)) and not _COUNT_NAME.search(name)
+def names_secret(name: str) -> bool:
+    """Whether a name, or a line that holds one, speaks of a secret."""
+    return _hides(name, "word")
+
+
+def _hides(name: str, value: str) -> bool:
+    """Whether the value of that name is a secret."""
+    name = _CAMEL.sub("_", name)
+    if _COUNT_NAME.search(name):
+        return False
+    return bool(_SECRET_NAME.search(name)) or (bool(_MAYBE_NAME.search(name)) and not _NUMBER.fullmatch(value.strip("\"'")))
 
 
 def scrubbed(text: str) -> str:
-    """A text without logins in addresses and without pieces that look like keys."""
+    """A text without values of secret names, logins in addresses, and pieces that look like keys.
+
+    >>> scrubbed('{"api_key": "hunter2", "lr": 0.1}'), scrubbed("Authorization: Bearer abc"), scrubbed("Server=db;Pwd=x;Port=1")
+    ('{"api_key": ***, "lr": 0.1}', 'Authorization: ***', 'Server=db;Pwd=***;Port=1')
+    """
+    text = _BLOCK.sub(HIDDEN, text)
     text = _URL_LOGIN.sub(rf"\g<scheme>{HIDDEN}@", text)
+    at = 0
+    while (name := _NAMED.search(text, at)) is not None:
+        at, value = name.end(), _VALUE.match(text, name.end())
+        if value is not None and _hides(name[0], value[1]):
+            text = text[:at] + HIDDEN + text[value.end() :]
+    text = _BEARER.sub(rf"\g<1> {HIDDEN}", text)
     for piece in sorted(set(_PIECES.split(text)), key=len, reverse=True):
         for part in {piece, *piece.split("/")}:
             if part and part != HIDDEN and looks_secret(part):

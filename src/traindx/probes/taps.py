@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as loaders
 
 from traindx.probes.story import clock
-from traindx.probes.tracebacks import undetoured
+from traindx.probes.tracebacks import thrown_in
 
 if TYPE_CHECKING:
     from traindx.probes.attach import Patches
@@ -36,7 +36,6 @@ LOSSES = (
 Function = Callable[..., Any]
 _ACTIVATIONS = "torch.nn.modules.activation"
 _compiling = torch.compiler.is_compiling
-_modes = torch._C._len_torch_function_stack
 _graph_task = torch._C._current_graph_task_id  # -1 outside a backward; checkpointing runs forwards inside one
 
 
@@ -74,7 +73,10 @@ def around(
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             if before is not None:
-                before(args, kwargs)
+                try:
+                    before(args, kwargs)
+                except Exception as own:  # as in Observer.told
+                    _broke(own)
             out = original(*args, **kwargs)
         except BaseException as error:
             if failed is not None:
@@ -82,10 +84,24 @@ def around(
             error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
             raise
         if after is not None:
-            after(out, args, kwargs)
+            try:
+                after(out, args, kwargs)
+            except Exception as own:  # as in Observer.told
+                _broke(own)
         return out
 
     return wrapper
+
+
+def _broke(error: Exception) -> None:
+    """A tap failed before its report was made: what it touched is the user's, and may do anything."""
+    from traindx.probes.attach import PATCHES
+
+    for observer in PATCHES.observers or (None,):
+        if observer is not None:
+            observer.recorder.failed("taps", "call", error)
+        elif thrown_in(error):
+            raise error
 
 
 def _backward(patches: Patches) -> None:
@@ -96,8 +112,6 @@ def _backward(patches: Patches) -> None:
             try:
                 if _compiling():
                     return original(tensors, *args, **kwargs)
-                if _modes():
-                    patches.report("backward_called")
                 lane = patches.lane
                 if lane is None or not lane.backward(tensors):
                     patches.report("backward_begins", tensors, site())
@@ -120,20 +134,7 @@ def _backward(patches: Patches) -> None:
         if not _compiling() and not kwargs.get("create_graph") and _graph_task() == -1:
             patches.report("grad_ends")
 
-    def tensors(original: Function) -> Function:
-        def backward(*args: Any, **kwargs: Any) -> Any:
-            try:
-                if _modes():  # the tape of the loss is on: it ends here
-                    patches.report("backward_called")
-                return original(*args, **kwargs)
-            except BaseException as error:
-                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
-                raise
-
-        return backward
-
     patches.replace(torch.autograd, "backward", make)
-    patches.replace(Tensor, "backward", tensors, traced=True)
     patches.replace(torch.autograd, "grad", partial(around, before=begins, after=ended))
 
 
@@ -155,7 +156,7 @@ def _losses(patches: Patches, state: _State) -> None:
                 except BaseException as error:
                     state.losses -= 1
                     patches.report("loss_failed", name, state.loss_module, args, kwargs, site(), error)
-                    error.__traceback__ = undetoured(error.__traceback__ and error.__traceback__.tb_next)
+                    error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
                     raise
                 state.losses -= 1
                 state.loss_calls += 1
@@ -181,7 +182,7 @@ class Modules:
         self.patches, self.state = patches, state
         self.depth = 0
         self.thread = 0  # of the outermost call
-        self._model: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
+        self._model: dict[int, tuple[Any, bool]] = {}  # by place in memory, with a reference: modules may not be hashable
         self._undo: list[Callable[[], None]] = []
         self.wide = self.stopped = False
         self.widen()
@@ -256,7 +257,7 @@ class Modules:
                 state.loss_module, calls = args[0], state.loss_calls
                 out = original(*args, **kwargs)
                 state.loss_module = None
-                if isinstance(out, Tensor) and out.dim() == 0 and state.loss_calls == calls:
+                if state.loss_calls == calls and isinstance(out, Tensor) and Tensor.dim(out) == 0:
                     patches.report("loss_called", type(args[0]).__name__, args[0], args[1:], kwargs, out, site())
                 return out
             except BaseException as error:
@@ -273,11 +274,24 @@ class Modules:
         return __call__
 
     def _is_model(self, module: nn.Module) -> bool:
-        known = self._model.get(module)
-        if known is None:
-            known = any(p is not None for part in module.modules() for p in part._parameters.values())
-            self._model[module] = known
-        return known
+        """Whether it holds parameters. It is asked outside every guard, so it asks nothing that a user's class may answer."""
+        known = self._model.get(id(module))
+        if known is None or known[0]() is not module:
+            known = self._model[id(module)] = weakref.ref(module), any(p is not None for part in _parts(module) for p in part)
+        return known[1]
+
+
+def _parts(module: nn.Module) -> Iterator[Iterable[Any]]:
+    """The parameters of a module and of everything in it, each once, whatever its class has made of `modules` and `==`."""
+    seen: dict[int, Any] = {}
+    waiting: list[Any] = [module]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen and isinstance(one, nn.Module):
+            seen[id(one)] = one
+            own = object.__getattribute__(one, "__dict__")
+            yield list(own.get("_parameters", {}).values())
+            waiting.extend(own.get("_modules", {}).values())
 
 
 def _attention(patches: Patches) -> None:
@@ -290,14 +304,16 @@ def _attention(patches: Patches) -> None:
     def softmax(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if patches.deep and isinstance(out, Tensor) and out.dim() >= 3 and out.shape[-1] > 1:
             patches.report("attention_called", "softmax", args, kwargs, out)
+        if patches.deep and isinstance(out, Tensor):
+            patches.report("squashed", out)
 
     patches.replace(functional, "scaled_dot_product_attention", partial(around, after=fused), traced=True, inside=True)
-    for owner in (functional, torch, Tensor):
+    for owner in (torch, Tensor):  # F.softmax calls the tensor's
         patches.replace(owner, "softmax", partial(around, after=softmax), traced=True, inside=True)
 
 
 def _activations(patches: Patches, state: _State) -> None:
-    """Functional non-linearities: F.relu ends in torch.relu, and nn.ReLU in both; only the outermost is told."""
+    """Functional non-linearities. F.relu calls torch.relu and is left alone: torch itself asks whether a function is F.relu."""
 
     def begins(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         state.activations += patches.deep
@@ -314,9 +330,9 @@ def _activations(patches: Patches, state: _State) -> None:
 
         return partial(around, before=begins, after=after, failed=fails)
 
-    for kind in ("relu", "tanh", "sigmoid"):
-        for owner in (functional, torch, Tensor):
-            patches.replace(owner, kind, maker(kind), traced=True, inside=True)
+    for kind, name in (("relu", "relu"), ("relu", "relu_"), ("tanh", "tanh"), ("sigmoid", "sigmoid")):
+        for owner in (torch, Tensor):
+            patches.replace(owner, name, maker(kind), traced=True, inside=True)
 
 
 def _dropouts(patches: Patches) -> None:

@@ -24,7 +24,6 @@ from traindx.probes.taps import around
 if TYPE_CHECKING:
     from traindx.probes.attach import Patches
 
-_modes = torch._C._len_torch_function_stack
 Function = Callable[..., Any]
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -54,19 +53,15 @@ def _clearing(patches: Patches) -> None:
     def make(original: Function) -> Function:
         def zero_grad(*args: Any, **kwargs: Any) -> Any:
             try:
-                paused, lane = _modes() > 0, patches.lane
-                if lane is not None and not paused:
-                    if lane.counts:
-                        lane.cleared()
-                else:
-                    patches.report("zero_grad", paused)
-                out = original(*args, **kwargs)
+                lane = patches.lane
+                if lane is None:
+                    patches.report("zero_grad")
+                elif lane.counts:
+                    lane.cleared()
+                return original(*args, **kwargs)
             except BaseException as error:
                 error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
                 raise
-            if paused:
-                patches.report("zero_grad_ended")
-            return out
 
         return zero_grad
 

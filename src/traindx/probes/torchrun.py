@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traindx.children import main_file, ours
 from traindx.errors import UsageError
 
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
@@ -28,8 +28,8 @@ class Launch:
     def words(self, folder: Path, own: Sequence[str], nproc: int | None = None) -> list[str]:
         """The command in which every rank runs under `traindx run`, writing into `folder`."""
         head = [*self.options, *([f"--nproc-per-node={nproc}"] if nproc else [])]  # the last of two counts
-        inner = ["-m", "traindx", "run", "--dir", str(folder.absolute()), *own, *self.program]
-        return [sys.executable, "-m", "traindx.probes.elastic", str(folder.absolute()), *head, *inner]
+        inner = [main_file(), "run", "--dir", str(folder.absolute()), *own, *self.program]
+        return ours("traindx.probes.elastic", str(folder.absolute()), *head, *inner)
 
 
 def parsed(args: Sequence[str]) -> Launch:

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 import types
+from pathlib import Path
+
+# `warnings.warn(stacklevel=2)` does not count frames whose file looks like the import system's: with such a file name on our
+# wrappers a warning still points to the user's line.
+UNSEEN = "<traindx: importlib._bootstrap>"
+_HERE = (str(Path(__file__).parents[1]), UNSEEN)
+_KNOWN = sys.stdlib_module_names | {"builtins", "traindx", "torch", "numpy", "psutil", "safetensors"}
 
 
-def undetoured(tb: types.TracebackType | None) -> types.TracebackType | None:
-    """Without the detour that torch makes for our loss tape: F.x, handle_torch_function, and F.x again."""
-    entries = []
+def thrown_in(error: BaseException) -> bool:
+    """Whether an error came over us, and not from us: timeouts and preemption work like that.
+
+    A signal handler raised it, which is called with the frame it interrupts: the one below its own. Or another thread threw
+    it: it is of a type that nothing we call raises, and arose in a line of ours or torch's.
+    """
+    tb, last = error.__traceback__, None
     while tb is not None:
-        entries.append(tb)
+        last = tb.tb_frame
+        if not last.f_code.co_filename.startswith(_HERE) and _interrupts(last):
+            return True
         tb = tb.tb_next
-    for entry in reversed(entries):
-        entry.tb_next = tb
-        tb = _after_detour(entry) or entry
-    return tb
+    if last is None or not last.f_code.co_filename.startswith((*_HERE, str(Path(sys.modules["torch"].__file__ or "").parent))):
+        return False
+    strange = type(error).__module__.partition(".")[0] not in _KNOWN
+    return strange or (isinstance(error, TimeoutError) and error.errno is None)
 
 
-def _after_detour(entry: types.TracebackType) -> types.TracebackType | None:
-    detour = entry.tb_next
-    again = detour.tb_next if detour and detour.tb_frame.f_code.co_name == "handle_torch_function" else None
-    return again if again and again.tb_frame.f_code is entry.tb_frame.f_code else None
+def _interrupts(frame: types.FrameType) -> bool:
+    below = frame.f_back
+    return below is not None and any(
+        v is below or (isinstance(v, tuple) and any(one is below for one in v)) for v in frame.f_locals.values()
+    )

@@ -47,10 +47,6 @@ class Updates:
 
     # -- backward
 
-    def backward_called(self) -> None:
-        """`Tensor.backward` was called; `backward_begins` follows from inside of it."""
-        self._recorder.tell("before_backward")
-
     def backward_begins(self, tensors: Any, site: str) -> None:
         """A backward is about to run."""
         self._begun = clock()
@@ -216,14 +212,14 @@ class Updates:
         if len(groups) > 1:
             rates = [_number(group.get("lr")) for group in groups]
             names = self._loop._group_names(len(rates))
-            self._recorder.take({"lr/group": Row(names, [math.nan if r is None else r for r in rates])})
+            self._recorder.take({"lr/group": Row(names, [math.nan if r is None else r for r in rates])}, "updates")
 
     def _close(self) -> None:
         stage, step, now = self._stage, self._stage.step, clock()
         loss = mean_loss(step.losses)
         self._shared = len(step.losses) > 1
         if loss is not None:
-            self._recorder.take({"loss/train": loss})
+            self._recorder.take({"loss/train": loss}, "updates")
         if len(stage._optimizers) > 1:
             self._take_losses_of()
         took = now - stage.last_end if stage.last_end is not None else 0.0
@@ -244,7 +240,7 @@ class Updates:
         if all(isinstance(v, float) for v in every):
             if len(self._optimizer_names) != len(every):
                 self._optimizer_names = tuple(f"optimizer{i}" for i in range(len(every)))
-            self._recorder.take({"loss/optimizer": Row(self._optimizer_names, every)})
+            self._recorder.take({"loss/optimizer": Row(self._optimizer_names, every)}, "updates")
 
     # -- updates by hand
 
@@ -252,7 +248,7 @@ class Updates:
         self._recorder.tell("after_step", None)
         lr = self._manual.rate()
         if lr is not None:
-            self._recorder.take({"lr": lr})
+            self._recorder.take({"lr": lr}, "updates")
         self._loop.by_hand_ended()
         self._close()
         self._manual.closed()

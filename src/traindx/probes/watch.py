@@ -19,12 +19,15 @@ from torch.optim import Optimizer
 from traindx import diagnosis as diagnosis_
 from traindx import settings as settings_
 from traindx.errors import UsageError
+from traindx.plain import say
 from traindx.probes import session, siblings
+from traindx.probes.alarm import NormAlarm
 from traindx.probes.attach import Observer, attach, detach
-from traindx.probes.recorder import Recorder, say
+from traindx.probes.recorder import Recorder
 from traindx.probes.sink import DiskSink
-from traindx.probes.stopping import should_stop
+from traindx.probes.stopping import Stopping
 from traindx.probes.story import clock
+from traindx.probes.summary import Summary, summary_of
 from traindx.run import Run
 
 _open: list[Watch] = []  # a watch that nobody holds any more still watches
@@ -35,16 +38,20 @@ def watch(
     dir: str | os.PathLike[str] | None = None,
     budget: float | None = 0.01,
     log_every: int = 0,
+    alert_grad_norm: float | None = None,
     name: str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Watch:
     """Observe the training of these models with these optimizers, until the block ends or `close()` is called.
 
     `dir` is where the record goes, `budget` the share of step time observing may cost (None: everything every step),
-    `log_every` prints a line every so many steps, `facts` states what only you know (`{"rl": True}`).
+    `log_every` prints a line every so many steps, `facts` states what only you know (`{"rl": True}`). `alert_grad_norm`: the
+    gradient norm is read at every step, and a line and an event tell when it rises above this or is not finite.
     Watching the same model again closes the earlier watch, so that a notebook cell can be run twice.
     """
     models, optimizers = _sorted(things)
+    if alert_grad_norm is not None and not alert_grad_norm > 0:
+        raise UsageError(f"alert_grad_norm is a norm above zero; got {alert_grad_norm}")
     if log_every < 0:
         raise UsageError(f"log_every counts steps and cannot be negative; got {log_every}")
     if budget is not None and not 0 <= budget <= 1:
@@ -52,7 +59,10 @@ def watch(
     for other in list(_open):
         if any(m is n for m in models for n in other.models):
             other.close()
-    return Watch(models, optimizers, dir, budget, log_every, name, facts or {})
+    dx = Watch(models, optimizers, dir, budget, log_every, name, facts or {})
+    if alert_grad_norm is not None and dx._recorder is not None:
+        NormAlarm(dx._recorder, alert_grad_norm)
+    return dx
 
 
 @atexit.register
@@ -80,6 +90,7 @@ class Watch:
         self._recorder: Recorder | None = None
         self._last: Run | None = None
         self._cells: list[Any] = []
+        self._stopping = Stopping()
         self.open = not settings_.Settings().disabled
         if not self.open:
             return
@@ -87,6 +98,7 @@ class Watch:
         own = name or (script if script not in ("", "-c", "-m", "ipykernel_launcher") else "run")
         sink = DiskSink(session.folder(own, dir), own, session.rank())
         self._recorder = Recorder(sink, budget=session.share(budget))
+        self._recorder.post.heard = self._stopping.heard
         self._recorder.scene.facts.update(session.about(sys.argv[0] if sys.argv else None, sys.argv[1:]))
         self._recorder.scene.facts.update(facts)
         if log_every:
@@ -187,31 +199,21 @@ class Watch:
     @property
     def should_stop(self) -> bool:
         """Whether the validation loss has risen beyond its noise while training went on (never acts by itself)."""
-        return should_stop(self.run()) if self._recorder is not None else False
+        if self._recorder is None:
+            return False
+        self._recorder.post.drain()
+        return self._stopping.now(bool(self._recorder.scene.facts.get("loss.may_be_negative")))
 
-    def summary(self) -> str:
-        """The run in a few lines: steps, losses, gradient norm, what observing cost."""
+    def summary(self) -> Summary:
+        """The run so far in numbers: losses, gradient norm, clipping, non-finite steps, largest and smallest gradients."""
         run = self.run()
-        train, val, norm = run.series("loss/train"), run.series("loss/val"), run.series("grad_norm")
-        lines = [f"{len(train)} steps, loss {_number(train.values[:1])} → {_number(train.values[-1:])}"]
-        if len(val):
-            best = int(val.values.argmin())
-            lines.append(
-                f"validation {_number(val.values[-1:])}, best {_number(val.values[best : best + 1])} at step {val.steps[best]}"
-            )
-        if len(norm):
-            lines.append(f"gradient norm {_number(norm.values[-1:])}")
         cost = run.fact("cost") or {}
         spent, share = float(cost.get("seconds", 0.0)), 100 * float(cost.get("share", 0.0))
-        lines.append(f"observing took {spent:.2g} s, {share:.2g} % of the time after the start; record in {self.dir}")
-        return "\n".join(lines)
+        told = f"observing took {spent:.2g} s, {share:.2g} % of the time after the start; record in {self.dir}"
+        return summary_of(run, told)
 
     def __repr__(self) -> str:
         return f"<traindx.watch {'open' if self.open else 'closed'}: {self.dir}>"
-
-
-def _number(values: Any) -> str:
-    return f"{float(values[0]):.4g}" if len(values) else "–"
 
 
 class _Lines:
@@ -220,29 +222,36 @@ class _Lines:
     def __init__(self, every: int) -> None:
         self._every = every
         self._losses: list[float] = []
+        self._bad = 0
         self._level: float | None = None
         self._clipped = self._clips = 0
 
     def __call__(self, step: int, row: Mapping[str, Any]) -> None:
         loss, norm, limit = row.get("loss/train"), row.get("clip/norm", row.get("grad_norm")), row.get("clip/threshold")
-        if isinstance(loss, float):
+        if isinstance(loss, float) and math.isfinite(loss):
             self._losses.append(loss)
+        elif isinstance(loss, float):
+            self._bad += 1
         over = isinstance(norm, float) and isinstance(limit, float) and norm > limit
         self._clips += isinstance(limit, float)
         self._clipped += over
         if (step + 1) % self._every:
             return
         mean = sum(self._losses) / len(self._losses) if self._losses else math.nan
-        trend = "" if self._level is None else " ↓" if mean < self._level else " ↑"
-        self._level, self._losses = mean, []
+        still = self._level is not None and abs(mean - self._level) < 1e-3 * abs(self._level)
+        trend = "" if self._level is None else " (hardly moves)" if still else " ↓" if mean < self._level else " ↑"
         words = [f"step {step + 1}: loss {mean:.4g}{trend}"]
+        if self._bad:
+            words.append(f"{self._bad} losses not finite")
+        self._level, self._losses, self._bad = mean, [], 0
         if isinstance(norm, float):
             words.append(f"grad {norm:.3g}{' [CLIPPED]' if over else ''}")
         if self._clips:
-            words.append(f"clipped {100 * self._clipped / self._clips:.0f} %")
+            often = " (more than half: the learning rate may be too high)" if 2 * self._clipped > self._clips else ""
+            words.append(f"clipped {100 * self._clipped / self._clips:.0f} %{often}")
         if isinstance(row.get("lr"), float):
             words.append(f"lr {row['lr']:.3g}")
-        say("traindx: " + " · ".join(words))
+        say(" · ".join(words))
 
 
 def _sorted(things: tuple[Any, ...]) -> tuple[list[nn.Module], list[Any]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from traindx.probes.attach import Observer, Patches
 
 clock = time.perf_counter
-INDIFFERENT = frozenset({"zero_grad", "zero_grad_ended", "backward_called", "noted", "clipped", "scheduled"})
+INDIFFERENT = frozenset({"zero_grad", "noted", "clipped", "scheduled"})
 # where in the step it is: nothing noted, inside the forward, after it, after the loss, inside the backward, done
 OUTSIDE, INSIDE, FORWARDED, LOSS, BACKWARD, DONE = range(6)
 _grad_enabled, _autocasting = torch.is_grad_enabled, torch._C._is_any_autocast_enabled
@@ -132,7 +132,7 @@ class Way:
         raise NotImplementedError
 
     def cleared(self) -> None:
-        """Gradients are about to be cleared, and no mode is on."""
+        """Gradients are about to be cleared."""
         raise NotImplementedError
 
     def steps(self, optimizer: Any, closure: Any) -> bool:

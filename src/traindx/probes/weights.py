@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from traindx.measures import (
     kurtosis,
@@ -272,7 +273,7 @@ class Matrices(Probe):
         matrix = wide(p.detach()).reshape(p.shape[0], -1)
         start = self._vectors.get(id(p))
         if start is None or start.shape[0] != matrix.shape[1]:
-            start = torch.nn.functional.normalize(matrix.sum(0), dim=0)  # no random numbers of the user's are drawn
+            start = normalize(matrix.sum(0), dim=0)  # no random numbers of the user's are drawn
         value, self._vectors[id(p)] = spectral_norm(matrix, start)
         return value
 

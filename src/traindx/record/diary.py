@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from traindx import opening
 from traindx.errors import EnvironmentFault, UsageError
 
 NAME = "case.traindx-diary"
 KINDS = ("note", "trial", "investigation", "conversation")
 MOST = 2000  # entries that are read
+MOST_BYTES = 8 << 20  # of its end
 LONGEST = 4000  # characters of a text
 
 
@@ -31,7 +34,7 @@ def write(run: str | Path, kind: str, **said: Any) -> Path:
     entry = {"time": round(time.time(), 1), "kind": kind, **{k: _short(v) for k, v in said.items()}}
     file = place(run)
     try:
-        with file.open("a", encoding="utf-8") as out:
+        with os.fdopen(opening.private(file, os.O_WRONLY | os.O_APPEND), "w", encoding="utf-8") as out:
             out.write(json.dumps(entry) + "\n")
     except OSError as why:
         raise EnvironmentFault(f"cannot write the diary {file}: {why.strerror or why}") from None
@@ -41,18 +44,23 @@ def write(run: str | Path, kind: str, **said: Any) -> Path:
 def entries(run: str | Path) -> list[dict[str, Any]]:
     """The diary of a run, oldest first; lines that are none are left out, and a run without one has an empty list."""
     try:
-        lines = place(run).read_text(encoding="utf-8", errors="replace").splitlines()[-MOST:]
+        lines = opening.end(place(run), MOST_BYTES).decode("utf-8", "replace").splitlines()[-MOST:]
     except (OSError, ValueError):
         return []
     found = []
     for line in lines:
         try:
-            entry = json.loads(line)
+            entry = opening.parsed(line)
         except ValueError:
             continue
-        if isinstance(entry, dict) and entry.get("kind") in KINDS and isinstance(entry.get("time"), int | float):
+        if isinstance(entry, dict) and entry.get("kind") in KINDS and _when(entry.get("time")):
             found.append(entry)
     return found
+
+
+def _when(value: Any) -> bool:
+    """Whether it is a moment that a calendar has."""
+    return isinstance(value, int | float) and 0 <= value < 1e11
 
 
 def told(entry: Mapping[str, Any]) -> str:

@@ -9,11 +9,12 @@ import json
 import os
 import re
 import signal
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from traindx import opening
+from traindx.plain import say
 from traindx.run import Event, Run
 
 LAUNCH = "launch-{}.json"  # of a launcher under `traindx run -m torch.distributed.run`, or of a rank that saw another end
@@ -30,7 +31,7 @@ def note(folder: Path, failures: Sequence[Mapping[str, int]]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"failures": list(failures)}), encoding="utf-8")
     except OSError as why:
-        sys.stderr.write(f"traindx: how ranks ended was not kept: {why}\n")
+        say(f"how ranks ended was not kept: {why}")
 
 
 def launches(run: Path, since: float = 0.0) -> dict[str, Any]:
@@ -41,9 +42,7 @@ def launches(run: Path, since: float = 0.0) -> dict[str, Any]:
     failed: dict[str, dict[str, Any]] = {}
     for path in sorted(run.glob(LAUNCH.format("*"))):
         try:
-            if path.is_symlink() or path.stat().st_size > _MOST_BYTES:
-                continue
-            told = json.loads(path.read_text(encoding="utf-8"))
+            told = opening.parsed(opening.whole(path, _MOST_BYTES))
         except (OSError, ValueError):
             continue  # half written, or of somebody else's: the ranks' own files are still there
         for one in told.get("failures", []) if isinstance(told, dict) else []:
@@ -92,7 +91,7 @@ def _first_to_go(runs: Mapping[int, Run], ends: Mapping[int, int], launch: Mappi
     spoke = hung or any(h in ("closed", "exit") for h in how.values())
     newest = max(ends.values())
     gone = [r for r in ends if how[r] == "killed" and (newest - ends[r] > BEHIND or spoke)]
-    return dict.fromkeys(gone, ("silent", "stopped writing while others went on")) if len(gone) < len(runs) else {}
+    return dict.fromkeys(gone, ("silent", "stopped writing while others continued")) if len(gone) < len(runs) else {}
 
 
 def _connection(error: Any) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traindx import opening
 from traindx.errors import RecordError
 from traindx.record.format import MAGIC, PROLOGUE, Kind, from_json, scan
 from traindx.record.manifest import MANIFEST, Manifest, Start, read_manifest, starts
@@ -52,8 +53,18 @@ def list_records(folder: str | Path, now: float | None = None) -> list[Record]:
         return [_record(folder, now)]
     with os.scandir(folder) as entries:
         names = sorted(e.name for e in entries if e.is_dir())
-    found = [_record(folder / n, now) for n in names if is_record(folder / n)]
+    found = [record for n in names if is_record(folder / n) and (record := _readable(folder / n, now)) is not None]
     return sorted(found, key=lambda r: (-(r.updated or r.created or 0.0), r.path.name))
+
+
+def _readable(path: Path, now: float | None) -> Record | None:
+    """A record; when part of it may not be read, a line that says so; None when it has just gone."""
+    try:
+        return _record(path, now)
+    except FileNotFoundError:
+        return None
+    except OSError as why:
+        return Record(path, path.name, None, None, "unreadable", None, 0, 0, f"cannot be read: {why.strerror or why}")
 
 
 def _unknown(manifest: Manifest) -> bool:
@@ -84,8 +95,8 @@ def _record(path: Path, now: float | None) -> Record:
 
 def _pulse(start: Start) -> dict[str, Any]:
     """The last sign of life of a process, from the end of its words."""
-    for path in sorted(start.path.glob("words-*.tdx"), reverse=True):
-        with path.open("rb") as file:
+    for path in sorted((p for p in start.path.iterdir() if p.match("words-*.tdx")), reverse=True):  # glob hides what is shut
+        with opening.opened(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _TAIL))
             data = file.read()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import re
 import time
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traindx import opening
 from traindx.errors import NewerRecord
 from traindx.record.format import VERSION, to_json
 
@@ -88,15 +88,11 @@ def fresh_dir(base: Path, name: str, now: float | None = None) -> Path:
 def read_manifest(run: Path) -> Manifest:
     """The manifest, with what is wrong with it; NewerRecord when a later traindx wrote it."""
     path = run / MANIFEST
-    if run.is_dir() and not path.is_file():  # not even a pipe, which would be waited for
-        return Manifest({}, f"{MANIFEST} is missing")
     try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-        data = json.loads(text) if len(text) <= _MOST_BYTES else None
+        data = opening.parsed(opening.whole(path, _MOST_BYTES))
     except FileNotFoundError:
         return Manifest({}, f"{MANIFEST} is missing")
-    except (OSError, ValueError, RecursionError) as why:
+    except (OSError, ValueError) as why:
         return Manifest({}, f"{MANIFEST} cannot be read ({why})")
     if not isinstance(data, dict) or not str(data.get("schema", "")).startswith(SCHEMA):
         return Manifest({}, f"{MANIFEST} is not the manifest of a traindx record")

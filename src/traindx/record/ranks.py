@@ -18,6 +18,8 @@ MERGED = {
     "rank/lr": "lr",
     "rank/params": "rank/fingerprint",
     "rank/grads": "rank/grad_fingerprint",
+    "rank/buffers": "rank/buffer_fingerprint",
+    "rank/input_nonfinite": "batch/input_nonfinite",
     "rank/batch": "batch/fingerprint",
     "rank/tokens": "batch/targets",
     "rank/token_loss": "loss/target_mean",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from traindx import opening
 from traindx.record.format import (
     MOST_PAYLOAD,
     PROLOGUE,
@@ -125,7 +126,7 @@ class Segment:
             yield f"{name}: {unread} batches could not be understood and were left out"
 
     def _fresh_bytes(self) -> bytes:
-        with self.path.open("rb") as file:
+        with opening.opened(self.path) as file:
             if file.seek(0, 2) < self.offset:  # cut while we watched: what was read stays, and that is damage
                 self.gaps.append(Gap(0, 0, torn=False))
                 return b""

@@ -34,14 +34,6 @@ IN_MEMORY = 16 << 20  # bytes kept while the disk refuses
 MOST_LINES = 6  # on stderr, per process
 
 
-def say(text: str) -> None:
-    """One line on stderr, past sys.stderr: a lock of it might be held when the interpreter ends."""
-    try:
-        os.write(2, f"traindx: {text}\n".encode("utf-8", "replace"))
-    except OSError:
-        return  # nobody listens
-
-
 class Worker:
     """Owns the files of one process. The caller's thread touches `queue`, `dropped`, `nudge` and nothing else."""
 
@@ -248,4 +240,4 @@ class Worker:
     def _turn_off(self, why: str) -> None:
         self.state = "off"
         self.limit = 0
-        self._tell(f"recording is off: {why}; training goes on")
+        self._tell(f"recording is off: {why}; training continues")

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from traindx.plain import say
 from traindx.record.tiers import Budget
-from traindx.record.worker import Worker, say
+from traindx.record.worker import Worker
 from traindx.run import Event
 
 CLOSE_S = 2.0  # the longest that closing may keep the caller

@@ -439,6 +439,31 @@ def _targets(run: Run) -> Series:
     return Series(table.steps, np.nansum(table.values, axis=1)) if len(table) else run.series("batch/labels/class")
 
 
+def sound_norm(run: Run, before: int | None = None, least: int = 10) -> float | None:
+    """The 95 % quantile of the gradient norms before a step, and before the loss left its start upwards for good; None where
+    too few came before. A norm from after the onset is no norm to clip at.
+    """
+    loss = run.series(TRAIN)
+    hi = before if before is not None else (run.steps[1] + 1 if run.steps else 0)
+    if len(loss) > 1:
+        start = float(np.nanmedian(loss.values[:3])) if np.isfinite(loss.values[:3]).any() else math.inf
+        off = ~(loss.values <= start + max(0.5 * abs(start), 1e-12))
+        lasting = off & np.r_[off[1:], off[-1]] & np.r_[off[2:], off[-1], off[-1]][: len(off)]
+        if lasting.any():
+            hi = min(hi, int(loss.steps[int(np.argmax(lasting))]))
+    norm = run.series("grad_norm").between(hi=hi - 1).finite().values
+    norm = norm[norm > 0]
+    norm = norm[norm <= 10 * np.median(norm)] if len(norm) else norm  # a climb that began before the loss noticed
+    return float(np.quantile(norm, 0.95)) if len(norm) >= least else None
+
+
+def clip_advice(run: Run, before: int | None = None) -> str:
+    """What to do about gradients that grow: the rate first, then the norm to clip at where sound ones were seen."""
+    norm = sound_norm(run, before)
+    at = f"{norm:.3g}, the 95 % quantile of the norms before it began" if norm is not None else "1.0"
+    return f"Divide the learning rate by 10; if bursts remain, clip gradients at {at}."
+
+
 def planned_steps(run: Run) -> int | None:
     """Steps the run was meant to take, where that is known."""
     fact = run.fact("budget.planned_steps")

@@ -13,7 +13,8 @@ import numpy as np
 from traindx import __version__
 from traindx.diagnosis import Diagnosis, Suspect
 from traindx.finding import Finding, Outcome, Status
-from traindx.report.docs import page_url
+from traindx.record.sources import place_of
+from traindx.report.issues import next_command
 
 SCHEMA = Path(__file__).with_name("report-1.schema.json")
 
@@ -47,10 +48,22 @@ def report(diagnosis: Diagnosis) -> dict[str, Any]:
             "notes": list(run.notes),
             "columns": plain(run.fact("columns", {})),
             "unmapped": plain(run.fact("unmapped", [])),
+            "command": plain(run.fact("argv")),
+            "folder": plain(run.fact("folder")),
+            "commit": plain(run.fact("git.commit")),
+            "versions": plain(run.fact("versions")),
         },
         "diagnosis": {
             "verdict": verdict.name,
             "summary": verdict.summary,
+            "headline": verdict.headline or verdict.summary,
+            "why": verdict.why,
+            "learned": {
+                "state": str(diagnosis.learned.state),
+                "low": round(diagnosis.learned.low, 4),
+                "high": round(diagnosis.learned.high, 4),
+                "reasons": list(diagnosis.learned.reasons),
+            },
             "causes": [_cause(c) for c in diagnosis.causes],
             "resume_from": verdict.resume_from,
             "forecast": plain(verdict.forecast),
@@ -59,8 +72,10 @@ def report(diagnosis: Diagnosis) -> dict[str, Any]:
             "start": verdict.start,
             "waiting": verdict.waiting,
             "besides": verdict.besides,
+            "next": next_command(diagnosis),
+            "ended": verdict.ended,
         },
-        "findings": [_finding(f) for f in diagnosis.findings],
+        "findings": [_finding(f, run.fact("code.source", {})) for f in diagnosis.findings],
         "outcomes": {
             "clear": [o.code for o in diagnosis.with_status(Status.CLEAR)],
             "unsure": [_unsure(o) for o in diagnosis.with_status(Status.UNSURE)],
@@ -98,7 +113,8 @@ def _cause(s: Suspect) -> dict[str, Any]:
     }
 
 
-def _finding(f: Finding) -> dict[str, Any]:
+def _finding(f: Finding, sources: Mapping[str, str]) -> dict[str, Any]:
+    places = [(where, at) for where in f.where if (at := place_of(where)) is not None]
     return {
         "code": f.code,
         "name": f.name,
@@ -106,12 +122,13 @@ def _finding(f: Finding) -> dict[str, Any]:
         "confidence": f.confidence.value,
         "message": f.message,
         "where": list(f.where),
+        "sites": [{"file": file, "line": line, "source": sources.get(where)} for where, (file, line) in places],
         "steps": list(f.steps) if f.steps else None,
         "rank": f.rank,
         "facts": plain(f.facts),
         "signals": list(f.signals),
         "fix": f.fix,
-        "docs": page_url(f.code),
+        "docs": f"traindx explain {f.code}",
     }
 
 

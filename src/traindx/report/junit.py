@@ -38,7 +38,7 @@ def _suite(root: ET.Element, d: Diagnosis) -> None:
             ET.SubElement(case, "skipped", message=f"{o.status.value}: {safe(o.reason)}")
         elif o.status is Status.BROKEN:
             counts["errors"] += 1
-            ET.SubElement(case, "error", message="the rule broke").text = safe(o.reason, 10_000)
+            ET.SubElement(case, "error", message="the rule broke").text = safe(o.reason, 10_000, lines=True)
     suite.set("tests", str(len(d.outcomes)))
     for key, n in counts.items():
         suite.set(key, str(n))

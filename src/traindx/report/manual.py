@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from traindx.report.docs import SITE
+from traindx.cause import Cause, settling
 from traindx.rule import Rule
 
 
@@ -45,13 +45,30 @@ def page(rule: Rule, told: dict[str, Any] | None = None, *, site: bool = False) 
     return "\n".join(lines) + "\n"
 
 
+def cause_page(cause: Cause, *, site: bool = False) -> str:
+    """A cause's page as Markdown: what it is, what to do, how to confirm it, which conditions it shows as."""
+    codes = dict.fromkeys(key.partition(":")[0] for key in cause.likely)
+    shows = ", ".join(f"[{c}](rules/{c.lower()}.md)" if site else c for c in codes)
+    lines = [
+        f"{cause.title[:1].upper()}{cause.title[1:]}. Verdict: **{cause.verdict}**.",
+        "",
+        f"What to do: {cause.advice}",
+        "",
+    ]
+    lines += [f"Note: {warning}\n" for warning in cause.not_yet]
+    if cause.settle:
+        cost = f" (about {cause.cost_steps} steps)" if cause.cost_steps else ""
+        lines += [f"To confirm: `{settling(cause.settle, 'train.py')}`{cost}.", ""]
+    return "\n".join([*lines, f"Shows as {shows}.", ""])
+
+
 def _picture(code: str, p: dict[str, Any], site: bool) -> list[str]:
     name = f"pictures/{code.lower()}.svg"
     since = f" from step {p['step']}" if p["step"] is not None else ""
     caption = f"The clinic's run `{p['case']}`: {p['fault']}. Found{since}: {p['said']}."
     if site:
         return [f"![{p['alt']}]({name})", "", f"*{caption}*"]
-    return [caption, "", f"Picture, sick against healed: {SITE}rules/{name}"]
+    return [caption]
 
 
 def _figures(about: dict[str, Any]) -> str:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from traindx.diagnosis import Diagnosis
-from traindx.finding import Severity, Status
-from traindx.report import profile
+from traindx.finding import Severity
+from traindx.report import issues, profile
 from traindx.report.words import ICON, safe, span
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>()#+!|~@-])")
@@ -15,7 +15,7 @@ _MARKS = re.compile(r"([\\`*_{}\[\]<>()#+!|~@-])")
 
 def escaped(text: object) -> str:
     """Text from a log as Markdown shows it literally: no links, no mentions, no HTML."""
-    return _MARKS.sub(r"\\\1", safe(text)).replace("\n", " ")
+    return _MARKS.sub(r"\\\1", safe(text))
 
 
 def render(diagnoses: Sequence[Diagnosis]) -> str:
@@ -24,16 +24,23 @@ def render(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def _one(d: Diagnosis) -> str:
-    lines = [f"## traindx: {d.verdict} · {escaped(d.run.source or 'run')}", "", f"**{escaped(d.summary)}**", ""]
-    told = [
-        f"Apart from that: {d.verdict_.besides}" if d.verdict_.besides else "",
-        d.verdict_.start,
-        f"Waiting: {d.verdict_.waiting}." if d.verdict_.waiting else "",
+    lines = [
+        f"## traindx: {d.verdict} · {escaped(d.run.source or 'run')}",
+        "",
+        f"**{escaped(d.verdict_.headline or d.summary)}**",
+        "",
     ]
-    if any(told):
-        lines += [escaped(" ".join(filter(None, told))), ""]
-    for c in d.likely[:3]:
-        lines.append(f"- {escaped(c.cause.title)} ({c.said}): {escaped(c.prescription)}")
+    wrong = issues.issues(d)
+    for place, i in enumerate(wrong, 1):
+        sure = f" ({i.sure})" if i.sure else ""
+        lines.append(f"{place}. {escaped(i.title)}{sure}: {escaped(i.why)}. **Do:** {escaped(i.do)}")
+        lines += [f"   To confirm: `{i.confirm.partition('   ')[0]}`"] if i.confirm else []
+    if not wrong and d.verdict_.why:
+        lines += [escaped(d.verdict_.why), ""]
+    if until := issues.until_then(d):
+        lines += ["", escaped(f"Until then: {until}" if wrong else until), ""]
+    for c in [c for c in issues.others(d) if c.possible]:
+        lines.append(f"- {issues.others_title(d)}: {escaped(c.cause.title)} ({c.said}): {escaped(c.prescription)}")
     shown = [f for f in d.findings if f.severity > Severity.INFO] or list(d.findings[:3])
     if shown:
         lines += ["", "| | code | what | where | steps |", "|---|---|---|---|---|"]
@@ -42,6 +49,5 @@ def _one(d: Diagnosis) -> str:
             lines.append(f"| {ICON[f.severity]} | {f.code} | {escaped(f.message)} | {where} | {span(f.steps)} |")
     if read := profile.sentences(d.run):
         lines += ["", escaped(" ".join(read))]
-    counts = {s: len(d.with_status(s)) for s in (Status.CLEAR, Status.UNSURE, Status.BLIND)}
-    lines += ["", f"{counts[Status.CLEAR]} clear, {counts[Status.UNSURE]} unsure, {counts[Status.BLIND]} blind"]
+    lines += ["", issues.checked(d)]
     return "\n".join(lines)

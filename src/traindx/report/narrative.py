@@ -1,16 +1,17 @@
-"""The story of a run in HTML: the verdict in one sentence, the cause, the evidence drawn, what was ruled out, what was not seen."""
+"""The page of a run in HTML: the headline, what to do, the causes, the evidence drawn, what was ruled out and what was checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
+from traindx.cause import settling
 from traindx.diagnosis import Diagnosis, Suspect
 from traindx.diagnosis.story import Story
 from traindx.diagnosis.trees import State, Walked, presenting, walk
 from traindx.finding import Finding, Severity, Status
-from traindx.report import charts, maps, vitals
-from traindx.report.words import ICON, causes_title, number, safe, span
+from traindx.report import charts, issues, maps, vitals
+from traindx.report.words import ICON, number, safe, span
 from traindx.run import Matrix, Run, Series
 
 MOST_EVIDENCE = 2  # pictures per finding
@@ -28,7 +29,7 @@ SIGN = {
 
 def text(value: object, most: int = 2000) -> str:
     """Anything from a log, as text in a page."""
-    return escape(safe(value, most))
+    return escape(safe(value, most, lines=True))
 
 
 def code(said: str, most: int = 2000) -> str:
@@ -43,7 +44,7 @@ def badge(verdict: str) -> str:
 
 
 def head(d: Diagnosis) -> str:
-    """The verdict on top, in one sentence; then what to do, and the curve everybody wants to see."""
+    """The headline; then why, what to do, and the loss curve."""
     v = d.verdict_
     meta = [
         text(d.run.source, 120),
@@ -52,21 +53,30 @@ def head(d: Diagnosis) -> str:
         _model(d.run),
         f"{len(d.run.signals)} signals",
     ]
-    more = []
-    if v.besides:
-        more.append(f"<p><b>Apart from that:</b> {code(v.besides)}</p>")
-    if v.start:
-        more.append(f"<p>{code(v.start)}</p>")
-    if v.waiting:
-        more.append(f"<p>Waiting: {code(v.waiting)}.</p>")
-    if v.needs:
-        more.append(f"<p>Needs {code('; '.join(v.needs))}.</p>")
-    if v.would_change:
-        more.append(f'<p class="soft small">What would change our mind: {code(v.would_change)}.</p>')
+    wrong = issues.issues(d)
+    if len(wrong) == 1:
+        body = issue(wrong[0])
+    elif wrong:
+        body = f"<ol class='issues'>{''.join(f'<li><h3>{code(i.title)}</h3>{issue(i)}</li>' for i in wrong)}</ol>"
+    else:
+        body = f"<p>{code(v.why)}</p>" if v.why else ""
+    rest = [
+        (f"{'Until then' if wrong else 'Next'}: {issues.until_then(d)}") if issues.until_then(d) else "",
+        f"{'To confirm' if v.why else 'Needs'}: {'; '.join(v.needs)}" if v.needs else "",
+    ]
+    body += "".join(f"<p>{code(r)}</p>" for r in rest if r)
     return (
-        f'<header class="verdict {d.verdict}">{badge(d.verdict)}<h1>{code(d.summary)}</h1>'
-        f'<div class="meta">{"".join(f"<span>{m}</span>" for m in meta if m)}</div>{_prescription(d)}{"".join(more)}</header>{main_curve(d)}'
+        f'<header class="verdict {d.verdict}">{badge(d.verdict)}<h1>{code(v.headline or v.summary)}</h1>'
+        f'<div class="meta">{"".join(f"<span>{m}</span>" for m in meta if m)}</div>{body}</header>{main_curve(d)}'
     )
+
+
+def issue(i: issues.Issue) -> str:
+    """Why, what to do and where, and the command that would confirm it."""
+    sure = f' <span class="soft small">{i.sure}</span>' if i.sure else ""
+    at = f'<p class="small"><span class="soft">At</span> <code>{text(i.at, 240)}</code></p>' if i.at else ""
+    check = f'<p class="small"><span class="soft">To confirm:</span> <code class="copy">{text(i.confirm)}</code></p>'
+    return f"<p>{code(i.why)}.{sure}</p>{do(i.do)}{at}{_not_yet(i.not_yet)}{check if i.confirm else ''}"
 
 
 def _model(run: Run) -> str:
@@ -77,17 +87,6 @@ def _model(run: Run) -> str:
     if run.fact("optimizer.name"):
         made.append(str(run.fact("optimizer.name")))
     return text(", ".join(m for m in made if m), 120)
-
-
-def _prescription(d: Diagnosis) -> str:
-    """The one thing to do, ready to be copied."""
-    return do(_cure(d), "Prescription")
-
-
-def _cure(d: Diagnosis) -> str:
-    first = next((c for c in d.causes if c.supports and c.probability >= 0.33), None)
-    loud = (s.root.fix for s in d.stories if s.severity > Severity.INFO and s.root.fix)
-    return first.prescription if first else next(loud, "")
 
 
 def do(said: str, label: str = "Do") -> str:
@@ -104,7 +103,7 @@ def main_curve(d: Diagnosis, height: int = 280) -> str:
     traces = [charts.trace("training", train, "a"), charts.trace("validation", val, "b")]
     root = d.stories[0].root if d.stories else None
     loud = root is not None and root.severity > Severity.INFO and root.steps is not None
-    shade = root.steps if loud and root else None
+    shade = _lasting(root, run) if loud and root else None
     fan, note = _fan(d), ""
     if fan is not None and d.verdict_.forecast:
         of = "validation" if "validation" in str(d.verdict_.forecast.get("what", "")) else "training"
@@ -129,6 +128,14 @@ def main_curve(d: Diagnosis, height: int = 280) -> str:
     )
 
 
+def _lasting(f: Finding, run: Run) -> tuple[int, int] | None:
+    """The steps of a finding; one that holds at the last record of its signals holds to the end of the run."""
+    if f.steps is None or run.steps is None:
+        return f.steps
+    last = max((int(s.steps[-1]) for n in f.signals if (s := run.signals.get(n)) is not None and len(s)), default=f.steps[1])
+    return (f.steps[0], run.steps[1]) if f.steps[1] >= last else f.steps
+
+
 def _fan(d: Diagnosis) -> charts.Fan | None:
     ahead = d.verdict_.forecast or {}
     try:
@@ -138,21 +145,27 @@ def _fan(d: Diagnosis) -> charts.Fan | None:
 
 
 def causes(d: Diagnosis) -> str:
-    """The likely causes with what speaks for and against each."""
-    shown = [c for c in d.causes if c.probability >= 0.1][:4]
+    """The causes that were weighed, with the evidence for and against each."""
+    shown = [c for c in d.causes if c.probability >= issues.LEAST][:4]
     if not shown:
         return ""
-    return f"<h2>{causes_title(len(shown), alarmed=d.alarmed)}</h2>" + "".join(_cause(c, d) for c in shown)
+    title = "Causes considered" if d.alarmed else issues.others_title(d)
+    return f"<h2>{title}</h2>" + "".join(_cause(c, d) for c in shown)
 
 
 def _cause(c: Suspect, d: Diagnosis) -> str:
     said = {f.code: f for f in reversed(d.findings)}
     name = c.cause.title[:1].upper() + c.cause.title[1:]
+    told = {i.do for i in issues.issues(d)}
+    check = issues.confirm(d, c)
+    test = (
+        f'<p class="small"><span class="soft">To confirm:</span> <code class="copy">{text(check)}</code></p>' if check else ""
+    )
     return (
         f'<article class="card cause"><div class="row"><h3>{text(name)}</h3><span class="soft small">{c.said}</span></div>'
-        f"{_meter(c)}{do(c.prescription) if c.prescription != _cure(d) else ''}"
-        f"{_speaking('Speaks for it', c.supports, said)}{_speaking('Speaks against it', c.against, said)}"
-        f"{_not_yet(c.cause.not_yet)}{_settle(c) if c.cause.settle else ''}</article>"
+        f"{_meter(c)}{do(c.prescription) if c.possible and c.prescription not in told else ''}"
+        f"{_speaking('Evidence for it', c.supports, said)}{_speaking('Evidence against it', c.against, said)}"
+        f"{_not_yet(c.cause.not_yet)}{test}</article>"
     )
 
 
@@ -167,7 +180,7 @@ def _speaking(title: str, codes: Sequence[str], said: dict[str, Finding]) -> str
     rows = "".join(
         f'<li><a href="#{c}"><b>{c}</b></a> {code(said[c].message)}</li>'
         if c in said
-        else f"<li><b>{text(c, 20)}</b> expected, and not there</li>"
+        else f"<li><b>{text(c, 20)}</b> was expected and is absent</li>"
         for c in codes[:6]
     )
     return f'<div class="speaks"><h4>{title}</h4><ul>{rows}</ul></div>'
@@ -175,15 +188,10 @@ def _speaking(title: str, codes: Sequence[str], said: dict[str, Finding]) -> str
 
 def _not_yet(warnings: Sequence[str]) -> str:
     return (
-        f'<div class="speaks"><h4>Not yet</h4><ul>{"".join(f"<li>{code(w)}</li>" for w in warnings)}</ul></div>'
+        f'<div class="speaks"><h4>Note</h4><ul>{"".join(f"<li>{code(w)}</li>" for w in warnings)}</ul></div>'
         if warnings
         else ""
     )
-
-
-def _settle(c: Suspect) -> str:
-    cost = f" (about {c.cause.cost_steps} steps)" if c.cause.cost_steps else ""
-    return f'<p class="small"><span class="soft">Settle it{cost}:</span> <code class="copy">traindx trial {text(c.cause.settle)} TARGET</code></p>'
 
 
 def findings(d: Diagnosis) -> str:
@@ -192,16 +200,16 @@ def findings(d: Diagnosis) -> str:
         return ""
     loud = [s for s in d.stories if s.severity > Severity.INFO]
     quiet = [s for s in d.stories if s.severity is Severity.INFO]
-    out = f"<h2>Findings</h2>{''.join(_story(s, d.run) for s in loud[:12])}"
+    out = f"<h2>Evidence</h2>{''.join(_story(s, d.run) for s in loud[:12])}"
     if not loud:
-        return f"<h2>Worth knowing</h2>{''.join(_story(s, d.run) for s in quiet[:8])}"
+        return f"<h2>Remarks, not alarms</h2>{''.join(_story(s, d.run) for s in quiet[:8])}"
     if quiet:
-        inner = "".join(_story(s, d.run) for s in quiet[:12])
-        out += f"<details><summary>{len(quiet)} worth knowing, none of them an alarm</summary>{inner}</details>"
+        inner = "".join(_story(s, d.run, advise=False) for s in quiet[:12])
+        out += f"<details><summary>Remarks, not alarms ({len(quiet)})</summary>{inner}</details>"
     return out
 
 
-def _story(s: Story, run: Run) -> str:
+def _story(s: Story, run: Run, *, advise: bool = True) -> str:
     f = s.root
     more = ""
     if s.more:
@@ -217,7 +225,7 @@ def _story(s: Story, run: Run) -> str:
         f'<article class="card {f.severity.value}" id="{f.code}"><div class="row"><h3><span class="icon {f.severity.value}" aria-hidden="true">{ICON[f.severity]}</span> '
         f'{f.code} <span class="name">{escape(f.name.replace("-", " "))}</span></h3><span class="badge {f.severity.value}">{f.severity.value}</span></div>'
         f'<p class="said">{code(f.message)}</p><div class="meta">{"".join(f"<span>{m}</span>" for m in meta if m)}</div>'
-        f'{_evidence(f, run, MOST_EVIDENCE if f.severity > Severity.INFO else 1, set())}{do(f.fix)}{more}{follows}<p class="small soft">Manual page: '
+        f'{_evidence(f, run, MOST_EVIDENCE if f.severity > Severity.INFO else 1, set())}{do(f.fix) if advise else ""}{more}{follows}<p class="small soft">Manual page: '
         f"<code>traindx explain {f.code}</code></p></article>"
     )
 
@@ -230,17 +238,17 @@ def _evidence(f: Finding, run: Run, most: int, drawn: set[str]) -> str:
         if signal is None or len(signal) < 2 or name in drawn or len(out) >= most:
             continue
         drawn.add(name)
-        out.append(_picture(name, signal, f))
+        out.append(_picture(name, signal, f, run))
     return "".join(out)
 
 
-def _picture(name: str, signal: Series | Matrix, f: Finding) -> str:
-    band, label = vitals.BANDS.get(name), span(f.steps)
+def _picture(name: str, signal: Series | Matrix, f: Finding, run: Run) -> str:
+    band, label, shade = vitals.BANDS.get(name), span(f.steps), _lasting(f, run)
     if isinstance(signal, Series):
         return charts.line_chart(
             [charts.trace(name, signal)],
             title=name,
-            shade=f.steps,
+            shade=shade,
             shade_name=label,
             shade_kind=f.severity.value,
             band=band,
@@ -248,7 +256,7 @@ def _picture(name: str, signal: Series | Matrix, f: Finding) -> str:
         )
     named = tuple(w for w in f.where if w in signal.names)
     if not named or len(signal.names) == 1:
-        return maps.heat_map(signal, title=name, rows=24, log=name not in vitals.SHARES, shade=f.steps)
+        return maps.heat_map(signal, title=name, rows=24, log=name not in vitals.SHARES, shade=shade)
     traces = [charts.trace(w, signal.column(w), kind) for w, kind in zip(named[:3], "abc", strict=False)]
     spread = charts.Spread(signal.steps, *vitals.envelope(signal), "muted")
     note = f"grey: all {len(signal.names)}"
@@ -257,7 +265,7 @@ def _picture(name: str, signal: Series | Matrix, f: Finding) -> str:
     return charts.line_chart(
         traces,
         title=name,
-        shade=f.steps,
+        shade=shade,
         shade_name=label,
         shade_kind=f.severity.value,
         band=band,
@@ -269,28 +277,28 @@ def _picture(name: str, signal: Series | Matrix, f: Finding) -> str:
 
 def ruled_out(d: Diagnosis) -> str:
     """The hypotheses of the complaint, with the number that refuted each, and what is still open."""
-    tree = presenting(d.run, d.outcomes)
-    if tree is None:
+    shown = presenting(d.run, d.outcomes)
+    if shown is None:
         return ""
-    walked = walk(tree, d.run, d.outcomes)
+    walked = walk(shown.tree, d.run, d.outcomes)
     groups = (
         ("✘ Ruled out", [w for w in walked if w.state is State.REFUTED]),
         ("✔ Confirmed", [w for w in walked if w.state is State.CONFIRMED]),
-        ("? Hinted at", [w for w in walked if w.state is State.LIKELY]),
+        ("? Likely", [w for w in walked if w.state is State.LIKELY]),
         ("… Still open", [w for w in walked if w.state is State.OPEN]),
     )
     body = "".join(_considered(title, rows) for title, rows in groups if rows)
-    return f"<h2>What was considered</h2><p class='soft'>The complaint: {text(tree.complaint)}.</p>{body}"
+    return f"<h2>Hypotheses</h2><p class='soft'>Complaint: {text(shown.tree.complaint)} ({text(shown.why)}).</p>{body}"
 
 
 def _considered(title: str, rows: Sequence[Walked]) -> str:
     body = "".join(
         f"<tr><td>{text(w.branch.hypothesis[:1].upper() + w.branch.hypothesis[1:])}</td><td>{code(w.why, 240)}</td>"
-        f"<td>{f'<code>traindx trial {text(w.branch.trial)} TARGET</code>' if w.branch.trial and w.state is not State.REFUTED else ''}</td></tr>"
+        f"<td>{f'<code>{text(settling(w.branch.trial))}</code>' if w.branch.trial and w.state is not State.REFUTED else ''}</td></tr>"
         for w in rows
     )
-    why = "because" if title.endswith("out") else "what speaks"
-    tried = "" if title.endswith("out") else "test that settles it"
+    why = "because" if title.endswith("out") else "evidence"
+    tried = "" if title.endswith("out") else "to confirm"
     return (
         f'<h3 class="group">{title}</h3><div class="scroll"><table class="considered"><thead><tr><th>hypothesis</th><th>{why}</th><th>{tried}</th></tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
@@ -298,16 +306,14 @@ def _considered(title: str, rows: Sequence[Walked]) -> str:
 
 
 def not_looked(d: Diagnosis) -> str:
-    """Unsure and blind in the open, the rest folded: neither is ever shown as clear."""
+    """What was checked and what could not be; neither undecided nor missing is ever shown as clear."""
     counts = {s: len(d.with_status(s)) for s in Status}
-    said = [f"<b>{counts[Status.CLEAR]}</b> clear", f"<b>{counts[Status.FOUND]}</b> found"]
-    said += [f"<b>{counts[s]}</b> {s.value}" for s in (Status.UNSURE, Status.BLIND, Status.MUTED, Status.BROKEN) if counts[s]]
-    parts = [f"<p>Of {len(d.outcomes)} conditions: {', '.join(said)}.</p>"]
+    parts = [f"<p>{issues.checked(d)} {code(issues.limits(d))}</p>"]
     for status, title in (
-        (Status.UNSURE, "Unsure: looked, and could not decide"),
-        (Status.BLIND, "Blind: could not look"),
+        (Status.UNSURE, "Undecided so far"),
+        (Status.BLIND, "Needs data this run does not have"),
         (Status.MUTED, "Does not apply to this run"),
-        (Status.BROKEN, "Broken: our fault, please report"),
+        (Status.BROKEN, "Failed through a bug in traindx, please report"),
     ):
         rows = "".join(f"<tr><td><b>{o.code}</b></td><td>{code(o.reason, 300)}</td></tr>" for o in d.with_status(status))
         if rows:
@@ -316,4 +322,4 @@ def not_looked(d: Diagnosis) -> str:
             )
     clear = ", ".join(o.code for o in d.with_status(Status.CLEAR))
     parts.append(f"<details><summary>Clear ({counts[Status.CLEAR]})</summary><p>{clear}</p></details>")
-    return "<h2>What was and was not looked at</h2>" + "".join(parts)
+    return "<h2>What was checked</h2>" + "".join(parts)

@@ -11,7 +11,7 @@ from typing import Any
 
 from traindx.diagnosis import Diagnosis
 from traindx.finding import Severity
-from traindx.report import charts, narrative
+from traindx.report import charts, issues, narrative
 from traindx.report.narrative import code, text
 from traindx.report.words import ICON, number, span
 from traindx.run import Matrix, Run
@@ -33,18 +33,18 @@ def framed(inner: str) -> str:
 
 def fragment(d: Diagnosis) -> str:
     """Verdict, what to do, the loss curve, causes and findings."""
+    wrong = issues.issues(d)
+    named = len(wrong) > 1
     causes = "".join(
-        f"<p><b>{text(c.cause.title[:1].upper() + c.cause.title[1:])}</b> <span class=soft>{c.said}</span></p>"
-        f"{narrative.do(c.prescription)}"
-        for c in d.likely[:2]
-        if c.probability >= 0.2
+        f"{f'<p><b>{i}. {code(w.title)}</b></p>' if named else ''}{narrative.issue(w)}" for i, w in enumerate(wrong, 1)
     )
+    causes += f"<p class=soft>{'Until then: ' if wrong else ''}{code(issues.until_then(d))}</p>"
     rows = "".join(
         f"<tr><td class='icon {f.severity.value}'>{ICON[f.severity]}</td><td>{f.code}</td><td>{code(f.message)}</td><td>{span(f.steps)}</td></tr>"
         for f in d.findings[:10]
         if f.severity > Severity.INFO or len(d.findings) < 4
     )
-    said = f"{narrative.badge(d.verdict)} <b>{code(d.summary)}</b>"
+    said = f"{narrative.badge(d.verdict)} <b>{code(d.verdict_.headline or d.summary)}</b>"
     return framed(f'{said}{narrative.main_curve(d, 200)}{causes}<div class="scroll"><table>{rows}</table></div>')
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from traindx.errors import EnvironmentFault
+from traindx.errors import EnvironmentFault, UsageError
 from traindx.report.words import number, safe
 from traindx.run import Floats
 
@@ -48,6 +48,25 @@ class Picture:
     facts: tuple[tuple[str, str], ...] = ()  # numbers to read where nothing is to be drawn
     table: Floats | None = field(default=None, compare=False)
     axis: Floats | None = field(default=None, compare=False)
+
+
+def save(p: Picture, file: Path) -> None:
+    """Write the picture; the ending of the name decides the format: .svg, .html or .png."""
+    kind = file.suffix.lower()
+    try:
+        if kind == ".png":
+            png(p, file)
+        elif kind == ".svg":
+            file.write_text(svg(p), encoding="utf-8")
+        elif kind in (".html", ".htm"):
+            page = (
+                f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(p.title)}</title><body>{svg(p)}</body></html>"
+            )
+            file.write_text(page, encoding="utf-8")
+        else:
+            raise UsageError(f"a picture is a .svg, .html or .png file, not {file.name!r}")
+    except OSError as why:
+        raise EnvironmentFault(f"cannot write {file}: {why.strerror or why}") from None
 
 
 def svg(p: Picture) -> str:
@@ -151,7 +170,7 @@ def _curves(p: Picture) -> list[str]:
         return [f'<text x="{LEFT}" y="120" fill="#555">nothing was measured over steps; the answer is in the numbers</text>']
     every_x = np.concatenate([*(line.x for line in lines), np.array([m for m, _ in p.marks])])
     xs, x_ticks = _scale(every_x, LEFT, WIDTH - RIGHT, p.log_x)
-    heights = np.concatenate([*(_clipped(line.y) for line in lines), np.array([y for y, _ in p.levels])])
+    heights = np.concatenate([*(_shown(p, line) for line in lines), np.array([y for y, _ in p.levels])])
     ys, y_ticks = _scale(heights, HEIGHT - BOTTOM, TOP, p.log_y)
     parts, at = _frame(x_ticks, y_ticks), 0
     if p.band:
@@ -183,8 +202,11 @@ def _curves(p: Picture) -> list[str]:
     return parts + _levels(p, ys[at:])
 
 
-def _clipped(y: Floats) -> Floats:
-    """Without the blow-up after the lowest point of a sweep, which would flatten everything else."""
+def _shown(p: Picture, line: Line) -> Floats:
+    """Without the blow-up after the lowest point of a sweep, which would flatten everything else; on a log scale it does not."""
+    y = line.y
+    if p.log_y:
+        return y
     finite = y[np.isfinite(y)]
     if len(finite) < 8:
         return y
@@ -292,7 +314,7 @@ def png(p: Picture, file: Path) -> None:
     else:
         for i, line in enumerate(p.lines):
             dots = "o" if len(line.x) <= 12 else None
-            axes.plot(line.x, _clipped(line.y), label=safe(line.name, 40), color=COLOURS[i % len(COLOURS)], marker=dots)
+            axes.plot(line.x, _shown(p, line), label=safe(line.name, 40), color=COLOURS[i % len(COLOURS)], marker=dots)
         if p.band:
             axes.axvspan(*p.band, color="#3b8f5a", alpha=0.15, linewidth=0)
         for i, (x, word) in enumerate(p.marks):  # each word on a line of its own: marks often stand close together

@@ -117,7 +117,7 @@ def _lists(items: Sequence[Any]) -> str:
 
 
 def _text(value: Any, most: int = 200) -> str:
-    return escape(safe(str(value), most))
+    return escape(safe(str(value), most, lines=True))
 
 
 def looked_at(sheet: Any) -> str:

@@ -11,7 +11,6 @@ from urllib.parse import quote
 from traindx import __version__
 from traindx.diagnosis import Diagnosis
 from traindx.finding import Finding, Severity
-from traindx.report.docs import page_url
 from traindx.report.github import place
 from traindx.report.json import plain
 from traindx.report.words import safe
@@ -37,7 +36,6 @@ def _run(d: Diagnosis) -> dict[str, Any]:
             "id": code,
             "name": catalogue()[code].name,
             "shortDescription": {"text": catalogue()[code].summary},
-            "helpUri": page_url(code),
             "defaultConfiguration": {"level": LEVEL[catalogue()[code].severity]},
         }
         for code in codes
@@ -47,7 +45,6 @@ def _run(d: Diagnosis) -> dict[str, Any]:
             "driver": {
                 "name": "traindx",
                 "version": __version__,
-                "informationUri": "https://pypi.org/project/traindx/",
                 "rules": rules,
             }
         },

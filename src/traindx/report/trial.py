@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 
 import numpy as np
 
-from traindx.errors import EnvironmentFault, UsageError
-from traindx.report.picture import Line, Picture, png, svg
+from traindx.report import picture as pictures
+from traindx.report.picture import Line, Picture, svg
 from traindx.report.words import number
 from traindx.run import Floats, Matrix, Series
 from traindx.trial import Result
@@ -182,17 +181,4 @@ def fragment(result: Result) -> str:
 
 def save(result: Result, file: Path) -> None:
     """Write the picture; the ending of the name decides the format: .svg, .html or .png."""
-    kind = file.suffix.lower()
-    drawn = picture(result)
-    try:
-        if kind == ".png":
-            png(drawn, file)
-        elif kind == ".svg":
-            file.write_text(svg(drawn), encoding="utf-8")
-        elif kind in (".html", ".htm"):
-            page = f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(drawn.title)}</title><body>{svg(drawn)}</body></html>"
-            file.write_text(page, encoding="utf-8")
-        else:
-            raise UsageError(f"a picture is a .svg, .html or .png file, not {file.name!r}")
-    except OSError as why:
-        raise EnvironmentFault(f"cannot write {file}: {why.strerror or why}") from None
+    pictures.save(picture(result), file)

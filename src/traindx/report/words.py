@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
-import unicodedata
 
 import numpy as np
 
 from traindx.finding import Severity
+from traindx.plain import safe as safe
 from traindx.run import Run, Series
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.-=+*#@"
+FLAT = 0.01  # a series that varies by less than this share of its largest value is drawn flat
 ICON = {Severity.CRITICAL: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
 ASCII_ICON = {Severity.CRITICAL: "x", Severity.WARNING: "!", Severity.INFO: "-"}
 COLOUR = {Severity.CRITICAL: "red", Severity.WARNING: "yellow", Severity.INFO: "blue"}
@@ -25,19 +25,6 @@ VERDICT_COLOUR = {
     "restart": "red",
     "cannot-tell": "blue",
 }
-
-# ANSI escapes (CSI, OSC, single characters) and everything that can reorder or hide text
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
-
-
-def safe(text: object, most: int = 2000) -> str:
-    """Text from a log as it may be shown: no escapes, no bidi or control characters, bounded length."""
-    cleaned = _ESCAPES.sub("", str(text))
-    cleaned = "".join(
-        c if c == "\n" or unicodedata.category(c) not in _HIDDEN else "\N{REPLACEMENT CHARACTER}" for c in cleaned
-    )
-    return cleaned if len(cleaned) <= most else cleaned[: most - 1] + "…"
 
 
 def number(value: float) -> str:
@@ -72,6 +59,9 @@ def sparkline(values: np.ndarray, width: int = 40, ascii_only: bool = False, *, 
         finite = np.zeros(1)
     scaled = np.log10 if finite.min() > 0 and finite.max() > 100 * finite.min() else np.asarray
     lo, hi = float(scaled(finite.min())), float(scaled(finite.max()))
+    if finite.max() - finite.min() <= FLAT * np.abs(finite).max():
+        height = float(np.abs(finite).max())  # a flat series is drawn flat, half-way up
+        lo, hi = (lo + hi) / 2 - 0.55 * height, (lo + hi) / 2 + 0.45 * height
     span = hi - lo or 1.0
     out: list[str] = []
     for column in range(int(columns.max()) + 1):
@@ -100,13 +90,6 @@ def vital_curves(run: Run) -> list[tuple[str, Series]]:
     """The few curves everybody wants to see first."""
     wanted = ("loss/train", "loss/val", "accuracy/val", "lr", "grad_norm", "update_ratio")
     return [(name, run.series(name)) for name in wanted if len(run.series(name)) > 1]
-
-
-def causes_title(count: int, *, alarmed: bool) -> str:
-    """What stands above the causes: without an alarm they are answers for someone who is not content, no accusation."""
-    if not alarmed:
-        return "Should something about it bother you"
-    return "Likely cause" if count == 1 else "Likely causes"
 
 
 def span(steps: tuple[int, int] | None) -> str:

@@ -1,4 +1,4 @@
-"""Dormant units: ever more units contribute next to nothing.
+"""Dormant units: more and more units contribute almost nothing.
 
 ## What it sees
 
@@ -17,9 +17,8 @@ adapting.
 
 ## What to do
 
-Re-initialise dormant units now and then (ReDo), LayerNorm, a little weight decay, shrink-and-perturb at a change of
-task.
-"""
+Re-initialise dormant units from time to time (ReDo), add LayerNorm, a little weight decay, shrink-and-perturb at a
+change of task."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ from traindx.stats.persistence import finite_median, rising
     "ACTV002",
     needs={"dormant_fraction/module": 8},
     says="{share:.0%} of the units of {where} are dormant, {before:.0%} at first, and rising",
-    fix="Re-initialise dormant units now and then, add LayerNorm or a little weight decay.",
+    fix="Re-initialise dormant units from time to time, and add LayerNorm or a little weight decay.",
 )
 def dormant_units(run: Run, *, most: float = 0.3) -> Iterator[Evidence]:
     # CATALOGUE; the literature speaks of plasticity loss from about a third of dormant units on.

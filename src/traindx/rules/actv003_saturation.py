@@ -2,9 +2,9 @@
 
 ## What it sees
 
-`act_saturated/module`: units of a tanh or sigmoid that are stuck on one side for more than 90 % of the samples, more
-than `most` of a layer in three of the last five looks. Tanh layers whose outputs have an RMS above `level` sit at
-both ends. The output activation is left out.
+`act_saturated/module`: units of a tanh or sigmoid that stay on one side for more than 90 % of the samples. It fires
+when they are more than `most` of a layer in three of the last five looks. Tanh layers whose outputs have an RMS above
+`level` sit at both ends. The output activation is left out.
 
 ## Why it matters
 

@@ -2,10 +2,10 @@
 
 ## What it sees
 
-The spread of what goes into the loss, over samples, against its value at the start: below `ratio` in three of the
-last five looks. Outputs whose variation over samples is no more than rounding. Or one class predicted for every
-sample of every late batch although the batches hold three classes or more and none of them rules. In both cases only
-while the loss is no better than knowing the class frequencies.
+The spread of what goes into the loss, over samples, against its value at the start: below `ratio` in three of the last
+five looks. Outputs that vary over samples by rounding only. Or one class predicted for every sample of every late batch
+although the batches hold three classes or more and none of them rules. In both cases only while the loss is no better
+than knowing the class frequencies.
 
 ## Why it matters
 
@@ -46,11 +46,11 @@ from traindx.stats.persistence import finite_median, k_of_m
     "ACTV005",
     needs={"output_std | output_top_share": 5},
     says={
-        "": "outputs hardly differ between inputs: their spread is {ratio:.2g} of what it was at first",
+        "": "outputs hardly differ between inputs: their spread is {ratio:.2g} of the initial one",
         "class": "one class is predicted for every sample, though the batches hold {classes} classes",
         "ignored": "outputs do not depend on the input at all: over samples they vary by {ratio:.1g} of their size",
-        "lost": "outputs have not depended on the input since the first step (they vary by {ratio:.1g} of their size) "
-        "although the layers learn: what is fed is lost on its way through the network",
+        "lost": "outputs do not depend on the input since the first step (they vary by {ratio:.1g} of their size), "
+        "although the layers learn: the network loses the input on the way",
     },
     fix={
         "": "Start again with a tenth of the learning rate; check for constant inputs, zero initialisation and a cut graph.",

@@ -2,12 +2,12 @@
 
 ## What it sees
 
-Four ways, the surest first. The loss of *training* batches in eval mode against train mode (`eval/train_in_eval`):
-more than e^`log_ratio` times as high. The distance of batch means and variances from the running ones in the late
-part of the run, beyond `mean_gap` and beyond three times what a batch of this size gives by chance. A momentum of a half or
-more, by which the running statistics are those of the last batch or two (other libraries count it the other way round: their
-0.99 is 0.01 here): a warning where the validation loss jumps about or is far above training. And batches of one to four
-samples, which make the statistics useless; info, a warning where a single sample met BatchNorm.
+Four ways, the surest first. The loss of *training* batches in eval mode against train mode (`eval/train_in_eval`): more
+than e^`log_ratio` times as high. The distance of batch means and variances from the running ones, late in the run. It
+must exceed `mean_gap` and three times what a batch of this size gives by chance. A momentum of a half or more, by which
+the running statistics are those of the last batch or two (other libraries count it the other way round: their 0.99 is
+0.01 here): a warning where the validation loss jumps about or is far above training. And batches of one to four
+samples, which make the statistics useless; info, a warning where BatchNorm got a single sample.
 
 ## Why it matters
 
@@ -45,6 +45,7 @@ LAG = 40  # steps after which statistics of the usual momentum of .1 have follow
 
 @rule(
     "ACTV008",
+    subject="batch-norm",
     needs={"bn_mean_gap/module | eval/train_in_eval | event:batch_size_one | fact:model.batchnorm_momentum": 1},
     says={
         "eval": "training batches have {ratio:.1f}× the loss in eval mode: running statistics do not fit",
@@ -52,7 +53,7 @@ LAG = 40  # steps after which statistics of the usual momentum of .1 have follow
         "momentum": "{where} keep running statistics with momentum {momentum:.3g}: they are those of the last batch or two, "
         "and evaluation depends on which came last",
         "small": "BatchNorm is trained on batches of {size:.0f}: its statistics are mostly noise",
-        "one": "a batch of one sample met BatchNorm in training mode {count}×",
+        "one": "BatchNorm got a batch of one sample in training mode {count}×",
     },
     fix={
         "": "Recompute the running statistics over 200 training batches in train mode; use momentum 0.1.",

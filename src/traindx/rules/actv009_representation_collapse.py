@@ -2,9 +2,9 @@
 
 ## What it sees
 
-The effective rank of the features that go into the last linear layer below `rank` of its early value while the mean cosine
-between features of different samples is above `cosine`, in three of the last five looks. Classifiers are left out: few
-directions per class are what they should end with.
+Two things in three of the last five looks. The effective rank of the features that go into the last linear layer is
+below `rank` of its early value. The mean cosine between features of different samples is above `cosine`. Classifiers
+are left out: few directions per class are what they should end with.
 
 ## Why it matters
 

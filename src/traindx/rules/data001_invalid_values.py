@@ -1,18 +1,18 @@
-"""Batches hold values that are not numbers, or values far outside everything seen before.
+"""Invalid values: batches hold NaN, infinities, or values far outside everything seen before.
 
 ## What it sees
 
-Counts of NaN and infinite entries in the inputs and targets of each training batch, and of samples with a value beyond 50
-robust deviations of the first 2,000 samples. Whole-number fields (ids, classes) have no deviation and are left out. One
-non-finite entry is enough; extremes need three samples, and become a warning only where the loss or the gradient norm of
-those very steps stands out, or where they are so far out and so many that they alone make the deviation of the inputs, and
-the run does not learn. Also one and the same input that makes up more than 2 % of finely measured samples and comes with
-several labels, as when files that cannot be read are replaced by a blank picture.
+Counts of NaN and infinite entries in the inputs and targets of each training batch, and of samples with a value beyond
+50 robust deviations of the first 2,000 samples. Whole-number fields (ids, classes) have no deviation and are left out.
+One non-finite entry is enough; extremes need three samples. Extremes become a warning where the loss or the gradient
+norm of those steps stands out. The same holds where they alone make the deviation of the inputs and the run does not
+learn. Also one input that makes up more than 2 % of finely measured samples and comes with several labels. That happens
+when unreadable files are replaced by a blank picture.
 
 ## Why it matters
 
 One NaN in a batch makes the loss NaN, the gradients NaN and, after one update, every weight NaN. A single extreme value
-does the same more slowly: it owns the gradient of its batch.
+does the same more slowly: it dominates the gradient of its batch.
 
 ## What else looks like this
 
@@ -35,7 +35,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import facts, regime, stats
+from traindx import breakdown, facts, ranks, regime, stats
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Ints, Run, Series
@@ -43,9 +43,15 @@ from traindx.run import Ints, Run, Series
 
 @rule(
     "DATA001",
-    needs={"batch/input_nonfinite | batch/input_extreme | fact:data.bad_samples | fact:data.commonest": 1},
+    needs={
+        "batch/input_nonfinite | rank/input_nonfinite | batch/input_extreme | fact:data.bad_samples | fact:data.commonest | "
+        "fact:origin": 1
+    },
     says={
         "nonfinite": "{batches} batches hold NaN or infinite values ({entries:.0f} entries), first at step {first}{named}",
+        "guarded": "{batches} batches hold NaN or infinite values, first at step {first}; the guard skipped their updates and "
+        "the weights are clean{named}",
+        "rank": "a batch of {where} holds NaN or infinite values at step {first}; the other ranks' batches are fine",
         "masked": "{batches} batches hold NaN or infinite values, yet the loss stayed finite on them{named}",
         "extreme": "{samples:.0f} samples hold a value beyond 50 deviations of what came before{named}",
         "harmful": "{samples:.0f} samples hold a value beyond 50 deviations, and the {signal} of those steps stands "
@@ -60,7 +66,8 @@ from traindx.run import Ints, Run, Series
         "": "Look at the named samples and drop or repair them; validate the reader with a finite and a range check.",
         "owning": "Replace the code by NaN when reading, then fill or drop these values before scaling.",
         "blank": "Find where the reader puts this input in place of a sample, and drop those samples instead.",
-        "nonfinite": "Drop or repair these samples; if a step was taken with them, resume from before step {first}.",
+        "guarded": "Drop or repair these samples. Nothing has to be repeated.",
+        "nonfinite": "Drop or repair these samples; if a step was taken with them, resume from before that step.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
@@ -93,15 +100,39 @@ def invalid_values(
             )
 
 
+def _on_ranks(run: Run) -> Iterator[Evidence]:
+    """Batches of one rank that are not finite, where the lowest rank's are: by its count, or by the replay of the step."""
+    counts = run.matrix("rank/input_nonfinite")
+    if not (counts.values > 0).any() and facts.table(run, "origin").get("blame") == "batch":
+        broke = [e for e in run.events_of("nonfinite") if e.data.get("what") == "loss" and e.data.get("rank") is not None]
+        for event in broke[:1]:
+            name = str(event.data["rank"])
+            told = {"batches": 1, "entries": 1.0}
+            yield Evidence(told, (ranks.label(name),), (event.step, event.step), "rank", rank=ranks.number(name))
+    for name, values in counts.columns():
+        hit = np.flatnonzero(values > 0)
+        if len(hit):
+            steps = (int(counts.steps[hit[0]]), int(counts.steps[hit[-1]]))
+            facts_ = {"batches": len(hit), "entries": float(values[hit].sum())}
+            yield Evidence(facts_, (ranks.label(name),), steps, "rank", rank=ranks.number(name))
+
+
 def _nonfinite(run: Run) -> Iterator[Evidence]:
     bad = run.series("batch/input_nonfinite")
     bad = bad.where(bad.values > 0)  # NaN compares false: a count that was not taken
     if not len(bad):
+        yield from _on_ranks(run)
         return
     loss = run.series("loss/train")
     seen = np.isin(loss.steps, bad.steps)
     broken = bool(np.any(~np.isfinite(loss.values[seen]))) or not seen.any() or bool(run.events_of("nonfinite"))
     samples = _samples(run, "nonfinite")
+    if skipped := breakdown.guarded(run):  # the guard looks at every step, the batches at some
+        steps = [e.step for e in run.events_of("skip_guard")]
+        count = max(skipped, len(bad))
+        numbers = {"batches": count, "entries": math.nan, "named": _named(samples)}
+        yield Evidence(numbers, tuple(samples), (min(steps), max(steps)), "guarded", Severity.WARNING)
+        return
     yield Evidence(
         {"batches": len(bad), "entries": float(bad.values[np.isfinite(bad.values)].sum()), "named": _named(samples)},
         tuple(samples),

@@ -1,11 +1,11 @@
-"""Inputs are far from unit scale, off centre, or have features of very different size.
+"""Unscaled inputs: they are far from unit scale, off centre, or have features of very different size.
 
 ## What it sees
 
-Mean, deviation and range of the training inputs over at least 200 samples: a deviation outside .05 … 20, a mean more than
-five deviations from zero, features whose deviations differ by more than 100 times, whole numbers up to 255 (pixels never
-divided), or a largest value below .005 (divided twice). It is a warning while the first loss is more than 1 nat above
-chance or the loss has not come down, and a remark when the run learns well all the same.
+Mean, deviation and range of the training inputs over at least 200 samples: a deviation outside .05 … 20, a mean more
+than five deviations from zero, features whose deviations differ by more than 100 times, whole numbers up to 255 (pixels
+never divided), or a largest value below .005 (divided twice). It is a warning while the first loss is more than 1 nat
+above chance, or while the loss has not come down. If the run learns well, it is a remark.
 
 ## Why it matters
 

@@ -1,18 +1,22 @@
-"""Labels do not fit the head they are compared with: out of range, shifted, wrongly scaled, or renamed in validation.
+"""Labels do not fit the head: out of range, shifted, wrongly scaled, or renamed in validation.
 
 ## What it sees
 
-The smallest and largest target, their type and row sums, and the number of classes of the loss call. Targets outside 0 … C−1
-that are not `ignore_index`; targets outside [0, 1] for a binary cross-entropy; rows of float targets of a cross-entropy that
-do not sum to 1 (or are all zero while class 0 never occurs: labels from 1 that were cut to C columns); labels that start at
-1 so that class 0 is never used; labels that are one and the same class throughout; training labels from 1 beside validation
-labels from 0, or the other way round, each without the other's extra class; a head with many classes that never occur; and,
-from the confusion matrix, a validation set whose classes are a permutation of the training classes.
+The smallest and largest target, their type and row sums, and the number of classes of the loss call. It looks for:
+
+- targets outside 0 … C−1 that are not `ignore_index`, or outside [0, 1] for a binary cross-entropy;
+- rows of float targets that do not sum to 1, or are all zero while class 0 never occurs (labels from 1, cut to C
+  columns);
+- labels that start at 1, so that class 0 is never used, or that are all the same class;
+- training labels from 1 and validation labels from 0, or the reverse;
+- a head with many classes that never occur;
+- validation classes that are a permutation of the training classes, from the confusion matrix.
 
 ## Why it matters
 
-A wrong encoding either crashes (and says so badly on a GPU) or trains the wrong thing in silence: a binary cross-entropy
-with targets of 0 and 2 has no lower bound, multi-hot rows in a softmax loss ask for probabilities that sum to more than 1.
+A wrong encoding either crashes, with a bad message on a GPU, or silently trains the wrong thing. A binary cross-entropy
+with targets of 0 and 2 has no lower bound. Multi-hot rows in a softmax loss ask for probabilities that sum to more than
+1.
 
 ## What else looks like this
 

@@ -1,14 +1,14 @@
-"""Labels have nothing to do with the inputs they are paired with.
+"""Labels have nothing to do with their inputs.
 
 ## What it sees
 
-Two tests that need no training: whether neighbours in input space share labels (nearest-neighbour and linear probe on a
-sketch of the first samples, token ids as counts, against the same with permuted labels, at least 300 of them), and the
-trial `label-info`, which asks whether true labels give a more consistent gradient than permuted ones. Either must come out
-empty, *and* the model must fail on data it was not trained on: validation accuracy at the majority share, or validation loss
-at the entropy of the labels. Of texts, whose order may matter, the model must have learned its own labels by heart besides.
-A third needs no probe: of the inputs that came again in a later pass, as many came with another label as if labels were
-drawn anew each time.
+Two tests that need no training. The first asks whether neighbours in input space share labels. It compares a
+nearest-neighbour and a linear probe on a sketch of the first samples (at least 300; token ids as counts) with the same
+on permuted labels. The second is the trial `label-info`: do true labels give a more consistent gradient than permuted
+ones? One of them must find nothing, *and* the model must fail on data it was not trained on. That means validation
+accuracy at the majority share, or validation loss at the entropy of the labels. Of texts, whose order may matter, the
+model must also have memorised its own labels. A third needs no probe: of the inputs that came again in a later pass, as
+many came with another label as if labels were drawn again each time.
 
 ## Why it matters
 

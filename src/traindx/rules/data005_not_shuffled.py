@@ -2,12 +2,12 @@
 
 ## What it sees
 
-From the batches: how much more the class counts of batches differ than a shuffle would make them (χ²/dof, 1 when shuffled,
-about the batch size when each batch holds one class); of targets that are numbers, whether those of every batch begin where
-those of the batch before end (ten times in a row: sorted by the target); and whether the second epoch repeated the first.
-From a loss curve alone: whether consecutive epochs have the same inner shape (rank correlation above .3 at z > 5, over at
-least three epochs of 20 records). A smooth shared shape means blocks of alike samples; a jagged one means a fixed order of
-well-mixed batches, which is only a remark.
+From the batches it takes three things. How much more the class counts of batches differ than after a shuffle (χ²/dof: 1
+when shuffled, about the batch size when each batch holds one class). Whether numeric targets of every batch begin where
+those of the batch before end, ten times in a row. Whether the second epoch repeated the first. From a loss curve alone:
+whether consecutive epochs have the same inner shape (rank correlation above .3 at z > 5, over at least three epochs of
+20 records). A smooth shared shape means blocks of alike samples; a jagged one means a fixed order of well-mixed
+batches, which is only a remark.
 
 ## Why it matters
 
@@ -18,14 +18,13 @@ block, jumps at every change, and BatchNorm statistics describe the last block o
 
 - LOSS005: oscillation without a period of one epoch.
 - A learning rate that restarts every epoch: the same shape every epoch too. The rule is silent then.
-- Stratified batches (χ²/dof below 1), batches grouped by length, samplers written on purpose (a custom sampler lowers the
-  finding to a remark, unless it serves one class after the other), time series and reinforcement learning.
+- Stratified batches (χ²/dof below 1), batches grouped by length, time series and reinforcement learning. A custom
+  sampler lowers the finding to a remark, unless it serves one class after the other.
 
 ## What to do
 
-`shuffle=True` on the training loader; `sampler.set_epoch(epoch)` under a distributed sampler; for streams a shuffle buffer
-at least ten times as long as the longest run of one class.
-"""
+Set `shuffle=True` on the training loader. Call `sampler.set_epoch(epoch)` on a distributed sampler. Give a stream a
+shuffle buffer at least ten times as long as the longest run of one class."""
 
 from __future__ import annotations
 

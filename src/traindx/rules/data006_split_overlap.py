@@ -39,6 +39,7 @@ from traindx.run import Run
 
 @rule(
     "DATA006",
+    subject="evaluation",
     needs={"fact:data.shared | fact:data.same_set": 1},
     says={
         "": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) were also trained on",
@@ -47,13 +48,13 @@ from traindx.run import Run
         "holds too ({repeats:.1%}), were made before the split",
         "apart": "{apart:.0f} evaluated samples were also trained on, in batches of their own: a look at training data, or a "
         "split that overlaps?",
-        "same": "validation reads the very data set that is trained on",
+        "same": "validation reads the training set",
     },
     fix={
-        "": "Remove duplicates, then split again (by group or time where samples belong together); validate anew.",
-        "chance": "Nothing needs doing, unless equal samples are one and the same thing: then split by what they belong to.",
+        "": "Remove duplicates, then split again (by group or time where samples belong together) and validate again.",
+        "chance": "No action is needed, unless equal samples are the same thing: then split by what they belong to.",
         "copies": "Split first; then draw or copy samples within the training part only.",
-        "apart": "Check the indices of the split; nothing needs doing if training data are evaluated on purpose.",
+        "apart": "Check the indices of the split; no action is needed if you evaluate training data on purpose.",
         "same": "Hold out data that training never sees; until then this figure is a training figure.",
     },
     severity=Severity.CRITICAL,

@@ -8,8 +8,8 @@ stands out as no ordinary feature does.
 
 ## Why it matters
 
-A feature that is computed from the answer (a status set later, an id assigned by class, the label itself) makes training
-and validation perfect and is not there, or not known, when the model is used.
+A feature may be computed from the answer: a status set later, an id assigned by class, the label itself. Training and
+validation look perfect, and the feature is missing or unknown when the model is used.
 
 ## What else looks like this
 

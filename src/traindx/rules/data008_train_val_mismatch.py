@@ -1,16 +1,16 @@
-"""Validation inputs are prepared differently from training inputs, or come from elsewhere.
+"""Train and validation mismatch: validation inputs are prepared differently, or come from elsewhere.
 
 ## What it sees
 
-Mean, deviation and range of training and validation inputs, over all and per channel or feature, from at least 100 samples
-each: a mean that is more than half a deviation away, a deviation three times larger or smaller, a range ten times wider (0
-… 255 against 0 … 1). And the class counts: a class that is common in validation and absent from training, or classes that
-make up half of training and are absent from validation. Of tokens: ids
-that are frequent in one part and rare in the other, although the frequencies themselves agree, as when each part got a
-vocabulary of its own. Of a squared error: validation at more than a hundred times the variance of the training targets in
-every evaluation while training is below it, as when only the training targets were scaled. And of classes: labels that
-follow from their inputs within the training set (a probe that needs no network), that are learned there, and of which
-nothing holds in validation, with a loss above chance.
+Mean, deviation and range of training and validation inputs, over all and per channel or feature, from at least 100
+samples each. It fires at a mean more than half a deviation away, a deviation three times larger or smaller, or a range
+ten times wider (0 … 255 against 0 … 1). And the class counts: a class that is common in validation and absent from
+training, or classes that make up half of training and are absent from validation. Of tokens: ids that are frequent in
+one part and rare in the other, although the frequencies themselves agree, as when each part got a vocabulary of its
+own. For a squared error: validation is above a hundred times the variance of the training targets in every evaluation,
+while training is below it. That happens when only the training targets were scaled. For classes: a probe without a
+network finds that training labels follow from their inputs, and the model learns them. In validation nothing of it
+holds, and the loss is above chance.
 
 ## Why it matters
 
@@ -27,8 +27,8 @@ looks perfect, and every cure for overfitting makes it worse.
 - A second stage of training on other data: validation is compared with the last quarter of training too, and must differ
   from both.
 - Validation text of another kind: words differ, but the commonest ones do not; half of all tokens must have other ids.
-- A split by time: the drift is real. As long as the validation loss has come down by nine tenths of what the training loss
-  has, the model reads the other inputs too: differences of less than `grave` deviations are then a remark.
+- A split by time: the drift is real. While the validation loss has fallen by nine tenths of what the training loss has,
+  the model reads these inputs too. Differences below `grave` deviations are then a remark.
 
 ## What to do
 
@@ -53,6 +53,7 @@ from traindx.run import Floats, Run
 
 @rule(
     "DATA008",
+    subject="evaluation",
     needs={
         "fact:data.val_input_stats | fact:data.val_channel_stats | fact:data.val_class_counts | fact:data.token_shift | "
         "batch/label_std | fact:data.label_probe": 1
@@ -68,9 +69,8 @@ from traindx.run import Floats, Run
         "prior": "class shares differ: {where}",
         "target": "the validation loss is {times:.2g} times the variance of the training targets at every evaluation, while "
         "training is at {level:.3g}: validation targets are on another scale",
-        "unread": "training labels follow from their inputs (probe {score:.0%}, {null:.0%} by chance) and are learned, but "
-        "validation accuracy {accuracy:.0%} is no better than always answering the most frequent class ({share:.0%}), and its "
-        "loss is above chance: validation seems to be encoded or labelled with other tables",
+        "unread": "training labels are learned (probe {score:.0%}, {null:.0%} by chance), but validation accuracy "
+        "{accuracy:.0%} is no better than the most frequent class ({share:.0%}): validation seems to use other tables",
         "tokens": "{distance:.0%} of the validation tokens have ids that are not as frequent in training, though the "
         "frequencies themselves agree: the two seem to be encoded with different tables",
     },

@@ -1,11 +1,13 @@
-"""Augmentation is applied where it should not be, is not random, or is stronger than the task bears.
+"""Augmentation fault: it is applied where it should not be, is not random, or is too strong for the task.
 
 ## What it sees
 
-Validation samples that came with different content in two evaluations (the set is read in the same order, so the same
-sample was transformed at random); randomly augmented training samples that came back with the very same content in the
-second epoch; a `__getitem__` of the training set that seeds a generator with a constant, for every sample anew; and, where a
-trial measured it, a loss on augmented samples more than twice that on the raw ones.
+It looks for:
+
+- validation samples that came with different content in two evaluations (the set is read in the same order);
+- randomly augmented training samples that came back unchanged in the second epoch;
+- a `__getitem__` of the training set that seeds a generator with a constant for every sample;
+- a loss on augmented samples more than twice that on the raw ones, where a trial measured it.
 
 ## Why it matters
 

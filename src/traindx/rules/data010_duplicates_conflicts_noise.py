@@ -1,17 +1,17 @@
-"""The same input stands in the data with different labels, or many times, or many labels are wrong.
+"""Conflicting or repeated samples: one input has several labels or occurs often, or many labels are wrong.
 
 ## What it sees
 
-Content hashes of the training samples: inputs seen with more than one label (above .5 % of the distinct inputs, at least
-five), samples whose content had been seen before within the first epoch, and, where a trial estimated it out of fold on
-2,000 samples, a share of wrong labels above 5 %. Without a trial: labels that contradict two simple probes (neighbours and a
-line, out of fold) in more than 15 % of the samples where these are surest, and hardly more often in the next ones, while the
-network learns its labels by heart and validation gets worse.
+Content hashes of the training samples show inputs with more than one label (above 0.5 % of the distinct inputs, at
+least five). They also show samples whose content had been seen before within the first epoch. Where a trial estimated
+wrong labels out of fold on 2,000 samples, a share above 5 % counts too. Without a trial it uses two simple probes
+(neighbours and a line, out of fold). Labels must contradict them in more than 15 % of the samples where they are
+surest, and hardly more often in the next ones. Meanwhile the network memorises its labels and validation gets worse.
 
 ## Why it matters
 
-Two answers to one question cannot both be learned: the loss has a floor above zero that no model and no learning rate will
-pass, and a model that does pass it has memorised.
+Two answers to one question cannot both be learned. The loss has a floor above zero that no model and no learning rate
+can pass; a model that does has memorised.
 
 ## What else looks like this
 
@@ -49,7 +49,7 @@ from traindx.run import Run
         "duplicates": "{share:.0%} of the samples of an epoch repeat an earlier one",
         "noise": "about {share:.0%} of the labels are wrong (estimated on {n:.0f} samples)",
         "doubt": "about {share:.0%} of the labels contradict their inputs even where these leave little doubt (judged on "
-        "{n:.0f} samples without the network), and the network learns them by heart",
+        "{n:.0f} samples without the network), and the network memorises them",
     },
     fix={
         "conflicts": "Review these inputs: keep the majority label or drop them; no model can fit both answers.",

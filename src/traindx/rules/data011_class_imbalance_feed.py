@@ -1,9 +1,9 @@
-"""Some classes are so rare in what is fed that the model hardly meets them.
+"""Rare classes: the model hardly ever sees some of the classes.
 
 ## What it sees
 
-The class counts of the training targets: the largest more than 20 times the smallest, with fewer than one sample of the
-smallest per batch, or accuracy as the figure that is watched. It is a warning once the evaluation shows the harm (a rare
+The class counts of the training targets. The largest is more than 20 times the smallest, and a batch holds fewer than
+one sample of the smallest or the run is judged by accuracy. It is a warning once the evaluation shows the harm (a rare
 class with recall below .05, or accuracy no better than the largest class), a remark otherwise.
 
 ## Why it matters
@@ -64,7 +64,7 @@ def class_imbalance_feed(
     if facts.takes_tokens(run) and (len(counts) > 20 or facts.number(run.fact("loss.next_target_share"), 0.0) >= 0.9):
         raise Muted("targets are tokens of a vocabulary")
     if len(counts) > most_classes:
-        raise Muted(f"{len(counts)} classes: rare ones are to be expected")
+        raise Muted(f"{len(counts)} classes: rare ones are normal")
     if total < least_labels:
         raise Unsure(f"{total:.0f} labels were seen and {least_labels} are needed")
     if facts.labels_in_clumps(run):

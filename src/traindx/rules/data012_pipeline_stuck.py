@@ -1,16 +1,20 @@
-"""The data pipeline serves the same batch again and again, only part of the data, or constant inputs.
+"""Stuck data pipeline: it serves the same batch again and again, only part of the data, or constant inputs.
 
 ## What it sees
 
-Batches that equal the one before (content hashes), at least three in a row, although the loader has more than one to give
-and was asked again; the same inputs with ever other labels, twenty times in a row; inputs without any variation; fewer than
-90 % distinct samples in an epoch drawn without replacement, or fewer than 5 % in one drawn with it; a batch of one sample in
-front of a BatchNorm layer; an iterator that had run dry and was asked again, twice or more.
+It looks for:
+
+- at least three batches in a row with the same content, although the loader has more than one to give and was asked
+  again;
+- the same inputs with changing labels, twenty times in a row, or inputs without any variation;
+- fewer than 90 % distinct samples in an epoch drawn without replacement, or fewer than 5 % in one drawn with it;
+- a batch of one sample in front of a BatchNorm layer;
+- an exhausted iterator that was asked again, twice or more.
 
 ## Why it matters
 
-`next(iter(loader))` inside the loop, an iterator that is made anew, a cache with one entry: the network memorises a handful
-of samples, the loss falls absurdly fast, and validation never moves.
+The cause is `next(iter(loader))` inside the loop, an iterator created again, or a cache with one entry. The network
+memorises a handful of samples, the loss falls absurdly fast, and validation never moves.
 
 ## What else looks like this
 
@@ -18,14 +22,13 @@ of samples, the loss falls absurdly fast, and validation never moves.
 - Full-batch training: one batch is the whole data set. Quiet.
 - Sampling with replacement leaves 37 % of the samples out of an epoch. Quiet.
 - DATA010: different samples with equal content.
-- A policy meets the same state as often as it goes there; an update made of many forwards shows its batch only in pieces.
-  Quiet.
+- A policy sees the same state as often as it goes there; an update made of many forwards shows its batch only in
+  pieces. Quiet.
 
 ## What to do
 
-Make the iterator once per epoch (`for batch in loader`), check caches and index arithmetic, set `drop_last=True` where a
-last batch of one meets BatchNorm.
-"""
+Make the iterator once per epoch (`for batch in loader`), check caches and index arithmetic, set `drop_last=True` where
+BatchNorm could get a last batch of one."""
 
 from __future__ import annotations
 
@@ -56,11 +59,11 @@ from traindx.run import Run, Series
         "subset": "only {share:.0%} of the samples drawn in an epoch are distinct",
         "dry": "an iterator that had run dry was asked again {count} times from step {first} on and gave nothing: these "
         "epochs were empty",
-        "single": "{count} batches of a single sample met a BatchNorm layer in training mode",
+        "single": "a BatchNorm layer got {count} batches of a single sample in training mode",
     },
     fix={
         "": "Iterate `for batch in loader` and make the iterator once per epoch; `next(iter(loader))` in the loop "
-        "starts anew each time.",
+        "starts from the beginning each time.",
         "alike": "Look at one batch: the reader returns the same values for every sample.",
         "constant": "Look at one batch: the reader returns the same values for every sample.",
         "refilled": "Copy what is put into the batch: every batch is a view of one buffer that is filled again and again.",

@@ -2,10 +2,10 @@
 
 ## What it sees
 
-Fingerprints of all parameters, written by every rank and compared offline. Under data parallelism they are equal to
-the bit; any difference is a fact. It names the first step and the rank that stands apart, and says whether the ranks
-differed from the start or parted later, and whether they train at different learning rates. Replicas that are equal
-again and again later average on purpose; info.
+Fingerprints of all parameters, written by every rank and compared offline. Under data parallelism they are equal to the
+bit; any difference is a fact. It names the first step and the rank that differs. It says whether the ranks differed
+from the start or later, and whether they train at different learning rates. Replicas that are equal again and again
+later average on purpose; info.
 
 ## Why it matters
 
@@ -14,7 +14,7 @@ Each rank trains its own model on a part of the data, and the one that is saved 
 ## What else looks like this
 
 - Different *losses* on the ranks are normal: they see different batches.
-- BatchNorm statistics differ per rank unless synchronised; they are not part of the fingerprint.
+- BatchNorm statistics differ per rank unless they are synchronised or sent by the wrapper. They are compared apart; a warning.
 - Sharded models hold different parts by design: not judged.
 
 ## What to do
@@ -42,13 +42,17 @@ from traindx.run import Run
     says={
         "": "the parameters of the ranks parted at step {first}: {where}",
         "rates": "the learning rates of the ranks differ from step {first} on ({rates}), and their parameters from {parted}",
-        "start": "the ranks held different parameters from the first look on: {where}",
+        "start": "the ranks began with different weights, and nothing made them equal: {where}",
+        "buffers": "the running statistics of BatchNorm differ between the ranks from step {first} on, and nothing makes them "
+        "equal: evaluations and checkpoints hold those of one rank",
         "meet": "the parameters of the ranks differ between synchronisations, and are equal again later",
     },
     fix={
         "": "Call the DistributedDataParallel wrapper in every forward; restart from rank 0's weights before step {first}.",
         "rates": "Give the scheduler the same number on all ranks (all-reduce its metric); restart before step {first}.",
         "start": "Wrap the model in DistributedDataParallel (it broadcasts rank 0's weights), or load the same state on all.",
+        "buffers": "Convert with `SyncBatchNorm.convert_sync_batchnorm`, or let DistributedDataParallel send rank 0's buffers "
+        "(`broadcast_buffers=True`).",
         "meet": "Nothing, if the averaging is meant.",
     },
     severity=Severity.CRITICAL,
@@ -65,6 +69,7 @@ def rank_drift(
     seen = ranks.rows(run, "rank/params", sharded=False)
     parted = np.flatnonzero(~seen.equal)
     if not len(parted):
+        yield from _buffers(run)
         return
     first = int(parted[0])
     again = int(np.count_nonzero(seen.equal[first:])) >= meetings
@@ -82,6 +87,19 @@ def rank_drift(
             **({"parted": int(seen.steps[first]), "rates": rates[1]} if rates else {}),
         },
     )
+
+
+def _buffers(run: Run) -> Iterator[Evidence]:
+    """Replicas with equal weights whose running statistics are each rank's own."""
+    if "rank/buffers" not in run:
+        return
+    seen = ranks.rows(run, "rank/buffers", sharded=False)
+    own = np.flatnonzero(~seen.equal)
+    if len(own):
+        steps = (int(seen.steps[own[0]]), int(seen.steps[-1]))
+        yield Evidence(
+            steps=steps, say="buffers", severity=Severity.WARNING, facts={"different": len(own), "records": len(seen)}
+        )
 
 
 def _rates(run: Run, until: int, rounding: float) -> tuple[int, str] | None:

@@ -4,7 +4,7 @@
 
 Fingerprints of the gradients at the update, equal to the bit under data parallelism, that differ between ranks; where
 only gradient norms were recorded, those. At every update the wrapper is not used at all; at some of them `no_sync`
-covers the last micro-batch now and then. Where the norms of some parameters differ and those of others do not, the
+sometimes covers the last micro-batch. Where the norms of some parameters differ and those of others do not, the
 parameters are named that are left out.
 
 ## Why it matters
@@ -42,7 +42,7 @@ from traindx.run import Floats, Run
         "": "gradients differ between ranks at every update that was compared ({count}): they are not synchronised",
         "part": "gradients of {differ} of {of} parameters differ between ranks, those of the others do not: {where}",
         "some": "gradients differ between ranks at {count} of {total} updates: they are not always synchronised",
-        "meet": "gradients differ between ranks while their weights are averaged now and then",
+        "meet": "gradients differ between ranks while their weights are averaged from time to time",
     },
     fix={
         "": "Wrap the model in DistributedDataParallel and call the wrapper in forward, not its .module.",

@@ -3,14 +3,14 @@
 ## What it sees
 
 Heartbeats of the ranks' own files. A `hang` (no progress for five times the usual step plus a minute) or a rank that
-went first names the ranks, how they ended and where their stacks stood. Where PyTorch's flight recorder kept the last
-collectives, the first one in which the ranks do not meet. A step in which all waited long for one rank, and went on.
-In a run that has ended, ranks whose last recorded steps lie further apart than their rhythm of recording allows did
-not take the same number of steps.
+went first names the ranks, how they ended and where their stacks are. Where PyTorch's flight recorder kept the last
+collectives, the first one that not all ranks enter. A step in which all waited long for one rank and then continued. In
+a run that has ended, ranks whose last recorded steps lie further apart than their rhythm of recording allows did not
+take the same number of steps.
 
 ## Why it matters
 
-A collective that one rank never enters holds all others for ever, and costs every device until the timeout.
+A collective that one rank never enters blocks all others, and costs every device until the timeout.
 
 ## What else looks like this
 
@@ -47,18 +47,18 @@ _WAITS = re.compile(r"all_reduce|all_gather|reduce_scatter|broadcast|barrier|bac
         "hang": "no progress for {seconds:.0f} s at step {first}: {where}",
         "holds": "no progress for {seconds:.0f} s at step {first}: the others wait for {where}",
         "lost": "{where} {why}; the last step in its record is {first}",
-        "error": "{where} {why}, at step {first}; the others could not go on",
+        "error": "{where} {why}, at step {first}; the others could not continue",
         "left": "{where} {why}, at step {first}",
         "differ": "the ranks call different collectives: {calls}",
         "missing": "{where} never came to a collective that the others wait in: {calls}",
-        "held": "all waited {seconds:.0f} s for {where} at step {first}, and went on",
+        "held": "all waited {seconds:.0f} s for {where} at step {first}, and then continued",
         "uneven": "the ranks ended at different steps: {where} at {first}, the others at {last}",
     },
     fix={
         "hang": "Compare the stacks: the rank that is not in the collective holds the others. Equal steps, equal branches.",
         "holds": "Take what that rank does out of the way of the others, or give them the same branch.",
         "lost": "Look at that rank's own output and at its machine (memory?); resume from the last common checkpoint.",
-        "error": "Mend that error; the broken connections of the other ranks follow from it.",
+        "error": "Fix that error; the broken connections of the other ranks follow from it.",
         "left": "Give every rank the same number of batches (drop_last=True, or Join), and decide together when to stop.",
         "differ": "Make all ranks call the same collectives in the same order: no collective in a branch of one rank.",
         "missing": "Make all ranks call the same collectives in the same order: no branch of one rank around them.",
@@ -142,7 +142,7 @@ def _waiting(event: Event) -> bool:
 
 def _lost(event: Event) -> Evidence:
     who, how = str(event.data.get("rank", "a rank")), str(event.data.get("how"))
-    why = str(event.data.get("why") or "stopped writing while others went on")
+    why = str(event.data.get("why") or "stopped writing while others continued")
     return Evidence(
         where=(ranks.label(who),),
         steps=(event.step, event.step),

@@ -2,14 +2,14 @@
 
 ## What it sees
 
-Valid targets per rank that vary by more than `cv` within a step, while the mean of the ranks' losses differs from the
-loss over all targets by more than `bias` on average, beyond what chance would give. What a rank's loss was multiplied
-by before `backward` is taken into account.
+Valid targets per rank vary by more than `cv` within a step. The mean of the ranks' losses differs from the loss over
+all targets by more than `bias` on average, beyond chance. What a rank's loss was multiplied by before `backward` is
+taken into account.
 
 ## Why it matters
 
-Averaging gradients over ranks weights every *rank* alike, not every token: short sequences count more than long ones,
-and the loss depends on how the data were dealt out and on the world size.
+Averaging gradients over ranks gives every *rank* the same weight, not every token. Short sequences then count more than
+long ones, and the loss depends on the world size and on how the data were split.
 
 ## What else looks like this
 

@@ -13,8 +13,8 @@ in the ranks' files.
 
 ## What else looks like this
 
-- A bad sample in that rank's share of the data: the same sample on another rank does it too. That is the more likely
-  cause; replay the step elsewhere to tell.
+- A bad sample in that rank's share of the data: where its batch was seen to hold NaN or infinity, `DATA001` says so and
+  this rule is silent. Else replay the step elsewhere to tell.
 - An operation without a guard (`NUMR001`): any rank can be the first.
 
 ## What to do
@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import ranks
+from traindx import facts, ranks
 from traindx.finding import Confidence, Evidence, Muted
 from traindx.rule import rule
 from traindx.run import Run
@@ -58,6 +58,8 @@ def device_fault(
         if not run.events_of("nonfinite"):
             ranks.rows(run, "rank/loss")  # says what is missing
     lone = _first_alone(run)
+    if lone is not None and _bad_batch(run, *lone):
+        return  # the numbers were bad before the device had them: DATA001 names that rank
     if lone is not None:
         name, step = lone
         yield Evidence(where=(ranks.label(name),), steps=(step, step), rank=ranks.number(name))
@@ -81,6 +83,13 @@ def _first_alone(run: Run) -> tuple[str, int] | None:
         if len(rows) and bad[rows[0]].sum() == 1 and np.isfinite(matrix.values[rows[0]]).any():
             return matrix.names[int(np.argmax(bad[rows[0]]))], int(matrix.steps[rows[0]])
     return None
+
+
+def _bad_batch(run: Run, name: str, step: int) -> bool:
+    """Whether the rank that broke had a batch that was not finite, by its own count or by the replay of the step."""
+    counts = run.matrix("rank/input_nonfinite")
+    own = counts.column(name).between(lo=step, hi=step).values if name in counts.names else np.empty(0)
+    return bool((own > 0).any()) or facts.table(run, "origin").get("blame") == "batch"
 
 
 def _several(run: Run) -> bool:

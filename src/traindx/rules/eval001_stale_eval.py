@@ -1,14 +1,15 @@
-"""The evaluation does not see the weights that are being trained, or repeats an old result.
+"""Stale evaluation: it does not see the weights being trained, or repeats an old result.
 
 ## What it sees
 
-A validation loss that repeats to six significant digits over three or more evaluations while training goes on: weights
-moved between the evaluations, or (in a log) the training loss kept changing at a learning rate above zero. The log must
-itself hold six digits; a value rounded to 2.341 may repeat honestly (four will do for one that never moved since the first of
-at least eight evaluations, while training lost a fifth of its level). And, where it was seen, evaluated weights that are not
-the trained ones: critical where they never change (an average that is not updated), a warning where validation has not
-gained a tenth of what training has (an average of the weights that forgets too slowly), a remark as long as their loss moves
-with training. And an accuracy that is printed again and again, to the last digit, without any evaluation in between.
+A validation loss that repeats to six significant digits over three or more evaluations while training continues.
+Weights moved between the evaluations or, in a log, the training loss kept changing at a learning rate above zero. The
+log must itself hold six digits; a value rounded to 2.341 may repeat honestly. Four digits are enough for a value that
+never moved in at least eight evaluations while training lost a fifth of its level. Where it was seen: evaluated weights
+that are not the trained ones. It is critical if they never change (an average that is not updated). It is a warning if
+validation gained less than a tenth of what training has (an average that forgets too slowly). It is a remark while
+their loss moves with training. And an accuracy that is printed again and again, to the last digit, without any
+evaluation in between.
 
 ## Why it matters
 
@@ -26,9 +27,8 @@ jitters in the third to fifth digit; a number that does not jitter is not being 
 
 ## What to do
 
-Evaluate the object that the optimizer updates: look for a copy made before training (`deepcopy`, a compiled or wrapped
-twin, a checkpoint reloaded each time), a cached result, or a loader that is exhausted. Training itself is fine.
-"""
+Evaluate the object that the optimizer updates. Look for a copy made before training (`deepcopy`, a compiled or wrapped
+twin, a checkpoint reloaded each time), a cached result, or an exhausted loader. Training itself is fine."""
 
 from __future__ import annotations
 
@@ -46,12 +46,13 @@ from traindx.run import Floats, Ints, Run, Series
 
 @rule(
     "EVAL001",
+    subject="evaluation",
     needs={"loss/val | eval/weights_differ | fact:eval.echo": 3},
     says={
         "": "the validation loss is {value:.6g} to the last digit in {count} evaluations (steps {first} to {last}) "
-        "while training went on",
-        "echo": "the accuracy is printed as {value:.6g} {count:.0f} times (steps {first:.0f} to {last:.0f}), and between them "
-        "the model is run on nothing but training batches",
+        "while training continued",
+        "echo": "the accuracy is printed as {value:.6g} {count:.0f} times (steps {first:.0f} to {last:.0f}), and in "
+        "between the model sees training batches only",
         "stood": "{count} evaluations in a row ran on the same weights (steps {first} to {last}), while the trained ones moved",
         "other": "{count} of {evaluations} evaluations ran on weights that are not the ones being trained",
         "behind": "{count} of {evaluations} evaluations ran on weights that are not the ones being trained and hardly follow "

@@ -1,11 +1,11 @@
-"""Differences between evaluations are smaller than what chance alone makes of them.
+"""Differences between evaluations are no larger than chance makes them.
 
 ## What it sees
 
 The standard error of the validation loss, from its per-sample spread where it was seen, else from how much consecutive
-evaluations differ after their drift is taken out. It speaks when the best evaluation beats the others of the second half by
-less than two standard errors of a difference, that error is at least 1 % of the level, and what cannot be resolved is at
-least a tenth of all that validation has gained: beside a large gain the same noise misleads nobody.
+evaluations differ after their drift is taken out. It fires when the best evaluation beats the others of the second half
+by less than two standard errors of a difference. That error must be at least 1 % of the level, and what cannot be
+resolved at least a tenth of what validation has gained. Next to a large gain the same noise does no harm.
 
 ## Why it matters
 
@@ -39,6 +39,7 @@ from traindx.run import Run
 
 @rule(
     "EVAL002",
+    subject="evaluation",
     needs={"loss/val": 6},
     says={
         "": "evaluations scatter by {se:.2g} ({relative:.1%} of the level); the best one (step {best}) leads by only "
@@ -46,8 +47,7 @@ from traindx.run import Run
         "few": "validation has {n:.0f} samples, each of them {each:.0%}: evaluations scatter by {se:.2g} ({relative:.0%} of "
         "the level), the best one (step {best}) leads by {lead:.2g}, and differences below {resolution:.2g} mean nothing",
     },
-    fix="Use {samples} validation samples for a resolution of 1 %, or compare checkpoints sample by sample; smooth "
-    "over three evaluations.",
+    fix="The swings are larger than the gains: average the last 3–5 evaluations, or enlarge the validation set{samples}.",
     severity=Severity.INFO,
     at="val_loader",
 )
@@ -85,8 +85,9 @@ def eval_too_noisy(
 
 
 def _samples(run: Run, factor: float) -> str:
-    """How many samples would resolve 1 % of the level: errors shrink with the square root of their number."""
+    """How many samples would resolve 1 % of the level, in brackets: errors shrink with the square root of their number."""
     if factor > 100:
-        return "far more than 100 times as many"
+        return ""
     seen = run.series("eval/samples").finite().values
-    return f"about {float(np.median(seen)) * factor:,.0f}" if len(seen) else f"{factor:,.0f} times as many"
+    told = f"about {float(np.median(seen)) * factor:,.0f}" if len(seen) else f"{factor:,.0f} times as many"
+    return f" ({told} samples resolve 1 %)"

@@ -2,12 +2,13 @@
 
 ## What it sees
 
-Metrics recomputed from the predictions of the same evaluation, against what the script reported: a difference beyond .001
-and two standard errors. And a bound that needs no predictions: a sample answered wrongly costs a cross-entropy of at least
-ln 2, so accuracy cannot be below 1 − loss/ln 2. An accuracy below that bound contradicts the loss. And
-the accuracy that the script prints beside its evaluations (a number behind a word with "acc" that is not of training): one
-that is the same every time and more than .05 away from all that the predictions give, or one that is never within .1 of
-them (nor of the accuracy in training), as when predictions of a shuffled loader meet labels in file order.
+Metrics recomputed from the predictions of the same evaluation, against what the script reported: a difference beyond
+.001 and two standard errors. And a bound that needs no predictions: a sample answered wrongly costs a cross-entropy of
+at least ln 2, so accuracy cannot be below 1 − loss/ln 2. An accuracy below that bound contradicts the loss. It also
+reads the accuracy that the script prints with its evaluations (a number after a word with "acc" that is not of
+training). One that never changes and is more than 0.05 away from all that the predictions give is wrong. So is one that
+is never within 0.1 of them, nor of the accuracy in training, as when predictions of a shuffled loader are compared with
+labels in file order.
 
 ## Why it matters
 
@@ -41,6 +42,7 @@ from traindx.run import Run
 
 @rule(
     "EVAL003",
+    subject="evaluation",
     needs={"fact:eval.metric_recomputed | eval/claimed_accuracy | loss/val": 3},
     says={
         "": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}",
@@ -83,7 +85,7 @@ def metric_contradicts_loss(
     constant = list(_constant(run, grave)) or list(_printed(run))
     yield from constant
     if not recomputed_too and not bounded and not constant:
-        raise Blind("no reported metric was seen beside the predictions it was computed from", "eval.metric_recomputed")
+        raise Blind("no reported metric was seen together with its predictions", "eval.metric_recomputed")
     n = run.series("eval/samples").finite().values
     size = float(np.median(n)) if len(n) else math.nan
     for name, both in recomputed_too.items():

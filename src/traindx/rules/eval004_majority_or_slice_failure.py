@@ -1,16 +1,17 @@
-"""The overall figure hides a class or a part of the data on which the model fails.
+"""Hidden failure: the overall figure hides a class or part of the data on which the model fails.
 
 ## What it sees
 
-From the answers of the last evaluations: accuracy no better than always giving the most frequent class (within two standard
-errors); a class with at least 30 samples of which fewer than 5 % are found, while the model does well otherwise (said apart
-where the loss gives that class no weight); a slice of
-the data (length, brightness, one of your own columns) whose loss is more than twice the mean, beyond chance after
-correcting for the number of slices. In a log without labels: an accuracy that is the same to the last digit in every
-evaluation from the first on, and does not move in training either, while the loss does.
+From the answers of the last evaluations it looks for:
 
-Columns of your own are further entries of a batch that is a dict (`{"x": …, "label": …, "site": ["north", …]}`), or what you
-give with `dx.log(slices={"site": sites})` after a validation batch went through the model.
+- accuracy no better than always giving the most frequent class, within two standard errors;
+- a class with at least 30 samples of which fewer than 5 % are found, while the model does well otherwise;
+- a slice of the data (length, brightness, one of your own columns) whose loss is more than twice the mean, beyond
+  chance. In a log without labels: an accuracy that is the same to the last digit in every evaluation, and does not move
+  in training either, while the loss does.
+
+Your own columns are further entries of a batch that is a dict (`{"x": …, "label": …, "site": ["north", …]}`). Or pass
+them with `dx.log(slices={"site": sites})` after a validation batch went through the model.
 
 ## Why it matters
 
@@ -20,7 +21,7 @@ always wrong, does not show in an average.
 ## What else looks like this
 
 - LOSS002, ACTV005: the model answers the same to everything because it has not learned at all. Then that is the root.
-- DATA011: the imbalance of what is fed is the usual reason. A failed class that is as frequent as others has another one,
+- DATA011: imbalanced training data are the usual reason. A failed class that is as frequent as others has another one,
   and is told apart.
 - DATA003: a class that is never right because it is named differently in validation.
 - The first evaluations of a run: everything starts at the majority. The rule waits for two evaluations and 100 steps. Classes
@@ -47,6 +48,7 @@ from traindx.run import Floats, Run, Series
 
 @rule(
     "EVAL004",
+    subject="evaluation",
     needs={"accuracy/val | metric/val/* | eval/recall/class | fact:eval.slices": 1},
     says={
         "majority": "accuracy {accuracy:.1%} is no better than always answering class {where} ({share:.1%} of the "
@@ -64,7 +66,7 @@ from traindx.run import Floats, Run, Series
     fix={
         "": "Watch per-class recall and balanced accuracy; weight or resample the classes.",
         "chance": "The model has learned nothing that holds for new samples: look at training first.",
-        "common": "The class is no rarity, so weights will not help: look at what holds training back, and at its labels.",
+        "common": "The class is not rare, so weights will not help: look at what holds training back, and at its labels.",
         "weightless": "Give the class a weight above zero, or take it out of the metric if it is not to be learned.",
         "slice": "Look at samples of this slice; add data like it or a loss weight.",
         "unsuited": "Use balanced accuracy, F1, AUROC or average precision.",

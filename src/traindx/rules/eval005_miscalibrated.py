@@ -1,10 +1,10 @@
-"""The validation loss rises while the answers stay as good: the model has become too sure of itself.
+"""The validation loss rises while the answers stay good: the model has become too sure of itself.
 
 ## What it sees
 
-A validation loss proven to rise since its minimum (noise-aware, as for overfitting), an accuracy that did not fall beyond
-two standard errors in the same time, and a single temperature, fitted on half of the evaluation, that wins back more than
-half of the rise. In a log without predictions the first two alone are a hypothesis.
+A validation loss that rose since its minimum (noise-aware, as for overfitting), while accuracy did not fall beyond two
+standard errors. A single temperature, fitted on half of the evaluation, removes more than half of the rise. In a log
+without predictions the first two alone are a hypothesis.
 
 ## Why it matters
 
@@ -38,11 +38,11 @@ from traindx.run import Run
 
 @rule(
     "EVAL005",
+    subject="evaluation",
     needs={"loss/val": 8, "accuracy/val | metric/val/*": 8},
     says={
         "": "the validation loss rose from {low:.3g} to {now:.3g} while accuracy held ({accuracy:.1%}); a temperature "
-        "of {temperature:.2f} wins "
-        "back {share:.0%} of the rise",
+        "of {temperature:.2f} removes {share:.0%} of the rise",
         "guess": "the validation loss rose from {low:.3g} to {now:.3g} while accuracy went from {before:.1%} to "
         "{accuracy:.1%}: confidence, perhaps, not worse answers",
     },

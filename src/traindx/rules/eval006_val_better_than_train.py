@@ -2,11 +2,12 @@
 
 ## What it sees
 
-The validation loss below the training loss *after* it (a quarter of the way to the next evaluation, so that the lag of an
-epoch's average cannot be the reason), by 2 % and three standard errors, in at least three of four evaluations. From logs
-alone that is a remark: dropout, augmentation and label smoothing raise the training loss and are the usual reason. A
-factor of five or more that is there from the first evaluation on and stays about the same is none of these: a warning. Where
-the same training batches were also evaluated in eval mode, the comparison is clean: then it is a warning.
+The validation loss is below the training loss *after* it, by 2 % and three standard errors, in at least three of four
+evaluations. "After" is a quarter of the way to the next evaluation, so that the lag of an epoch's average cannot be the
+reason. From logs alone that is a remark: dropout, augmentation and label smoothing raise the training loss and are the
+usual reason. A factor of five or more that is there from the first evaluation on and stays about the same is none of
+these: a warning. Where the same training batches were also evaluated in eval mode, the comparison is clean: then it is
+a warning.
 
 ## Why it matters
 
@@ -41,6 +42,7 @@ from traindx.run import Floats, Run, Series
 
 @rule(
     "EVAL006",
+    subject="evaluation",
     needs={"loss/val": 3, "loss/train | eval/train_in_eval": 3},
     says={
         "": "validation ({val:.4g}) is better than training ({train:.4g}) in {count} of {evaluations} evaluations{reason}",

@@ -2,12 +2,13 @@
 
 ## What it sees
 
-At least six evaluations that stay within their own noise of the first ones (and within a tenth of what training fell since
-then), while the training loss fell clearly *after* the first evaluation. If most of the training fall had happened before
-the first evaluation, the model may simply have learned what it could by then: a remark. Or, where accuracies are known: that
-of validation never left its first level and is less than half of training's, and the loss was never below its first. Where
-training's accuracy was not logged, its cross entropy bounds it: the mean probability of the right class is at least
-exp(-loss). That the loss is one is taken from validation itself, whose first loss must be what guessing at its accuracy costs.
+At least six evaluations stay within their own noise of the first ones, and within a tenth of what training fell since
+then. The training loss fell clearly *after* the first evaluation. If most of the training fall had happened before the
+first evaluation, the model may simply have learned what it could by then: a remark. Or, where accuracies are known:
+that of validation never left its first level and is less than half of training's, and the loss was never below its
+first. Where training's accuracy was not logged, its cross entropy bounds it: the mean probability of the right class is
+at least exp(-loss). That the loss is one is taken from validation itself, whose first loss must be what guessing at its
+accuracy costs.
 
 ## Why it matters
 
@@ -16,9 +17,13 @@ wrong mode), or what is learned is only memory.
 
 ## What else looks like this
 
-In this order: EVAL001 (equal to the last digit), EVAL009 and ACTV008 (eval mode is the fault: training batches are bad in
-it too), DATA008 (validation is prepared differently), DATA003 (labels are named differently in validation), DATA004 (labels
-are noise; training falls late and slowly), LOSS008 (validation had a dip and came back).
+Check in this order:
+
+- EVAL001: equal to the last digit.
+- EVAL009 and ACTV008: eval mode is the problem; training batches are bad in it too.
+- DATA008: validation is prepared differently. DATA003: labels are named differently in validation.
+- DATA004: labels are noise; training falls late and slowly.
+- LOSS008: validation had a dip and came back.
 
 ## What to do
 
@@ -41,6 +46,7 @@ from traindx.run import Floats, Run, Series
 
 @rule(
     "EVAL007",
+    subject="evaluation",
     needs={"loss/val": 6, "loss/train": 20},
     says={
         "": "validation stayed at {level:.4g} (±{scatter:.1g}) over {count} evaluations while training fell from "

@@ -1,11 +1,12 @@
-"""The reported validation loss is averaged in a way that does not add up.
+"""Wrong averaging: the reported validation loss is not the mean over the samples.
 
 ## What it sees
 
-The validation loss as the script reported it, against the mean over all samples of the same evaluation. It speaks when the
-two differ by more than .5 % and by more than two standard errors, and says which formula matches: a mean of batch means
-with a small last batch, batch means divided by the number of samples or by nothing, a running mean that was never reset,
-a sum over the tokens that count divided by all of them. Printed perplexities are read as the exponential of the mean.
+The validation loss as the script reported it, against the mean over all samples of the same evaluation. It fires when
+the two differ by more than 0.5 % and by more than two standard errors, and names the formula that matches. Known ones:
+a mean of batch means with a small last batch; batch means divided by the number of samples or by nothing. Also a
+running mean that was never reset. Another is a sum over the tokens that count, divided by all of them. Printed
+perplexities are read as the exponential of the mean.
 
 ## Why it matters
 
@@ -39,6 +40,7 @@ from traindx.run import Run
 
 @rule(
     "EVAL008",
+    subject="evaluation",
     needs={"fact:eval.metric_recomputed": 1},
     says={
         "": "the validation loss was reported as {reported:.5g}; the mean over all samples is {recomputed:.5g} "

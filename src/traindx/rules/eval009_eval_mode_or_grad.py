@@ -1,4 +1,4 @@
-"""Evaluation runs in training mode, changes normalisation statistics, or builds graphs it does not need.
+"""Evaluation mode: evaluation runs in training mode, changes normalisation statistics, or builds unneeded graphs.
 
 ## What it sees
 
@@ -40,11 +40,12 @@ MODE_LAYERS = ("Dropout", "BatchNorm", "SyncBatchNorm", "InstanceNorm", "RReLU",
 
 @rule(
     "EVAL009",
+    subject="evaluation",
     needs={"eval/train_mode | eval/grad_enabled | eval/buffers_changed | event:eval_dropout": 1},
     says={
         "buffers": "{count} evaluations changed normalisation statistics: validation data leak into the model",
         "mode": "{count} of {evaluations} evaluations ran in training mode{layers}",
-        "harmless": "{count} of {evaluations} evaluations ran in training mode; no layer of this model minds",
+        "harmless": "{count} of {evaluations} evaluations ran in training mode; this has no effect on this model",
         "dropout": "F.dropout stays on in evaluation (p = {p:.2g}), whatever the mode: {where}",
         "grad": "{count} of {evaluations} evaluations built graphs for a backward that never came",
     },

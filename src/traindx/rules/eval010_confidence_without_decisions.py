@@ -1,10 +1,10 @@
-"""The loss falls while the share of right answers stands still.
+"""The loss falls while the share of right answers stays put.
 
 ## What it sees
 
-Over at least the last quarter of the run the loss is falling (a proven slope) and accuracy is flat within one point (a
-proven flatness, not a failed test), at a level below 97 %. Training curves are looked at, and validation curves where they
-have enough points.
+Over at least the last quarter of the run the loss falls (a significant slope) while accuracy stays within one point, at
+a level below 97 %. Both are tested; flat is not just a failed test. Training curves are looked at, and validation
+curves where they have enough points.
 
 ## Why it matters
 

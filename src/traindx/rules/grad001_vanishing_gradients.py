@@ -2,16 +2,16 @@
 
 ## What it sees
 
-The root mean square of each weight's gradient along the depth of the network: the first quarter below a thousandth of the
-last over at least 50 steps. With plain SGD the early layers must also hardly move (less than 1e-6 of their size per step);
-with Adam, whose steps are normalised, more than half of the entries must have a second moment below ten times ε, or the loss
-must have learned nothing. Whether it was so before the first update tells an architecture from a rate that broke it. A ratio
-that does no visible harm is a remark; so is one where the last layers, which do get their gradient, move less than 1e-5 of
-their size per step as well: then the step size is what keeps the first ones still.
+The root mean square of each weight's gradient along the depth of the network: the first quarter below a thousandth of
+the last over at least 50 steps. With plain SGD the early layers must also hardly move: less than 1e-6 of their size per
+step. Adam normalises its steps, so there more than half of the entries must have a second moment below ten times ε, or
+the loss must have learned nothing. Whether it was so before the first update tells an architecture from a rate that
+broke it. A ratio that does no visible harm is a remark. So is one where the last layers, which do get their gradient,
+move less than 1e-5 of their size per step: then the step size is the reason.
 
-Through time: a recurrent layer that passes on so little of its state per step (`model.recall`) that less than 1e-4 of the first
-step is left at the end of a sequence, in a run whose weights move and whose loss stands still. A remark where gates are as
-torch starts them and nothing shows that the inputs tell the labels; silent where they do not.
+Through time: a recurrent layer passes on too little of its state per step (`model.recall`). Less than 1e-4 of the first
+step is left at the end of a sequence. The weights must move and the loss stay flat. A remark where gates are as torch
+starts them and nothing shows that the inputs tell the labels; silent where they do not.
 
 ## Why it matters
 
@@ -55,9 +55,10 @@ FIRST = 3  # steps that show how the network was born
         "({moves:.1e} a step)",
         "hidden": "gradients shrink to {ratio:.1e} of their size from the last to the first layers ({where}), and nothing "
         "is learned",
-        "start": "from the first step on gradients shrink to {ratio:.1e} of their size from the last to the first layers, and "
+        "start": "from the first step on gradients shrink to {ratio:.1e} of their size from the last to the first "
+        "layers, and "
         "{where} hardly move ({moves:.1e} a step)",
-        "time": "{where} cannot remember: of what it reads first, {left:.0e} is left after the {length} steps of a sequence "
+        "time": "{where} cannot remember: after the {length} steps of a sequence {left:.0e} of the first step is left "
         "({keep:.2f} per step at the start), and nothing is learned",
         "harmless": "gradients shrink to {ratio:.1e} of their size from the last to the first layers ({where})",
     },

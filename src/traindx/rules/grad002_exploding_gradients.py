@@ -2,11 +2,11 @@
 
 ## What it sees
 
-The global gradient norm (unscaled, before clipping) against its level in the 100 records after a fifth of the loss's drop was
-made, not against the first steps, where healthy norms rise up to a hundredfold. It fires when the norm is rising and ten
-times above that level, or thirty times without rising. Before that level exists: a hundredfold growth while the loss is worse
-than at the start. When the run ended in NaN or infinity it looks at the last finite norms: a hundredfold burst just before
-the end is the way it went.
+The global gradient norm (unscaled, before clipping) against its level in the 100 records after a fifth of the loss's
+drop. The first steps are no reference: healthy norms rise up to a hundredfold there. It fires when the norm is rising
+and ten times above that level, or thirty times without rising. Before that level exists: a hundredfold growth while the
+loss is worse than at the start. When the run ended in NaN or infinity it looks at the last finite norms: a hundredfold
+burst just before the end is the way it went.
 
 ## Why it matters
 
@@ -21,14 +21,16 @@ Growing gradients mean growing steps; the next stop is a spike, then NaN.
 
 ## What to do
 
-Clip at the 95 % quantile of the healthy norms, learning rate ÷3–10, better initialisation (orthogonal or identity for
-recurrent weights), shorter back-propagation through time, residual branches scaled by 1/√(2L).
+A tenth of the learning rate first. If bursts remain, clip at the 95 % quantile of the norms from before the onset. Then
+better initialisation: orthogonal or identity and shorter sequences for recurrent layers, residual branches scaled by
+1/√(2L).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +51,7 @@ from traindx.run import Run, Series
         "burst": "the gradient norm shot up {growth:.2g}× within {records} records before the run broke ({base:.3g} → "
         "{now:.3g})",
     },
-    fix="Clip gradients at {clip:.3g} (95 % quantile of the healthy norms) and divide the learning rate by 3 to 10.",
+    fix="Divide the learning rate by 10, then clip gradients.",
     explains=("GRAD003", "LOSS001", "NUMR001", "NUMR002", "NUMR003"),
 )
 def exploding_gradients(
@@ -88,10 +90,16 @@ def exploding_gradients(
             "base": level,
             "now": now,
             "rising": "is still rising" if rising else "stays there",
-            "clip": stats.quantiles(norm.between(hi=onset).values, 0.95)[0],
             "limit": limit,
         }
-        yield Evidence(numbers, _layers(run), (onset, int(later.steps[-1])))
+        yield _told(run, numbers, (onset, int(later.steps[-1])))
+
+
+def _told(run: Run, numbers: dict[str, Any], steps: tuple[int, int], say: str = "", how: Severity | None = None) -> Evidence:
+    """The evidence with what to do, and the norm to clip at where norms from before the onset are known."""
+    if (clip := regime.sound_norm(run, steps[0])) is not None:
+        numbers["clip"] = clip
+    return Evidence(numbers, _layers(run), steps, say, how, fix=regime.clip_advice(run, steps[0]))
 
 
 def _baseline(run: Run, norm: Series) -> tuple[float, int] | None:
@@ -118,8 +126,8 @@ def _early(run: Run, norm: Series, limit: float) -> Evidence | None:
     worse = len(loss) >= 10 and level_of(loss.values, -5) > level_of(loss.values, ends(len(loss)))
     if not worse or now < limit * base or stats.block_theil(np.log10(norm.values)).lo <= 0:
         return None
-    numbers = {"growth": now / base, "base": base, "now": now, "clip": stats.quantiles(norm.values[:20], 0.95)[0]}
-    return Evidence(numbers, _layers(run), (int(norm.steps[0]), int(norm.steps[-1])), "early")
+    numbers = {"growth": now / base, "base": base, "now": now}
+    return _told(run, numbers, (int(norm.steps[0]), int(norm.steps[-1])), "early")
 
 
 def _burst(run: Run, norm: Series, limit: float) -> Evidence | None:
@@ -134,8 +142,7 @@ def _burst(run: Run, norm: Series, limit: float) -> Evidence | None:
         return None
     onset = len(norm) - tail + int(np.argmax(norm.values[-tail:] > 3 * base))
     numbers = {"growth": now / base, "base": base, "now": now, "records": len(norm) - onset}
-    numbers["clip"] = stats.quantiles(norm.values[: len(norm) - tail], 0.95)[0]
-    return Evidence(numbers, _layers(run), (int(norm.steps[onset]), int(norm.steps[-1])), "burst", Severity.CRITICAL)
+    return _told(run, numbers, (int(norm.steps[onset]), int(norm.steps[-1])), "burst", Severity.CRITICAL)
 
 
 def _layers(run: Run) -> tuple[str, ...]:

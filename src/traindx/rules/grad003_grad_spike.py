@@ -1,13 +1,13 @@
-"""The gradient norm bursts for a step or a few.
+"""The gradient norm bursts for one or a few steps.
 
 ## What it sees
 
-Records whose logarithm lies more than eight robust deviations above the 200 before them, and at least five times the usual
-norm. A few are a remark, five in 1,000 steps a warning, unless they are so common (more than one in fifty) that the norm is
-simply heavy-tailed. It gives the quantiles a clipping threshold can be taken from, and the layers that carry more than half
-of the squared norm at the worst burst where they were recorded. Coarse logs are judged afterwards against their neighbours.
-Where no burst stands out because the norm as a whole scatters over more than a factor of e, and more than it did at first,
-that is told instead.
+Records whose logarithm lies more than eight robust deviations above the 200 before them, and at least five times the
+usual norm. A few are a remark, five in 1,000 steps a warning, unless they are so common (more than one in fifty) that
+the norm is simply heavy-tailed. It gives the quantiles to take a clipping threshold from. Where they were recorded, it
+names the layers that carry more than half of the squared norm at the worst burst. Coarse logs are judged afterwards
+against their neighbours. Where no burst stands out because the norm as a whole scatters over more than a factor of e,
+and more than it did at first, that is told instead.
 
 ## Why it matters
 
@@ -41,14 +41,14 @@ from traindx.run import Ints, Run, Series
     "GRAD003",
     needs={"grad_norm": 12},
     says={
-        "": "{count} burst(s) of the gradient norm, the worst {height:.0f}× the usual {p50:.3g} at step {worst} (95 % of "
+        "": "the gradient norm burst {count}×, at worst to {height:.0f}× the usual {p50:.3g} at step {worst} (95 % of "
         "norms below "
         "{p95:.3g})",
         "scatter": "the gradient norm scatters by a factor of {factor:.1f} from record to record (was {before:.1f}); 5 % "
         "exceed "
         "{p95:.3g}",
     },
-    fix="Clip gradients at {p95:.3g}, the 95 % quantile of the norms.",
+    fix="Clip gradients at {clip:.3g}, the 95 % quantile of the norms.",
     severity=Severity.INFO,
 )
 def grad_spike(
@@ -72,6 +72,7 @@ def grad_spike(
     worst = int(at[int(np.argmax(norm.values[at]))])
     usual = stats.running_median(norm.values, 51)[worst]
     p50, p95, p99 = stats.quantiles(norm.values, 0.5, 0.95, 0.99)
+    sound = regime.sound_norm(run)  # norms from after a divergence are none to clip at
     steps = int(norm.steps[-1] - norm.steps[0]) + 1
     rate = 1000 * len(at) / steps
     numbers = {
@@ -84,6 +85,7 @@ def grad_spike(
         "max": float(np.max(norm.values)),
         "per_thousand": rate,
         "events": [int(norm.steps[i]) for i in at[:20]],
+        **({"clip": sound} if sound is not None else {}),
     }
     common = len(at) > natural * len(norm)
     many = len(at) >= 5 and rate >= often and not common
@@ -94,6 +96,9 @@ def grad_spike(
         (int(norm.steps[at[0]]), int(norm.steps[at[-1]])),
         severity=Severity.WARNING if many else None,
         confidence=Confidence.SUGGESTIVE if few or common else None,
+        fix=""
+        if sound is not None
+        else "Divide the learning rate by 10: no norm from before the loss rose is known to clip at.",
     )
 
 
@@ -105,7 +110,14 @@ def _scatter(norm: Series, limit: float) -> Iterator[Evidence]:
     before, now = (stats.mad(np.log(norm.values[part])) for part in (slice(0, quarter), slice(-quarter, None)))
     if now > limit and now > 1.3 * before:
         p50, p95, p99 = stats.quantiles(norm.values[-quarter:], 0.5, 0.95, 0.99)
-        numbers = {"factor": float(np.exp(now)), "before": float(np.exp(before)), "p50": p50, "p95": p95, "p99": p99}
+        numbers = {
+            "factor": float(np.exp(now)),
+            "before": float(np.exp(before)),
+            "p50": p50,
+            "p95": p95,
+            "p99": p99,
+            "clip": p95,
+        }
         yield Evidence(numbers, steps=(int(norm.steps[-quarter]), int(norm.steps[-1])), say="scatter")
 
 

@@ -2,9 +2,9 @@
 
 ## What it sees
 
-For each parameter the share of updates without a gradient (all of at least 20) or with an exactly zero one (all of at least
-50 steps), while other parameters do get gradients. Weight matrices and parameters that make up more than 5 % of the model are
-a warning, the rest a remark. Frozen parameters and adapters in their first steps are left out.
+For each parameter the share of updates without a gradient (all of at least 20) or with an exactly zero one (all of at
+least 50). Other parameters must get gradients. Weight matrices and parameters that make up more than 5 % of the model
+are a warning, the rest a remark. Frozen parameters and adapters in their first steps are left out.
 
 ## Why it matters
 
@@ -42,8 +42,8 @@ from traindx.run import Floats, Ints, Run
     says={
         "none": "{where} had no gradient at any of {records} recorded updates ({share:.1%} of the parameters)",
         "zero": "the gradient of {where} is exactly zero at all {records} recorded updates ({share:.1%} of the parameters)",
-        "dead": "what reaches {head} is exactly zero for every sample: its weights have no gradient at any of {records} seen "
-        "updates, its bias has one; the units before it are dead, and {where} learn nothing",
+        "dead": "the input of {head} is exactly zero for every sample ({records} updates: its bias gets a gradient, "
+        "its weights none). The units before it are dead, and {where} learn nothing",
         "all": "every gradient is exactly zero at all {records} recorded updates",
     },
     fix={

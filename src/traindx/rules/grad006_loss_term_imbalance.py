@@ -1,11 +1,12 @@
-"""One term of the loss owns the gradient while another stands still.
+"""One loss term dominates the gradient while another stays flat.
 
 ## What it sees
 
-Where the gradients of the terms on the shared weights were measured (a trial): one term holds more than 95 % of the norm
-while another term's own loss is flat. Where only the terms' values were seen: one term makes up more than 99.9 % of a plain,
-unweighted sum while another has not even halved (a warning: no measurement is needed to see who owns that gradient), or it is
-more than 95 % of the sum and falls while another has not moved from its first level (a hint).
+Where the gradients of the terms on the shared weights were measured (a trial): one term holds more than 95 % of the
+norm while another term's own loss is flat. Where only the terms' values were seen: one term makes up more than 99.9 %
+of a plain sum while another has not even halved. That is a warning; no measurement is needed to see which term
+dominates. Or it is more than 95 % of the sum and falls while another has not moved from its first level, which is a
+hint.
 
 ## Why it matters
 

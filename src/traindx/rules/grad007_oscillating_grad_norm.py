@@ -1,10 +1,10 @@
-"""The gradient norm of a layer swings ever wider.
+"""The gradient norm of a layer swings more and more widely.
 
 ## What it sees
 
-The spread of the logarithm of each weight's gradient norm (and of the global norm) in windows, against the calmest three
-earlier windows in a row at the same learning rate: three times as wide in three of the last five windows, not explained by
-single bursts.
+The spread of the logarithm of each weight's gradient norm (and of the global norm) in windows. The reference is the
+calmest three earlier windows in a row at the same learning rate. It fires at three times that width in three of the
+last five windows, if single bursts do not explain it.
 
 ## Why it matters
 

@@ -1,14 +1,14 @@
-"""The loss climbs and does not come back, or stops being a number.
+"""Diverging loss: it climbs and does not come back, or stops being a number.
 
 ## What it sees
 
-Three things, in this order. *Non-finite*: the training loss ends in NaN or infinity. *Risen*: the level at the end lies above
-the best level of the run by more than six deviations of its noise and by more than a tenth of all that was gained, and the
-curve is not on its way back. *Excursion*: it came back, but for a while it had lost more than half of what was gained. The
-A dozen means over whole epochs are enough where the second half lies above where training began; and a leap within the first
-tenth, from one record to the next, that the gradient norm makes too and that never returns. The
-best level is looked for where the learning rate was comparable to today's, so that the climb after a warm restart counts only
-when it goes beyond the last cycle.
+Three things, in this order. *Non-finite*: the training loss ends in NaN or infinity. *Risen*: the level at the end is
+above the best level of the run. The rise exceeds six deviations of its noise and a tenth of the gain. The curve is not
+on its way back. *Excursion*: it came back, but for a while it had lost more than half of what was gained. The A dozen
+means over whole epochs are enough where the second half is above the start. So is a leap within the first tenth, from
+one record to the next, that the gradient norm makes too and that never returns. The best level is taken where the
+learning rate was comparable to the current one. The climb after a warm restart counts only when it exceeds the last
+cycle.
 
 ## Why it matters
 
@@ -29,9 +29,8 @@ a checkpoint written after the onset is worse than the one before.
 
 ## What to do
 
-Resume from the last checkpoint before the onset with a third (slow rise) or a tenth (blow-up) of the learning rate, clip
-gradients at the 95 % quantile of their norms before the onset, and warm up over 1–5 % of the steps.
-"""
+Resume from the last checkpoint before the onset with a third (slow rise) or a tenth (blow-up) of the learning rate.
+Clip gradients at the 95 % quantile of their norms before the onset, and warm up over 1–5 % of the steps."""
 
 from __future__ import annotations
 
@@ -60,8 +59,8 @@ from traindx.run import Floats, Run, Series
         "excursion": "the {what} climbed from {best:.4g} to {peak:.4g} after step {first}; it ends at {now:.4g}",
     },
     fix={
-        "": "Resume from before step {first} with a tenth of the learning rate; clip gradients at their usual norm.",
-        "nonfinite": "Find the first non-finite operation (`traindx run` names it), then resume from before step {first}.",
+        "": "Resume from before the rise with a tenth of the learning rate; clip gradients at their usual norm.",
+        "nonfinite": "Find the first non-finite operation (`traindx run` names it), then resume from before it.",
         "passing": "Look at what was evaluated at step {first}: an empty batch, a division by zero, an overflow.",
         "excursion": "Lower the learning rate by 3 and clip gradients; keep the checkpoint from before step {first}.",
     },

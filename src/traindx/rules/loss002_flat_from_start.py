@@ -2,11 +2,11 @@
 
 ## What it sees
 
-The level at the end against the level at the start, in units of the noise of one record: fewer than two deviations, and no
-slope that a robust test could find (or a drop below 3 %), after at least 200 updates counted from where the learning rate had
-reached a tenth of its peak. It is a warning when the level has a meaning (ln C, the entropy of the label prior, the
-variance of the target, an accuracy that never changes, a loss that repeats to the digit); without any reference it is only
-a remark, because a run that had converged before its first record looks the same.
+The level at the end against the level at the start, in units of the noise of one record. They differ by fewer than two
+deviations, and a robust test finds no slope (or a drop below 3 %). At least 200 updates must have passed since the
+learning rate reached a tenth of its peak. It is a warning when the level has a meaning, such as ln C, the entropy of
+the label prior or the variance of the target. An accuracy that never changes, or a loss that repeats to the digit,
+counts too. Without a reference it is a remark, because a run that had converged before its first record looks the same.
 
 ## Why it matters
 
@@ -21,9 +21,8 @@ Every further step is wasted until the cause is found: nothing is being learned.
 
 ## What to do
 
-Find out why: no parameter moves (WIRE001, WIRE016, NUMR005), gradients are zero (GRAD004, ACTV001), the first steps were far
-too large (OPTM002) or all are far too small (OPTM001), labels carry nothing (DATA004). Then restart.
-"""
+Find out why. No parameter may move (WIRE001, WIRE016, NUMR005), or gradients are zero (GRAD004, ACTV001). Steps may be
+far too large at first (OPTM002) or too small (OPTM001), or the labels carry nothing (DATA004). Then restart."""
 
 from __future__ import annotations
 

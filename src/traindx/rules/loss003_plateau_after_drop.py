@@ -2,11 +2,12 @@
 
 ## What it sees
 
-The longest stretch at the end of the curve (at least 15 % of the records) whose drift lies within 1 % of everything gained
-before, by an equivalence test, and whose forecast promises no further gain. A loss that has come down to its known floor, or
-to almost nothing, is finished and not stuck. It is a remark; it becomes a warning when more than 30 % of the planned steps
-are still to come at a learning rate that has not been decayed, or when the user's target is not reached. Where the decay is
-over, or most of what a model that ignores its input would lose has been gained, it is told as the normal end of a run.
+The longest stretch at the end of the curve, at least 15 % of the records, that is flat. An equivalence test keeps its
+drift within 1 % of everything gained before, and the forecast promises no further gain. A loss that has come down to
+its known floor, or to almost nothing, is finished and not stuck. It is a remark. It becomes a warning when more than 30
+% of the planned steps remain at a learning rate that has not decayed, or when your target is not reached. Where the
+decay is over, or most of what a model that ignores its input would lose has been gained, it is told as the normal end
+of a run.
 
 ## Why it matters
 
@@ -23,9 +24,8 @@ From here on compute buys nothing unless something changes.
 
 ## What to do
 
-Run the anneal fork (1–3 % of the budget): if training and validation both drop, start the decay; if only training drops, stop
-and keep the best; if neither moves, the model or the data allow no better.
-"""
+Run the anneal fork (1–3 % of the budget). If training and validation both drop, start the decay. If only training
+drops, stop and keep the best. If neither moves, the model or the data allow nothing better."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ from traindx.stats import Direction
         "the last "
         "third); noise hides the rest",
         "val": "the validation loss is flat at {level:.4g} since step {first} ({share:.0%} of the run) while training "
-        "goes on falling",
+        "keeps falling",
         "end": "the {what} has levelled off at {level:.4g} after a drop of {drop:.3g}, {why}: the normal end of a run",
     },
     fix={
         "": "Fork the run with a decaying learning rate for 1–3 % of the budget (`traindx trial anneal`): it tells a noise "
         "floor from a real one.",
         "val": "Generalisation is the limit: more data, regularisation or an earlier stop; keep the best checkpoint.",
-        "end": "Nothing needs doing; `traindx trial anneal` tells whether a lower learning rate would gain more.",
+        "end": "No action needed; `traindx trial anneal` shows whether a lower learning rate would gain more.",
     },
     severity=Severity.INFO,
     unless=("rl", "adversarial"),

@@ -2,10 +2,10 @@
 
 ## What it sees
 
-A falling trend at the end of the curve (robust, α = .02) and, from 200 records on, a forecast: a power law with an
-exponential as its rival, fitted to log-spaced block means and kept only if a fit on the first 70 % meets the last 10 %. It
-says where the loss will be at the end of the plan (or after half as many steps again) and how much that gains; a curve whose
-fit fails the back-test gets no number.
+A falling trend at the end of the curve (robust, α = 0.02) and, from 200 records on, a forecast. It is a power law or an
+exponential, fitted to log-spaced block means. It is kept only if a fit on the first 70 % predicts the last 10 %. It
+says where the loss will be at the end of the plan (or after half as many steps again) and how much that gains. A curve
+whose fit fails the back-test gets no number.
 
 ## Why it matters
 

@@ -2,14 +2,14 @@
 
 ## What it sees
 
-The excess-variance ratio: the variance of the loss around its running median, over the variance that drawing this batch from
-these samples would give (from the spread of the per-sample losses). It is about 1 for pure mini-batch noise, however wild the
-curve looks. Fires at 3 or more in three of the last five windows, the newest among them, after nine tenths of the drop; it is
-a warning when a second witness agrees (successive gradients that turn back, or training and validation that bounce together).
-Where the per-sample spread was not recorded it looks for company: training and validation are different samples, so that
-losses which bounce together over at least eight evaluations show that the weights swing. Else it only hints: the band is at
-least twice as wide as the run's own quietest stretch at the same learning rate and the loss does not fall, or records
-alternate up and down, which sampling noise never does.
+The excess-variance ratio: the variance of the loss around its running median, divided by the variance that drawing this
+batch would give. The latter comes from the spread of the per-sample losses. It is about 1 for pure mini-batch noise,
+however wild the curve looks. It fires at 3 or more in three of the last five windows, the newest among them, after nine
+tenths of the drop. It is a warning when a second sign agrees: successive gradients that turn back, or training and
+validation that bounce together. Without the per-sample spread it compares training and validation. They are different
+samples, so losses that bounce together over at least eight evaluations show that the weights swing. Otherwise it only
+hints. The band is at least twice as wide as the run's own quietest stretch at the same learning rate, and the loss does
+not fall. Or records alternate up and down, which sampling noise never does.
 
 ## Why it matters
 

@@ -2,12 +2,12 @@
 
 ## What it sees
 
-A record more than six robust deviations above the median of the 200 before it, with three of the next ten still above two and
-a half, and at least a tenth of everything gained so far lost. Coarse logs (fewer than 250 records, and validation losses) are
-judged afterwards, against the median of the neighbours on both sides. One recovered event is a remark; three in 5,000 steps,
-or one that has not recovered after 500, is a warning (jumps over within eight records cost nothing). Jumps that follow a
-raised learning rate, a resume or other data are expected and not counted. A jump back to where training began that has not
-recovered is told as such: weights were lost or made anew.
+A record more than six robust deviations above the median of the 200 before it. Three of the next ten must still be
+above two and a half, and at least a tenth of everything gained so far be lost. Coarse logs (fewer than 250 records, and
+validation losses) are judged afterwards, against the median of the neighbours on both sides. One recovered event is a
+remark; three in 5,000 steps, or one that has not recovered after 500, is a warning (jumps over within eight records
+cost nothing). Jumps that follow a raised learning rate, a resume or other data are expected and not counted. A jump
+back to where training began that has not recovered is told as such: weights were lost or created again.
 
 ## Why it matters
 
@@ -17,17 +17,17 @@ A spike costs the steps until it is over, sometimes leaves a lasting deficit, an
 
 - LOSS007: one extreme batch; the next record is ordinary again.
 - A learning-rate restart, a resume without optimizer state (OPTM010), a switch of the data source.
-- Values that are bootstrapped from the model itself (Q-learning): the same inputs come with new targets each time the target
-  network is renewed, and the loss jumps as it should; a remark, and not counted where that network was loaded just then.
+- Values bootstrapped from the model itself (Q-learning): the same inputs get new targets each time the target network
+  is updated, and the loss jumps as it should. This is a remark, and not counted where that network was loaded just
+  then.
 - Tasks, folds or seeds one after the other in one log: each jump goes back to where the curve began. A remark.
 - Evaluation values logged into the training column.
 - Heavy-tailed batch losses: the threshold is in robust deviations, and needs several records to stay high.
 
 ## What to do
 
-If it is rare and recovers within 200 steps, go on. Else go back 100–500 steps before it and skip those batches, β₂ .999 →
-.95, clip at the 95 % quantile of the norms, learning rate −20 … −50 %.
-"""
+If it is rare and recovers within 200 steps, continue. Else go back 100–500 steps before it and skip those batches, β₂
+.999 → .95, clip at the 95 % quantile of the norms, learning rate −20 … −50 %."""
 
 from __future__ import annotations
 
@@ -57,16 +57,17 @@ class _Event:
     "LOSS006",
     needs={"loss/train | loss/val": 6},
     says={
-        "": "{count} jump(s) of the {what} took many steps to come back, the first at step {first}; worst {base:.4g} → "
+        "": "the {what} jumped {count}× and took many steps to come back, first at step {first}; at worst {base:.4g} → "
         "{peak:.4g}",
-        "coarse": "the {what} jumped {count} time(s), the first at step {first}; worst {base:.4g} → {peak:.4g}",
+        "coarse": "the {what} jumped {count}×, first at step {first}; at worst {base:.4g} → {peak:.4g}",
         "lasting": "the {what} jumped from {base:.4g} to {peak:.4g} at step {first} and has not come back",
         "reset": "the {what} jumped from {base:.4g} to {peak:.4g} at step {first}, to where it began ({start:.4g}), and has "
         "not come back",
     },
     fix={
         "": "Clip gradients at their 95 % quantile and lower β₂ to .95; if jumps repeat, lower the learning rate by a third.",
-        "reset": "Was the run resumed there, or the model built anew? Load the weights and the optimizer's state; otherwise "
+        "reset": "Was the run resumed there, or the model created again? Load the weights and the optimizer's state; "
+        "otherwise "
         "clip gradients and lower the learning rate.",
     },
     severity=Severity.INFO,

@@ -2,12 +2,11 @@
 
 ## What it sees
 
-A record more than twelve robust deviations above the median of the 200 before it, of at least a quarter of everything gained
-so far, after which the loss is ordinary at once. A few are a remark. It is a warning when they come back at the same place of
-every epoch, as often in every epoch, with the same few heights, or with the same batch fingerprint: then certain samples are
-wrong. Where such records
-are common (more than one in fifty) they must be a class of their own, with a gap to all others; else the losses are
-heavy-tailed by nature and nothing is said.
+A record more than twelve robust deviations above the median of the 200 before it, and at least a quarter of everything
+gained so far. The loss is ordinary right after it. A few are a remark. It is a warning when they come back at the same
+place of every epoch, equally often, with the same few heights, or with the same batch fingerprint. Then certain samples
+are wrong. Where such records are common (more than one in fifty) there must be a gap between them and all others.
+Otherwise the losses are heavy-tailed by nature, and nothing is reported.
 
 ## Why it matters
 
@@ -22,8 +21,8 @@ One corrupt sample can dominate the gradient of its batch, and does so again in 
 
 ## What to do
 
-Look at the samples of those steps; drop or mend them; validate inputs; or limit the loss per sample (Huber, clipping).
-"""
+Look at the samples of those steps; drop or repair them; validate inputs; or limit the loss per sample (Huber,
+clipping)."""
 
 from __future__ import annotations
 
@@ -42,11 +41,11 @@ from traindx.stats import Spike
     "LOSS007",
     needs={"loss/train": 250},
     says={
-        "": "{count} single batch(es) with an extreme loss, worst at step {worst}: {peak:.4g} against the usual {base:.4g}",
+        "": "single batches had an extreme loss ({count}×), worst at step {worst}: {peak:.4g} against the usual {base:.4g}",
         "repeating": "{count} batches with an extreme loss come back again and again, worst at step {worst}: {peak:.4g} "
         "against the usual {base:.4g}",
     },
-    fix="Look at the samples of step {worst}; drop or mend them, or clip the loss per sample.",
+    fix="Look at the samples of step {worst}; drop or repair them, or clip the loss per sample.",
     severity=Severity.INFO,
     unless=("rl", "adversarial"),
 )
@@ -69,7 +68,7 @@ def bad_batch(
     lone = spikes.batch
     if len(lone) > natural * len(y) and not _apart(series, lone, spikes.state):
         return
-    found = [s for s in lone if s.peak - s.base > share * max(start - float(best[s.index]), 0.0)]
+    found = _each_once([s for s in lone if s.peak - s.base > share * max(start - float(best[s.index]), 0.0)])
     if not found:
         return
     worst = max(found, key=lambda s: s.peak - s.base)
@@ -90,6 +89,17 @@ def bad_batch(
     )
     span = (int(steps[0]), int(steps[-1]))
     yield Evidence(numbers, steps=span, say="repeating" if again else "", severity=Severity.WARNING if again else None)
+
+
+def _each_once(spikes: list[Spike], near: int = 2) -> list[Spike]:
+    """One event a batch: the step after a bad batch stands out because the bad one moved the weights."""
+    out: list[Spike] = []
+    for s in spikes:
+        if out and s.index - out[-1].index <= near:
+            out[-1] = max(out[-1], s, key=lambda e: e.peak - e.base)
+        else:
+            out.append(s)
+    return out
 
 
 def _apart(series: Series, lone: tuple[Spike, ...], state: tuple[Spike, ...], least: int = 50) -> bool:

@@ -1,13 +1,14 @@
-"""The validation loss rises while the training loss goes on falling.
+"""The validation loss rises while the training loss keeps falling.
 
 ## What it sees
 
-The evaluations since the smoothed minimum of the validation loss. It fires when, on three evaluations in a row, the rise
-exceeds four times the noise of an evaluation and 1 % of the minimum, the evaluations since then agree with time (Kendall
-above .5), and the training loss fell meanwhile. With four to seven evaluations it asks for an unbroken rise instead and stays
-a remark unless the rise is plain. It is a warning when the rise is at least 3 % of the minimum and 5 % of all that validation
-had gained. A training loss that has run away from a validation loss that no longer improves is reported as a *gap*, a remark.
-Prechelt's GL, PQ and UP are given as numbers. Where a log holds accuracies and no validation loss, the test looks at errors.
+The evaluations since the smoothed minimum of the validation loss. It fires after three evaluations in a row. The rise
+exceeds four times the noise of an evaluation and 1 % of the minimum, the evaluations since then keep rising (Kendall
+above 0.5), and the training loss fell meanwhile. With four to seven evaluations it asks for an unbroken rise instead
+and stays a remark unless the rise is plain. It is a warning when the rise is at least 3 % of the minimum and 5 % of all
+that validation had gained. A training loss that has run away from a validation loss that no longer improves is reported
+as a *gap*, a remark. Prechelt's GL, PQ and UP are given as numbers. Where a log holds accuracies and no validation
+loss, the test looks at errors.
 
 ## Why it matters
 
@@ -44,6 +45,7 @@ from traindx.stats import Overfit
 
 @rule(
     "LOSS008",
+    subject="evaluation",
     needs={"loss/val | accuracy/val": 4, "loss/train | accuracy/train": 2},
     says={
         "": "the validation loss rose from {best:.4g} (step {best_step}) to {now:.4g} (+{rise:.0%}) while training fell to "

@@ -2,10 +2,10 @@
 
 ## What it sees
 
-A training loss that stands still, a validation loss within 5 % of it, and a level that a reference says is too high: the
-user's target, the level of a model that ignores its input, or a metric of right answers (accuracy, F1, mAP, IoU and the like)
-that stays near zero over many evaluations. Without a reference it is only a hint: the level may be the irreducible noise of
-the data.
+A training loss that stays flat, a validation loss within 5 % of it, and a level that a reference says is too high.
+References are your target and the level of a model that ignores its input. A metric of right answers (accuracy, F1,
+mAP, IoU and the like) that stays near zero over many evaluations counts too. Without a reference it is only a hint: the
+level may be the irreducible noise of the data.
 
 ## Why it matters
 
@@ -47,7 +47,7 @@ HALF = ("recall", "precision")
     needs={"loss/train | loss/val": 8},
     says={
         "target": "training ({train:.4g}) and validation ({val:.4g}) stand close together above the target {reference:.4g}",
-        "chance": "training ({train:.4g}) and validation ({val:.4g}) stand at the level of a model that ignores its input "
+        "chance": "training ({train:.4g}) and validation ({val:.4g}) are at the level of a model that ignores its input "
         "({reference:.4g})",
         "metric": "{metric} never exceeded {reference:.2g} in {evaluations} evaluations: nothing useful was learned",
         "": "training ({train:.4g}) and validation ({val:.4g}) stand still close together; if that is too high, the model "

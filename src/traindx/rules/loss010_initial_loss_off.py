@@ -1,14 +1,14 @@
-"""The loss before training is not what an untrained model must have.
+"""The first loss is not what an untrained model should have.
 
 ## What it sees
 
 The first training losses against theory: ln C for cross-entropy over C classes, ln 2 for binary, the mean square of the
-target for a regression. The excess e tells the spread of the logits, √(2e). More than 1 nat is a remark, and a warning when
-it is above 3 or when the loss is still above chance a hundred steps later. A first loss below .8 ln C is a remark too: leak,
-wrong C, a mean over ignored targets. A first loss that is a whole multiple of ln C is a sum where a mean was meant. A
-regression on targets far from unit size that has not come near them after 200 updates, or that was no better than their
-mean for half of a run of a thousand, is a warning: the outputs of an untrained model are of size one, and every update moves
-them by little.
+target for a regression. The excess e tells the spread of the logits, √(2e). More than 1 nat is a remark, and a warning
+when it is above 3 or when the loss is still above chance a hundred steps later. A first loss below .8 ln C is a remark
+too: leak, wrong C, a mean over ignored targets. A first loss that is a whole multiple of ln C is a sum where a mean was
+meant. A regression on targets far from unit size is a warning if it has not come near them after 200 updates. It is
+also one if it was no better than their mean for half of a thousand updates. The outputs of an untrained model are of
+size one, and every update moves them only a little.
 
 ## Why it matters
 
@@ -52,7 +52,7 @@ from traindx.run import Run, Series
         "summed": "the first loss is {initial:.4g}, {ratio:.0f} times {expected:.4g}: summed over {ratio:.0f} samples "
         "instead of averaged",
         "targets": "targets of size {size:.3g} (deviation {deviation:.3g}) are far from the outputs of an untrained model; "
-        "after {updates} updates the loss stands at {now:.3g}, at the start {initial:.3g}",
+        "after {updates} updates the loss is {now:.3g}, at the start it was {initial:.3g}",
         "tiny": "targets of size {size:.2g} are far below what the model puts out: after {updates} updates the loss of "
         "{now:.3g} is {ratio:.2g} times what answering zero would cost",
         "low": "the first loss is {initial:.4g}, below {expected:.4g} of an untrained model",

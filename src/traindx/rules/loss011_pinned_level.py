@@ -1,14 +1,18 @@
-"""The loss sits on a number that has a meaning, or that cannot be.
+"""Suspicious loss level: the loss stays at a number with a known meaning, or at an impossible one.
 
 ## What it sees
 
-The level on which the curve stands (an equivalence test says it stands) against constants: ln C and the entropy of the label
-prior (the input is ignored), ln(e+C−1)−1 (softmax applied twice), the entropy of smoothed labels (perfect), ln 2, the
-variance of the target (predicts the mean), ln of the batch (contrastive, uniform). The tolerance is three standard errors of
-the level, at least half a percent, and the chance of an accident is given. For imported logs, where the number of classes is
-unknown, ln of a small integer counts, as a hint unless it fits too well to be an accident; where they hold an accuracy, a loss
-that is ln(e+C−1) less the accuracy all the way tells softmax applied twice, long before the floor. Impossible values are
-facts: a cross-entropy below zero or below the entropy of its smoothed labels, a loss of exactly 0 from the start or at once.
+The level at which the curve stays flat, by an equivalence test, is compared with constants:
+
+- ln C and the entropy of the label prior: the input is ignored;
+- ln(e+C−1)−1: softmax is applied twice;
+- the entropy of smoothed labels: perfect;
+- ln 2, the variance of the target (predicts the mean), and ln of the batch size (contrastive, uniform). The tolerance
+  is three standard errors of the level, at least half a percent, and the chance of an accident is given. In imported
+  logs the number of classes is unknown. There ln of a small integer counts, as a hint unless it fits too well to be an
+  accident. Where they hold an accuracy, a loss of ln(e+C−1) minus the accuracy throughout shows that softmax is applied
+  twice, long before the floor. Impossible values are facts: a cross-entropy below zero or below the entropy of its
+  smoothed labels, a loss of exactly 0 from the start or at once.
 
 ## Why it matters
 
@@ -61,7 +65,8 @@ MOST_CLASSES = 12.0  # ln of it, 160,000: a larger number is no cross-entropy
         "perfect": "the {what} sits at {level:.4g} = {floor:.4g}, {meaning}",
         "integer": "the {what} sits at {level:.4g} = ln {classes}: the level of a model that knows nothing about {classes} "
         "classes",
-        "squashed": "{what} and accuracy add up to {level:.4g} = ln(e + {classes} − 1) all along: {loss:.4g} at an accuracy of "
+        "squashed": "{what} and accuracy add up to {level:.4g} = ln(e + {classes} − 1) throughout: {loss:.4g} at an "
+        "accuracy of "
         "{accuracy:.1%}, as when softmax is applied before a cross-entropy over {classes} classes",
         "zero": "the {what} is exactly 0 from step {first} on ({count} records)",
         "negative": "the {what} is negative ({level:.4g}), which a cross-entropy alone cannot be",

@@ -2,12 +2,12 @@
 
 ## What it sees
 
-*Stairs*: the loss drops at each epoch boundary by more than it does anywhere else (z below −3): the second time a sample is
-seen the model remembers it. *Order*: the inner shape of an epoch repeats in the next (rank correlation above .3, z above 5):
-batches come in the same order, unless they were seen not to. *Artefact*: the logged value is a running mean that restarts
-each epoch; the saw-tooth is the logging. *Anew*: each epoch begins at the first loss of the run and ends far below it, four
-times or more: the weights are initialised again each time. Stairs are a remark, and a warning when validation stops
-improving after the first epoch.
+*Stairs*: the loss drops at each epoch boundary by more than it does anywhere else (z below −3): the second time a
+sample is seen the model remembers it. *Order*: the inner shape of an epoch repeats in the next (rank correlation above
+.3, z above 5): batches come in the same order, unless they were seen not to. *Artefact*: the logged value is a running
+mean that restarts each epoch; the saw-tooth is the logging. *Restart*: each epoch begins at the first loss of the run
+and ends far below it, four times or more: the weights are initialised again each time. Stairs are a remark, and a
+warning when validation stops improving after the first epoch.
 
 ## Why it matters
 
@@ -41,8 +41,8 @@ from traindx.run import Floats, Run, Series
     "LOSS012",
     needs={"loss/train": 60},
     says={
-        "stairs": "the training loss drops by {drop:.0%} at epoch boundaries ({boundaries} of them, z {z:.1f}): samples are "
-        "remembered",
+        "stairs": "the training loss drops by {drop:.0%} at epoch boundaries ({boundaries} of them, z {z:.1f}): the "
+        "model is memorising samples",
         "order": "the training loss repeats its course in every epoch (correlation {m:.2f}, z {z:.1f}): batches come in the "
         "same order",
         "anew": "every {per} steps the training loss is back where the run began ({start:.4g}, from {end:.4g} on average; "

@@ -22,10 +22,9 @@ counts is the first operation, not the place where the NaN became visible.
 
 ## What to do
 
-Use the fused losses; clamp *before* a logarithm; put ε *inside* a square root; guard means over empty selections and
-rows that are masked altogether; with `torch.where`, make the argument safe, not the result. Then go on from weights
-that are older than the first NaN.
-"""
+Use the fused losses. Clamp *before* a logarithm; put ε *inside* a square root. Guard means over empty selections and
+rows that are masked entirely. With `torch.where`, make the argument safe, not the result. Then continue from weights
+that are older than the first NaN."""
 
 from __future__ import annotations
 
@@ -52,17 +51,18 @@ from traindx.run import Run
         "sudden": "the loss became {value} at step {first} without warning: {before:.3g} shortly before, {best:.3g} at best",
         "batch": "the loss became {value} at step {first}: its batch already held non-finite numbers",
         "grown": "the loss became {value} at step {first} after growing: {before:.3g} shortly before, {best:.3g} at best",
+        "norms": "the loss became {value} at step {first} after the gradient norm had grown {times:.2g}× over the steps before",
         "moved": "the loss became {value} at step {first}, right after a step that moved {moved_layer} by {moved:.0%} of "
         "its size",
         "empty": "the loss was {value} at step {first}: no target of that batch was valid",
         "passing": "the loss was {value} at step {first} and finite again later",
     },
     fix={
-        "": "Replay the step (`traindx run` does it on the spot) to learn which operation it was; resume from before "
-        "step {first}.",
-        "batch": "Find and drop the samples of that batch; resume from before step {first}.",
+        "": "Replay the step (`traindx run` does it on the spot) to learn which operation it was; resume from before it.",
+        "batch": "Find and drop the samples of that batch; resume from before it.",
         "sudden": "A single operation or sample is to blame, not a slow growth: replay step {first} to name it.",
-        "grown": "Lower the learning rate, warm up or clip; resume from well before step {first}.",
+        "grown": "Lower the learning rate, warm up or clip; resume from before the rise.",
+        "norms": "Clip gradients and divide the learning rate by 10; resume from before the rise.",
         "moved": "The weights, not an operation, left their range: a tenth of the learning rate with warm-up, clipping, or "
         "smaller initial weights; start again.",
         "empty": "Skip batches without valid targets, or truncate the prompt instead of the answer.",
@@ -111,11 +111,16 @@ def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: f
     valid = run.series("batch/valid_targets").at([loss.step])[0]
     if valid == 0 or any(e.step == loss.step for e in run.events_of("empty_targets")):
         return "empty"
+    moved, layer = _moved(run, loss.step)
+    if _formula(shown) and not moved > THROWN:
+        return "origin"
     before, best = _climb(run, loss.step)
+    if (times := _norm_climb(run, loss.step)) > 100 and math.isfinite(before):
+        shown |= {"times": times}
+        return "norms"
     if before - best > growth * max(abs(best), 1e-12) or (blame == "weights" and math.isfinite(before)):
         shown |= {"before": before, "best": best}
         return "grown"
-    moved, layer = _moved(run, loss.step)
     if moved > 1:
         shown |= {"moved": moved, "moved_layer": layer}
         return "moved"
@@ -125,6 +130,31 @@ def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: f
         shown |= {"before": before, "best": best}
         return "sudden"
     return ""
+
+
+THROWN = 10.0  # times its own size: a weight moved by more is gone, whatever formula comes after it
+# log, root, division, power and exponential leave their domain by how the formula is written; sums and products only grow
+_FORMULAS = (
+    "log", "log2", "log10", "log1p", "xlogy", "exp", "exp2", "expm1", "sinh", "cosh", "sqrt", "rsqrt", "div", "reciprocal",
+    "pow", "acos", "asin", "atanh", "logit",
+)  # fmt: skip
+
+
+def _formula(shown: dict[str, Any]) -> bool:
+    """The replay proved one operation that is unsafe as it is written, whatever the steps before it did."""
+    return shown.get("blame") == "operation" and not shown["doubt"] and shown["op"].rstrip("_") in _FORMULAS
+
+
+def _norm_climb(run: Run, step: int, window: int = 40, least: int = 4) -> float:
+    """How many times its level the gradient norm had become in the records before a step, when it rose over several."""
+    norm = run.series("grad_norm").between(lo=step - window, hi=step).finite().values
+    norm = norm[norm > 0]
+    if len(norm) < 2 * least:
+        return math.nan
+    late = norm[-least:]
+    level = float(np.median(norm[:-least]))
+    rising = np.count_nonzero(np.diff(norm[-2 * least :]) > 0) >= 2 * least - 3
+    return float(late.max()) / level if rising else math.nan
 
 
 def _moved(run: Run, step: int, window: int = 3) -> tuple[float, str]:

@@ -2,13 +2,13 @@
 
 ## What it sees
 
-Non-finite entries in what the run carries from step to step. It tells whether they were there before the first update
-(loaded or initialised that way), began in a buffer (then the data brought them), or followed from a broken loss or
-gradient, and names the first tensors.
+Non-finite entries in what the run carries from step to step. It names the first tensors and says where it began. They
+may be loaded or initialised that way, start in a buffer (then the data brought it), or follow a broken loss or
+gradient.
 
 ## Why it matters
 
-Nothing that happens afterwards can mend it: every output that touches such a tensor is NaN, and so is every later
+Nothing that happens afterwards can repair it: every output that touches such a tensor is NaN, and so is every later
 checkpoint.
 
 ## What else looks like this
@@ -45,8 +45,7 @@ CARRIED = ("buffer", "param", "state")
         "buffer": "buffers went non-finite first, at step {first}: a batch brought it: {names}",
     },
     fix={
-        "": "Resume from a checkpoint before step {first} whose optimizer state is finite too; skip updates with bad "
-        "gradients.",
+        "": "Resume from a checkpoint whose optimizer state is finite too; skip updates with bad gradients.",
         "loaded": "Check the loaded checkpoint and the initialisation: all of it must be finite.",
         "buffer": "Find the batch of step {first}; restore the buffers from before it.",
     },

@@ -37,10 +37,11 @@ from traindx.stats.persistence import k_of_m
 
 @rule(
     "NUMR004",
+    subject="half-precision",
     needs={"act_limit/module | fact:origin": 3},
     says={
         "": "outputs of {where} reach {most:.0%} of the largest float16",
-        "replay": "{op} at {where} overflows in half precision and is finite in float32",
+        "replay": "{op} at {where} overflows in half precision at step {first} and is finite in float32",
     },
     fix="Use bfloat16, or keep softmax, norms, logits and the loss in float32.",
     explains=("NUMR001", "NUMR002", "NUMR003", "NUMR005", "LOSS001", "LOSS002"),
@@ -49,9 +50,10 @@ def fp16_overflow(run: Run, *, share: float = 0.25) -> Iterator[Evidence]:
     # CATALOGUE: a quarter of the range, two doublings from overflow.
     origin = facts.table(run, "origin")
     if origin.get("blame") == "precision":
+        broke = breakdown.first_break(run)
         yield Evidence(
             where=breakdown.place(origin),
-            steps=run.steps,
+            steps=(broke.step, broke.step) if broke is not None else run.steps,
             say="replay",
             severity=Severity.CRITICAL,
             confidence=Confidence.EXACT,

@@ -2,10 +2,10 @@
 
 ## What it sees
 
-`amp/skipped` and `amp/scale`. A scale below one; or at least `skips` skipped updates in 20 after the first
-calibration; or more than `share` of all updates skipped after the first 50, unless the scale stands where it stood:
-then skips and doublings balance, which is how a scaler with a short growth interval works. Where every update was
-skipped, nothing was trained, wherever the scale stands.
+`amp/skipped` and `amp/scale`. A scale below one; or at least `skips` skipped updates in 20 after the first calibration;
+or more than `share` of all updates skipped after the first 50. If the scale stays where it is, skips and doublings
+balance: a scaler with a short growth interval works that way, and nothing is reported. Where every update was skipped,
+nothing was trained, wherever the scale stands.
 
 ## Why it matters
 
@@ -15,7 +15,7 @@ low.
 ## What else looks like this
 
 - Five to fifteen skips right at the start: calibration from 65,536 down.
-- One skip now and then after a doubling: normal.
+- A single skip after a doubling: normal.
 - A scale of one or less that still overflows: the forward itself is not finite (`NUMR001`); scaling is not the
   problem.
 
@@ -37,6 +37,7 @@ from traindx.run import Run, Series
 
 @rule(
     "NUMR005",
+    subject="half-precision",
     needs={"amp/skipped | amp/scale": 20},
     says={
         "": "the gradient scaler skipped {skipped} of {total} updates",

@@ -33,6 +33,7 @@ from traindx.run import Run
 
 @rule(
     "NUMR006",
+    subject="half-precision",
     needs={"fact:amp.scaler | fact:trial.underflow": 1},
     says={
         "scaler": "the model trains in float16 without a gradient scaler: small gradients become zero",

@@ -2,8 +2,8 @@
 
 ## What it sees
 
-`lost_updates/param`, the share of entries that were to change and did not, weighted by size over the parameters kept
-in float16 or bfloat16, above `share` in the middle of the run.
+`lost_updates/param`, the share of entries that should have changed and did not, above `share` in the middle of the run.
+It is weighted by size over the parameters kept in float16 or bfloat16.
 
 ## Why it matters
 

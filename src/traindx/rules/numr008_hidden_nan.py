@@ -18,8 +18,7 @@ holes points elsewhere. The operation that makes the NaN is still there.
 
 ## What to do
 
-Take the patch out, let the first non-finite operation be named (`NUMR001`), and mend that.
-"""
+Take the patch out, let the first non-finite operation be named (`NUMR001`), and fix that."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ from traindx.run import Event, Run
         "skipped": "{count} of {total} updates were skipped because something was not finite",
         "logging": "non-finite losses were left out of the log {count}×",
     },
-    fix="Remove the patch and let the first non-finite operation be named; then mend that operation.",
+    fix="Remove the patch and let the first non-finite operation be named; then fix that operation.",
     confidence=Confidence.EXACT,
     explains=(),
 )

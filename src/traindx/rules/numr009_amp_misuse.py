@@ -2,13 +2,17 @@
 
 ## What it sees
 
-Exact facts of the loop: clipping before `unscale_`; `optimizer.step` beside `scaler.step`; `scaler.update` missing or
-twice; a float16 model inside autocast; norms, softmax or the loss in half precision; the scheduler stepping on
-updates that the scaler skipped. As info: backward inside autocast, a scaler together with bfloat16.
+Exact facts of the loop:
+
+- clipping before `unscale_`, or `optimizer.step` in addition to `scaler.step`;
+- `scaler.update` missing or called twice;
+- a float16 model inside autocast, or norms, softmax or the loss in half precision;
+- the scheduler stepping on updates that the scaler skipped; As info: backward inside autocast, a scaler together with
+  bfloat16.
 
 ## Why it matters
 
-Clipping scaled gradients to 1 leaves next to nothing after unscaling; a step around the scaler applies gradients that
+Clipping scaled gradients to 1 leaves almost nothing after unscaling; a step around the scaler applies gradients that
 are 65,536 times too large.
 
 ## What else looks like this
@@ -53,10 +57,13 @@ FACTS = {
 
 @rule(
     "NUMR009",
+    subject="half-precision",
     needs={"fact:amp.autocast | fact:amp.scaler | event:scaler_bypassed": 1},
     says={
-        "clip": "gradients were clipped before scaler.unscale_ {count}×: the limit met gradients that were still scaled up",
-        "bypass": "optimizer.step was called beside scaler.step {count}×: it applied gradients that were still scaled up",
+        "clip": "gradients were clipped before scaler.unscale_ {count}×: the limit was applied to gradients that were "
+        "still scaled up",
+        "bypass": "optimizer.step was called in addition to scaler.step {count}×: it applied gradients that were "
+        "still scaled up",
         "update": "scaler.update was missing or called twice {count}×",
         "backward": "backward ran inside autocast",
         "bf16": "a gradient scaler is used with bfloat16, which does not need one",

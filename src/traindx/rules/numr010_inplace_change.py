@@ -11,8 +11,8 @@ The step cannot be computed. Written through `.data` the same mistake raises not
 
 ## What else looks like this
 
-- A second backward through a freed graph, or a graph kept from an earlier step whose weights have since been updated:
-  the changed tensor is then a weight, and the fix is to detach the state.
+- A second backward through a freed graph, or a graph kept from an earlier step whose weights have since been updated.
+  The changed tensor is then a weight, and the fix is to detach the state.
 
 ## What to do
 
@@ -56,4 +56,5 @@ def inplace_change(run: Run) -> Iterator[Evidence]:
     error = facts.table(run, "exception")
     if MARK in str(error.get("message", "")):
         file, line = error.get("file"), error.get("line")
-        yield Evidence(where=(f"{file}:{line}",) if file and line else (), steps=run.steps)
+        last = (run.steps[1], run.steps[1]) if run.steps else None  # the error ended the program
+        yield Evidence(where=(f"{file}:{line}",) if file and line else (), steps=last)

@@ -2,10 +2,11 @@
 
 ## What it sees
 
-The median update ratio |Δw|/|w| of the weight matrices after warm-up, where the learning rate is at least half of its peak.
-Below 1e-5 in nearly all layers (1e-6 when fine-tuning) it is a warning as long as the loss has not come down; below 1e-4 a
-warning only when less than a tenth of the first loss was gained in at least 200 steps, else a remark. Healthy runs lie
-between 1e-4 and 1e-2. Imported logs without updates only get a hint: a flat loss at a learning rate of 1e-6 or less.
+The median update ratio |Δw|/|w| of the weight matrices after warm-up, where the learning rate is at least half of its
+peak. Below 1e-5 in nearly all layers (1e-6 when fine-tuning) it is a warning until the loss comes down. Below 1e-4 it
+is a warning only if less than a tenth of the first loss was gained in at least 200 steps; otherwise a remark. Healthy
+runs lie between 1e-4 and 1e-2. Imported logs without updates only get a hint: a flat loss at a learning rate of 1e-6 or
+less.
 
 ## Why it matters
 

@@ -2,12 +2,12 @@
 
 ## What it sees
 
-The largest update ratio |Δw|/|w| of a weight matrix in the first ten steps (and the first ten after warm-up). Above .3 with
-Adam, or above .1 with a loss that then diverged, never got below its start, or fell back to chance, the run is judged to
-have been thrown away by its first steps, even if it looks perfectly calm now. So it is, as a warning, after a step of more
-than the weights' own size when the loss has hardly fallen since. A large early update that the run survived well is a
-remark. Without recorded updates it hints: the loss shot far above its start within the first tenth and then stayed at or
-above it.
+The largest update ratio |Δw|/|w| of a weight matrix in the first ten steps (and the first ten after warm-up). It fires
+above 0.3 with Adam, or above 0.1 with a loss that then diverged, never got below its start, or fell back to chance. The
+first steps destroyed such a run, even if it looks calm now. So it is, as a warning, after a step of more than the
+weights' own size when the loss has hardly fallen since. A large early update that the run survived well is a remark.
+Without recorded updates it hints: the loss shot far above its start within the first tenth and then stayed at or above
+it.
 
 ## Why it matters
 
@@ -42,6 +42,9 @@ from traindx.regime.curves import Progress, noise_of, progress
 from traindx.rule import rule
 from traindx.run import Run, Series
 from traindx.stats import Direction
+from traindx.stats.breaks import last_good
+
+HELD = 200  # steps of falling loss after which the first ones are not to blame for what follows
 
 
 @rule(
@@ -103,7 +106,7 @@ def updates_too_large(
     normalised = regime.adam_like(run) is not False
     if not harm and early >= certain and measured and normalised and not _learned(run):
         harm = _hardly_learned(run)
-    numbers = {"early": early, "at": at, "harm": harm or "the loss went on falling"}
+    numbers = {"early": early, "at": at, "harm": harm or "the loss kept falling"}
     names = where or ("the weights",)
     if harm and early > (adam if not normalised else harmful):
         hardly = harm.startswith("the loss has hardly")
@@ -152,6 +155,8 @@ def _worse_than_untrained(run: Run, times: float = 3.0) -> str:
 def _harm(run: Run) -> str:
     """What became of the loss, in words that follow "…;"; empty when nothing bad did."""
     raw = run.series(regime.TRAIN)
+    if (last := last_good(raw.values)) is not None and last >= HELD:
+        return ""  # it fell for long and broke then: not the doing of the first steps
     if len(raw) and not math.isfinite(raw.last):
         return "it ended in a non-finite loss" if _rose_before(raw.finite()) else ""
     series = regime.curve(run)

@@ -1,12 +1,16 @@
-"""The schedule took the learning rate away, or never brought it up.
+"""Collapsed schedule: it cut the learning rate to almost nothing, or never raised it.
 
 ## What it sees
 
-The trace of the learning rate against its peak and against the plan: zero from the start; below a thousandth of the peak with
-more than a fifth of the steps still to come (or already made that way); a plateau scheduler that cut three times while the
-loss was falling; and a schedule laid out for another number of steps than were made. Where the factor between the two is the
-number of batches in an epoch, the accumulation steps or the number of processes, it says so: that is the unit that was mixed
-up.
+The learning rate over time, compared with its peak and with the plan. It looks for:
+
+- zero from the start;
+- below a thousandth of the peak with more than a fifth of the steps still to come, or already made that way;
+- a plateau scheduler that cut three times while the loss was falling;
+- a schedule planned for another number of steps than were made.
+
+If the factor between the two is the number of batches in an epoch, the accumulation steps or the number of processes,
+it says so. That unit was mixed up.
 
 ## Why it matters
 
@@ -49,11 +53,11 @@ from traindx.stats import Direction
         "collapsed": "the learning rate fell to {now:.2e}, {share:.1e} of its peak, at step {first} with {left:.0%} of the "
         "steps to come",
         "cuts": "the learning rate was cut {cuts} times to {now:.2e} while the loss was still falling",
-        "early": "the schedule is laid out for {planned} steps and took {taken}: it ended {factor:.0f}× too early{unit}",
-        "late": "the schedule is laid out for {planned} steps and took only {taken}: it ran {factor:.0f}× too slowly{unit}",
+        "early": "the schedule is planned for {planned} steps and took {taken}: it ended {factor:.0f}× too early{unit}",
+        "late": "the schedule is planned for {planned} steps and took only {taken}: it ran {factor:.0f}× too slowly{unit}",
     },
     fix={
-        "": "Lay the schedule out for the real number of updates; resume with the learning rate back at its peak.",
+        "": "Set the length of the schedule to the real number of updates; resume with the learning rate back at its peak.",
         "zero": "Set the learning rate; check the scheduler's multiplier and warm-up.",
         "cuts": "Feed the plateau scheduler the right metric and mode, with more patience; resume at a higher rate.",
         "early": "Set its length to {wanted} (optimizer steps in all), or call scheduler.step() once per epoch.",

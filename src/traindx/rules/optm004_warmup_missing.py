@@ -1,10 +1,10 @@
-"""The first steps came at full rate and set the run back.
+"""Missing warm-up: the first steps ran at the full learning rate and set the run back.
 
 ## What it sees
 
-No rise of the learning rate in the first 50 steps, an early update above 5 % of a weight's size, and a loss that went well
-above its start (or spiked) within the first 200 steps and later fell at the very same rate: so that it was the cold start,
-not the rate.
+The learning rate does not rise in the first 50 steps, and an early update exceeds 5 % of a weight's size. The loss rose
+well above its start (or spiked) within the first 200 steps and later fell at the same rate. So the cold start was the
+problem, not the rate.
 
 ## Why it matters
 

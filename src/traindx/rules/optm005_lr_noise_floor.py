@@ -1,10 +1,10 @@
-"""The plateau is the noise ball of the current learning rate.
+"""Noise floor: the loss cannot fall further at the current learning rate.
 
 ## What it sees
 
-After `traindx trial anneal`: a fork whose learning rate decays to zero drops training *and* validation clearly more than a
-fork that goes on. Before the trial it is a hypothesis: the loss is flat while the learning rate stands at half of its peak or
-more.
+After `traindx trial anneal`: a fork whose learning rate decays to zero drops training *and* validation clearly more
+than a fork that continues. Before the trial it is a hypothesis: the loss is flat while the learning rate is at half of
+its peak or more.
 
 ## Why it matters
 

@@ -1,12 +1,12 @@
-"""Gradient clipping is always on, never on, or in the wrong place.
+"""Misset clipping: gradient clipping is always on, never on, or in the wrong place.
 
 ## What it sees
 
-The share of updates whose norm before clipping exceeds the threshold, over the last 500, and the order of calls. Facts at
-once: clipping before `unscale_`, clipping after the update, clipping by value. More than 80 % clipped is a warning only where
-it does harm (plain SGD whose loss does not fall, crawls, or is still on its way down at the end with steps that the threshold
-has made a hundred times shorter); optimizers of Adam's kind divide by the size of the gradient anyway, so
-there it is a remark. Never clipped although the norm bursts, or a threshold ten times above 99 % of the norms, is a remark.
+The share of updates whose norm before clipping exceeds the threshold, over the last 500, and the order of calls. Facts
+at once: clipping before `unscale_`, clipping after the update, clipping by value. More than 80 % clipped is a warning
+only where it does harm. That is plain SGD whose loss does not fall, crawls, or still falls at the end with steps a
+hundred times shorter. Adam-like optimizers divide by the size of the gradient anyway, so there it is a remark. Never
+clipped although the norm bursts, or a threshold ten times above 99 % of the norms, is a remark.
 
 ## Why it matters
 
@@ -41,10 +41,11 @@ from traindx.run import Event, Run, Series
 
 @rule(
     "OPTM006",
+    subject="clipping",
     needs={"clip/norm | event:clip_before_unscale | event:clip_after_step": 20},
     says={
-        "unscale": "gradients are clipped before unscale_ ({count} times): the threshold meets norms multiplied by the loss "
-        "scale",
+        "unscale": "gradients are clipped before unscale_ ({count} times): the threshold is compared with norms "
+        "multiplied by the loss scale",
         "after": "gradients are clipped after the update ({count} times): the clipping does nothing",
         "value": "clip_grad_value_ bends the direction of the gradient (limit {value:.3g})",
         "always": "{share:.0%} of the updates were clipped: the usual norm {usual:.3g} is {ratio:.1f} times the threshold "

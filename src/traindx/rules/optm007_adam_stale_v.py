@@ -18,7 +18,8 @@ several times too large, most often in embeddings and first layers.
 
 ## What to do
 
-β₂ .999 → .95–.99, clip the update (StableAdamW), a lower learning rate for that tensor.
+A lower learning rate first: one that is too high shows the same. Then β₂ .999 → .95–.99, if
+`traindx trial fix TARGET --set cause=adam-stale-moments` shows that it helps; or clip the update (StableAdamW).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from traindx.run import Floats, Run
     needs={"adam_rms/param": 10, "loss/train": 250},
     says="{times} times a jump of the loss followed within {within} steps on updates of {where} {ratio:.1f} times what its "
     "moments expect",
-    fix="Lower β₂ to .95 (or .99), or clip updates; {where} first.",
+    fix="Try a lower learning rate first. Lower β₂ only if `traindx trial fix TARGET --set cause=adam-stale-moments` helps.",
     explains=("LOSS006", "GRAD003"),
     at="optimizer",
 )

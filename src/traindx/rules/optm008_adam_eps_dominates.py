@@ -2,11 +2,11 @@
 
 ## What it sees
 
-The share of entries with √v̂ below ten times ε, per tensor: more than half, in tensors that make up more than a tenth of the
-parameters and whose gradients are not zero. A warning when the loss does not come down, or crawls because nearly all tensors
-are damped to steps below 1e-4 of their size, else a remark; a remark, too, where the
-tensors that ε leaves alone move less than 1e-5 of their size per step, and in reinforcement learning, where the loss does not
-tell progress. A loss near zero has gradients near zero: then nothing is said.
+The share of entries with √v̂ below ten times ε, per tensor. It must exceed half in tensors that make up more than a
+tenth of the parameters and whose gradients are not zero. It is a warning when the loss does not come down, or crawls
+because nearly all tensors are damped to steps below 1e-4 of their size. Otherwise it is a remark. It is also a remark
+where tensors that ε leaves alone move less than 1e-5 of their size per step, and in reinforcement learning, where the
+loss does not show progress. A loss near zero has gradients near zero: then nothing is said.
 
 ## Why it matters
 

@@ -1,16 +1,16 @@
-"""Weight decay is stronger than learning, touches what it should not, or does nothing.
+"""Misapplied weight decay: it is stronger than learning, touches what it should not, or does nothing.
 
 ## What it sees
 
-The decay part of the update over its gradient part: above 1 for most of the run in tensors that also shrink to less than half
-is a warning. Remarks: norm gains that decay pulls towards zero, L2 regularisation inside Adam (not decoupled), a decay whose
-horizon 1/(lr·wd) is shorter than a tenth of the run, and a strong decay that cannot act because its horizon is a hundred
-times the run.
+The decay part of the update over its gradient part: above 1 for most of the run in tensors that also shrink to less
+than half is a warning. Remarks: norm gains that decay pulls towards zero; L2 regularisation inside Adam (not
+decoupled). Also a decay whose horizon 1/(lr·wd) is shorter than a tenth of the run. Or a strong decay whose horizon is
+a hundred times the run, so that it cannot act.
 
 ## Why it matters
 
-Too strong, it erases what is learned; on norm gains it switches layers off; inside Adam it is divided by v̂ and acts where
-gradients are small instead of where weights are large.
+If it is too strong, it erases what is learned. On norm gains it switches layers off. Inside Adam it is divided by v̂
+and acts where gradients are small instead of where weights are large.
 
 ## What else looks like this
 

@@ -2,9 +2,13 @@
 
 ## What it sees
 
-Facts: a parameter held twice; an empty group; a group whose learning rate is zero, or never moves while the others follow the
-schedule; an optimizer without state at a step above zero (a resume that restored weights only), with the jump of the loss
-that followed; an optimizer that is made anew every so many steps for the same parameters.
+Facts:
+
+- a parameter held twice, or an empty group;
+- a group whose learning rate is zero, or never moves while the others follow the schedule;
+- an optimizer without state at a step above zero (a resume that restored weights only), with the jump of the loss that
+  followed;
+- a new optimizer for the same parameters every few steps.
 
 ## Why it matters
 
@@ -12,8 +16,8 @@ Twice held is twice updated. A resume without moments starts Adam cold at full r
 
 ## What else looks like this
 
-- An optimizer that is reset on purpose, or built anew for a new phase. Folds that each begin with fresh weights: the loss is
-  back where it began.
+- An optimizer that is reset on purpose, or created again for a new phase. Folds that each begin with fresh weights: the
+  loss is back where it began.
 - A group that is kept at a constant rate on purpose.
 
 ## What to do

@@ -2,8 +2,8 @@
 
 ## What it sees
 
-A lasting change of the samples per update by three times or more (another batch size, accumulation or number of processes
-after a resume) without the learning rate moving along: linearly for SGD, with the square root for Adam. A warning when the
+The samples per update change lastingly by three times or more (another batch size, accumulation or number of processes
+after a resume). The learning rate does not follow: linearly for SGD, with the square root for Adam. A warning when the
 loss rose or its band widened after it, else a remark.
 
 ## Why it matters

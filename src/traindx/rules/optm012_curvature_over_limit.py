@@ -1,10 +1,10 @@
-"""The sharpest curvature is beyond what this learning rate can follow.
+"""The loss is too sharply curved for this learning rate.
 
 ## What it sees
 
-After `traindx trial sharpness` at several checkpoints: λ_max above 1.2 times the stability limit of the optimizer (2/η for
-SGD, (2+2β)/η with momentum, 38/η on the preconditioned Hessian for Adam) at three checkpoints at least 50 steps apart. It is
-a warning when the loss oscillates or spikes too.
+After `traindx trial sharpness` at three checkpoints at least 50 steps apart: λ_max is above 1.2 times the stability
+limit of the optimizer. The limit is 2/η for SGD, (2+2β)/η with momentum, and 38/η on the preconditioned Hessian for
+Adam. It is a warning when the loss oscillates or spikes too.
 
 ## Why it matters
 

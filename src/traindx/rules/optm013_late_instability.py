@@ -1,15 +1,15 @@
-"""The learning rate was right at first and is too high now.
+"""The learning rate has become too high.
 
 ## What it sees
 
-*Raised*: the learning rate was raised at once, after the run had settled, to a height it never had, and the loss has stayed
-above its level of before. *Narrowed*: the excess-variance ratio of the loss (how much more it shakes than drawing batches
-explains) at least twice its value after the run had first settled, and above 2, while the learning rate has not been lowered.
-A trial at a tenth of the rate that clearly gains confirms it.
+*Raised*: the learning rate was raised at once, after the run had settled, to a height it never had, and the loss has
+stayed above its level of before. *Narrowed*: the loss shakes more than drawing batches explains (the excess-variance
+ratio). The ratio is above 2 and at least twice its value after the run had first settled, while the learning rate has
+not been lowered. A trial at a tenth of the rate that clearly gains confirms it.
 
 ## Why it matters
 
-The valley narrows as training goes on; a constant rate ends up bouncing between its walls.
+The valley narrows as training continues; a constant rate ends up bouncing between its walls.
 
 ## What else looks like this
 

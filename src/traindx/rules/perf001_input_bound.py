@@ -2,16 +2,17 @@
 
 ## What it sees
 
-The time spent in the loader's `next` against the time of a step, medians after 20 warm steps. Above 15 % it is a remark; a
-warning needs more than 30 %, a wait of at least 10 ms a step and 20 s in all (or more than 55 %, or a cached-batch trial that
-was 15 % faster): tiny networks on a CPU wait a millisecond for a tenth of a millisecond of work, and nobody should mind.
-Pauses at the first batch of every epoch (workers that start anew) are told apart. Without a loader, more than half of a step
-that passes outside forward, backward and update is a remark: batches are made there, or other work is done.
+The time spent in the loader's `next` against the time of a step, medians after 20 warm steps. Above 15 % it is a
+remark. A warning needs more than 30 %, a wait of at least 10 ms a step and 20 s in total. More than 55 %, or a
+cached-batch trial that was 15 % faster, also counts. Tiny networks on a CPU wait a millisecond for a tenth of a
+millisecond of work, which is harmless. Pauses at the first batch of every epoch (workers that start again) are told
+apart. Without a loader, more than half of a step that passes outside forward, backward and update is a remark: batches
+are made there, or other work is done.
 
 ## Why it matters
 
-Every second of waiting is a second the device does nothing. It is the commonest reason for a slow run and the cheapest to
-mend.
+Every second of waiting is a second the device does nothing. It is the commonest reason for a slow run and the cheapest
+to fix.
 
 ## What else looks like this
 
@@ -47,7 +48,8 @@ from traindx.run import Floats, Ints, Run
         "": "{share:.0%} of a step is spent waiting for data ({wait_ms:.3g} of {step_ms:.3g} ms, {workers} workers)",
         "cached": "{share:.0%} of a step is spent waiting for data ({wait_ms:.3g} ms); with a cached batch it runs "
         "{speedup:.2f} times as fast",
-        "outside": "{share:.0%} of a step passes outside forward, backward and update ({wait_ms:.3g} of {step_ms:.3g} ms), and "
+        "outside": "{share:.0%} of a step passes outside forward, backward and update ({wait_ms:.3g} of {step_ms:.3g} "
+        "ms), and "
         "no loader was seen",
         "boundary": "the first batch of an epoch takes {wait_s:.2g} s: {share:.0%} of the time goes into starting epochs",
     },
@@ -55,7 +57,7 @@ from traindx.run import Floats, Ints, Run
         "": "Raise num_workers (now {workers}) until the wait is below 5 % of a step; decode once; pin_memory for an "
         "accelerator.",
         "outside": "If batches are made there, make them ahead: a DataLoader with workers, or prepared once before training. "
-        "Otherwise look for what the loop computes beside the training.",
+        "Otherwise look for what else the loop computes.",
         "boundary": "Set persistent_workers=True on the loader.",
     },
     severity=Severity.WARNING,

@@ -1,18 +1,18 @@
-"""Memory that is still in use grows with every step.
+"""Memory in use grows with every step.
 
 ## What it sees
 
-A census of live tensors and of the autograd nodes they keep alive, taken at the same point of the loop. A count that rises
-at every one of the last four or more censuses, evenly, is a leak: graph nodes are a warning (so are tensors that hold a
-graph, from two censuses on), plain tensors a remark unless the accelerator's memory grows with them. Where the line that
-creates them is known it is named. Marks left with the loss of a few steps do the same in short runs: a graph that is alive
-forty steps later is kept by somebody. Resident memory of the process alone is weak evidence (the allocator reuses freed memory)
-and only a remark.
+A census of live tensors and of the autograd nodes they keep alive, taken at the same point of the loop. A count that
+rises evenly at every one of the last four or more censuses is a leak. Graph nodes are a warning, and so are tensors
+that hold a graph, from two censuses on. Plain tensors are a remark unless the accelerator's memory grows with them.
+Where the line that creates them is known it is named. Marks left with the loss of a few steps do the same in short
+runs: a graph that is alive forty steps later is kept by somebody. Resident memory of the process alone is weak evidence
+(the allocator reuses freed memory) and only a remark.
 
 ## Why it matters
 
-`total += loss` keeps the graph of every step. The run is fine for hours and then dies, usually at night, far from the line
-at fault.
+`total += loss` keeps the graph of every step. The run is fine for hours and then dies, usually at night, far from the
+line that causes it.
 
 ## What else looks like this
 

@@ -1,9 +1,9 @@
-"""The accelerator's memory is nearly full, fragmented, or ran out.
+"""Memory pressure: the accelerator's memory is nearly full, fragmented, or ran out.
 
 ## What it sees
 
-An out-of-memory error; a peak of memory in tensors above 92 % of the device; allocations that succeeded only after the
-cache was emptied; reserved memory more than 30 % above the peak that tensors ever needed.
+An out-of-memory error, or a peak of tensor memory above 92 % of the device. Allocations that succeeded only after the
+cache was emptied. Reserved memory more than 30 % above the peak that tensors needed.
 
 ## Why it matters
 
@@ -64,9 +64,10 @@ def memory_pressure(
         step = events[0].step if events else end
         message = str(report.get("message") or (events[0].data.get("message") if events else "") or "")
         where = str(report.get("where") or "")
-        yield Evidence(
-            {"detail": _detail(report, message), "advice": _advice(report)}, (where,) if where else (), (step, step), "oom"
-        )
+        told = {"detail": _detail(report, message), "advice": _advice(report)}
+        ended = run.fact("ended") == "exception" and step >= end  # else the program caught it and went on
+        level = Severity.CRITICAL if ended else Severity.WARNING
+        yield Evidence(told, (where,) if where else (), (step, step), "oom", level)
     peak, total = run.series("mem/peak").finite().values, facts.number(run.fact("memory.total"))
     if len(peak) and total > 0 and float(np.max(peak)) > full * total:
         yield Evidence({"share": float(np.max(peak)) / total}, ("mem/peak",), None, "full")

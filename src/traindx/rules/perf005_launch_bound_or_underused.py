@@ -1,9 +1,9 @@
-"""The device is starved by many tiny operations, or works in higher precision than needed.
+"""Underused device: many tiny operations, or higher precision than needed.
 
 ## What it sees
 
-A profile of a few steps, made on request (`traindx run --profiler 10`): the device busy for less than 70 % of the time
-although batches are there (the wait for data is below 5 %), and a median operation shorter than 15 µs.
+A profile of a few steps, made on request (`traindx run --profiler 10`). The device is busy for less than 70 % of the
+time although batches are there (the wait for data is below 5 %), and the median operation is shorter than 15 µs.
 
 ## Why it matters
 

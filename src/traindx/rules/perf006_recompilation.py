@@ -8,7 +8,8 @@ as sampled steps show), more than 2 % of the steps slower than three times the m
 
 ## Why it matters
 
-Each recompilation costs seconds. A model that meets a new shape every few steps spends more time compiling than training.
+Each recompilation costs seconds. A model that gets a new shape every few steps spends more time compiling than
+training.
 
 ## What else looks like this
 
@@ -18,9 +19,8 @@ Each recompilation costs seconds. A model that meets a new shape every few steps
 
 ## What to do
 
-Pad or bucket the inputs to few shapes, `torch.compile(dynamic=True)`, turn off `cudnn.benchmark` with varying shapes; keep
-Python numbers that change every step out of the compiled part.
-"""
+Pad or bucket the inputs to a few shapes, or use `torch.compile(dynamic=True)`. Turn off `cudnn.benchmark` if shapes
+vary. Keep Python numbers that change every step out of the compiled part."""
 
 from __future__ import annotations
 

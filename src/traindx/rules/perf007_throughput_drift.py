@@ -2,11 +2,11 @@
 
 ## What it sees
 
-The logarithm of the step time (or of the inverse of a logged throughput), per token where lengths are known: a proven
-rising slope, and a last eighth at least 15 % above the first. A warning needs half as much again, a rise in nearly every
-eighth and at least ten seconds of training: a busy machine makes steps uneven, but it does not make them climb evenly.
-The processor time of the training thread needs no such delay: other programs do not add to it, so an even climb of it is
-work that the loop itself took on.
+The logarithm of the step time (or of the inverse of a logged throughput), per token where lengths are known. The slope
+must rise significantly, and the last eighth be at least 15 % above the first. A warning needs 50 % more, a rise in
+nearly every eighth, and at least ten seconds of training. A busy machine makes steps uneven, but not evenly slower. The
+processor time of the training thread needs no such delay. Other programs do not add to it, so an even climb is work
+that the loop itself does.
 
 ## Why it matters
 

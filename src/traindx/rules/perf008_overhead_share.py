@@ -1,11 +1,11 @@
-"""Much of the time goes into evaluation, checkpoints, logging or observing.
+"""Overhead: much of the time goes into evaluation, checkpoints, logging or observing.
 
 ## What it sees
 
-The shares of wall time by phase: evaluation above 20 %, checkpoints or logging above 5 %, our own observation above 1 %. A
-warning needs evaluation above 50 % or the others above 20 %. It speaks of runs of at least a minute, and of shorter ones only
-when they evaluate or save every few steps: in a short run one evaluation, or the set-up of the observer, weighs much by
-nature.
+The shares of wall time by phase: evaluation above 20 %, checkpoints or logging above 5 %, our own observation above 1
+%. A warning needs evaluation above 50 % or the others above 20 %. It reports on runs of at least a minute, and on
+shorter ones only if they evaluate or save every few steps. In a short run one evaluation, or starting the observer,
+always takes a large share.
 
 ## Why it matters
 

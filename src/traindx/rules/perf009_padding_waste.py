@@ -15,9 +15,8 @@ Padding costs as much as text. With 60 % padding the run takes two and a half ti
 
 ## What to do
 
-Group sequences of similar length (a length-bucketing sampler), pad to the longest of the batch instead of a fixed length,
-or pack several documents into one row with a document mask.
-"""
+Group sequences of similar length (a length-bucketing sampler), or pad to the longest of the batch instead of a fixed
+length. Or pack several documents into one row with a document mask."""
 
 from __future__ import annotations
 

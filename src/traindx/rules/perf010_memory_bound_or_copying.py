@@ -1,4 +1,4 @@
-"""The device spends its time moving numbers, not computing with them.
+"""Memory-bound: the device spends its time moving numbers, not computing with them.
 
 ## What it sees
 

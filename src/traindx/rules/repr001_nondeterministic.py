@@ -20,9 +20,8 @@ for.
 
 `traindx.seed_everything(seed, deterministic=True)` seeds Python, NumPy, torch and the workers;
 `torch.use_deterministic_algorithms(True)` and `CUBLAS_WORKSPACE_CONFIG=:4096:8` for the rest; iterate sorted lists, not
-sets. It has a price in speed: `seeds = traindx.seed_everything(0)`, then `print(seeds.price(step))` measures it with a function
-that makes one step of yours, and `seeds.undo()` takes it back.
-"""
+sets. It costs speed. `seeds = traindx.seed_everything(0)`, then `print(seeds.price(step))` measures the cost with a
+function that makes one of your steps. `seeds.undo()` takes it back."""
 
 from __future__ import annotations
 

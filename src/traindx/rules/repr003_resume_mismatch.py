@@ -1,15 +1,15 @@
-"""The run went on differently after it was resumed.
+"""The run continued differently after it was resumed.
 
 ## What it sees
 
-The trial `resume` saves, continues and reloads, and names the first field that differs: a fact. A checkpoint that was read
-and holds the state of an optimizer or a scheduler, a model that was loaded, and an optimizer or a scheduler that begins from
-nothing all the same: a remark where only the weights were taken, as fine-tuning does; a warning where the other state was
+The trial `resume` saves, continues and reloads, and names the first field that differs: a fact. A checkpoint was read
+that holds the state of an optimizer or a scheduler. The model was loaded from it, but the optimizer or scheduler starts
+from nothing. This is a remark where only the weights were taken, as in fine-tuning, and a warning where other state was
 restored. A learning rate that takes, after the resume, the very course it took at the first start: a warning where the
-optimizer was restored, since then the epoch was lost. The same batches in the same order as after the first start: a remark.
-In a record or a log: a loss level that jumps up at the resume by more than six deviations and 10 %, against how much the
-same statistic varies elsewhere in the run, while the learning rate did not jump; and the same where `load_state_dict` was
-called in mid-training.
+optimizer was restored, since then the epoch was lost. The same batches in the same order as after the first start: a
+remark. In a record or a log: the loss level jumps up at the resume by more than six deviations and 10 %. The rest of
+the run is the reference, and the learning rate did not jump. The same counts where `load_state_dict` was called during
+training.
 
 ## Why it matters
 
@@ -48,18 +48,20 @@ _HABIT = 5  # [def] loads into one training: a restart or two, a rollback to the
 
 @rule(
     "REPR003",
+    subject="load",
     needs={"fact:trial.resume | fact:resume.left | event:resume | event:load": 1},
     says={
         "": "a resumed run differs from an uninterrupted one, first in {where}",
         "left": "the checkpoint that was read holds the state of the {where}, which was not restored; the {taken} was",
         "weights": "only the weights of the checkpoint that was read were restored, not the {where} it holds",
-        "anew": "the learning rate went back from {before:.3g} to {after:.3g} at the resume (step {step}) and takes the course "
+        "anew": "the learning rate went back from {before:.3g} to {after:.3g} at the resume (step {step}) and takes "
+        "the course "
         "of the first start again: the epoch was not restored",
         "order": "the first {count} batches after the resume (step {step}) are those of the first start, in the same order: "
         "the random state was not restored",
         "jump": "the loss level jumped from {before:.4g} to {after:.4g} at the resume (step {step}, {z:.0f} deviations)",
-        "loaded": "the loss level jumped from {before:.4g} to {after:.4g} at step {step}, where weights were loaded while "
-        "training went on ({z:.0f} deviations)",
+        "loaded": "the loss level jumped from {before:.4g} to {after:.4g} at step {step}, where weights were loaded "
+        "during training ({z:.0f} deviations)",
     },
     fix={
         "": "Save and restore {where} as well.",

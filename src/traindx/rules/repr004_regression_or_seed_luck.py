@@ -1,4 +1,4 @@
-"""This run parts from its reference by more than another seed would make it.
+"""Regression or seed luck: this run differs from its reference by more than another seed would explain.
 
 ## What it sees
 
@@ -33,7 +33,7 @@ from traindx.run import Run
 @rule(
     "REPR004",
     needs={"fact:compare.separation": 1},
-    says="{where} parts from {reference} at step {step} by {sigma:.1f} deviations of {spread}",
+    says="{where} differs from {reference} from step {step} on by {sigma:.1f} deviations of {spread}",
     fix="Run three seeds of both before concluding; `traindx bisect` finds the change.",
     severity=Severity.WARNING,
 )

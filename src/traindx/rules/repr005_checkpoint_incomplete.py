@@ -13,7 +13,7 @@ state is gone.
 
 ## What else looks like this
 
-- A file of weights for deployment, written beside real checkpoints: fine.
+- A file of weights for deployment, written in addition to real checkpoints: fine.
 - REPR003: the jump has already happened.
 
 ## What to do
@@ -36,6 +36,7 @@ STATES = ("optimizer", "scheduler", "scaler")
 
 @rule(
     "REPR005",
+    subject="checkpoint",
     needs={"fact:checkpoint.missing | event:checkpoint": 1},
     says={
         "": "checkpoints hold part of the training state, but not the {where}",

@@ -2,10 +2,10 @@
 
 ## What it sees
 
-Discriminator accuracy above `accuracy` over the last `steps` steps (from `gan/d_accuracy`, or from mean outputs that
-are probabilities) while the generator's gradient norm has fallen below `faded` of its early level. Without the
-generator's norm it is a hint only. In a log that has the losses of both players: a discriminator's loss below a twentieth of
-where it began (and of ln 2) for that long, while the generator's is more than three times its early one.
+Discriminator accuracy is above `accuracy` over the last `steps` steps, from `gan/d_accuracy` or from mean outputs that
+are probabilities. Meanwhile the generator's gradient norm has fallen below `faded` of its early level. Without the
+generator's norm it is a hint only. In a log with the losses of both players: the discriminator's loss is below a
+twentieth of its start (and of ln 2) for that long. The generator's is more than three times its early one.
 
 ## Why it matters
 

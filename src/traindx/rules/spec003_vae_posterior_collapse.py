@@ -2,11 +2,11 @@
 
 ## What it sees
 
-`vae/kl_active`, the share of latent dimensions whose divergence from the prior exceeds 0.01 nats, below `dead` over
-the last third of a run of at least `steps` steps. A few active dimensions (below `few`) are info: a code that is
-larger than the data needs leaves most of itself unused. In a log that holds the two terms of the loss, reconstruction and
-KL, it is the KL term that fell to less than `share` of its own peak and stayed there: whatever it is weighted with, a code in
-use keeps its divergence.
+`vae/kl_active`, the share of latent dimensions whose divergence from the prior exceeds 0.01 nats, below `dead` over the
+last third of a run of at least `steps` steps. A few active dimensions (below `few`) are info: a code that is larger
+than the data needs leaves most of itself unused. In a log with both terms of the loss, reconstruction and KL, it
+watches the KL term. It fires if the term fell to less than `share` of its own peak and stayed there. Whatever its
+weight, a code in use keeps its divergence.
 
 ## Why it matters
 
@@ -16,7 +16,7 @@ average.
 ## What else looks like this
 
 - KL annealing: early on the divergence is free and large, then falls, to a tenth perhaps; only the last third counts.
-- Distillation, whose KL term may well go to zero: it has no reconstruction beside it.
+- Distillation, whose KL term may well go to zero: it has no reconstruction term.
 - A latent space that is simply too large: reconstruction is fine.
 
 ## What to do
@@ -75,7 +75,7 @@ def _by_term(run: Run, share: float) -> Iterator[Evidence]:
     terms = dict(run.matrix("loss/terms").columns())
     kl = next((v for n, v in terms.items() if set(n.lower().split("_")) & {"kl", "kld", "kldiv"}), None)
     if kl is None or not any("rec" in n.lower() for n in terms):
-        raise Blind("neither the latent code nor a KL term beside a reconstruction was recorded", "vae/kl_active")
+        raise Blind("neither the latent code nor a KL term with a reconstruction was recorded", "vae/kl_active")
     known = np.isfinite(kl)
     at, seen = run.matrix("loss/terms").steps[known], kl[known]
     if len(seen) < 20:

@@ -2,9 +2,12 @@
 
 ## What it sees
 
-Policy entropy below `left` of its start within the first quarter of the run; a median approximate KL per update above
-`kl` over the last looks; an explained variance of the value function below zero in the last third; a mean return that has lost
-half of what was gained for the last seventh of the run.
+It looks for:
+
+- policy entropy below `left` of its start within the first quarter of the run;
+- a median approximate KL per update above `kl` over the last looks;
+- an explained variance of the value function below zero in the last third;
+- a mean return that has lost half of its gain for the last seventh of the run.
 
 ## Why it matters
 

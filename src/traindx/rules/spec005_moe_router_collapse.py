@@ -3,9 +3,9 @@
 ## What it sees
 
 The share of tokens each expert of a router gets (`expert_load/expert`, names are `router/expert`), averaged over the
-last fifth of the run: one expert above `peak` times the mean, or an entropy of the load below `entropy` of its
-maximum. Idle experts are named. Where loads were not recorded: four or more modules that are alike, of which at most
-a quarter was ever called.
+last fifth of the run. It fires when one expert is above `peak` times the mean, or the entropy of the load is below
+`entropy` of its maximum. Idle experts are named. Where loads were not recorded: four or more modules that are alike, of
+which at most a quarter was ever called.
 
 ## Why it matters
 
@@ -38,6 +38,7 @@ from traindx.run import Floats, Run
 
 @rule(
     "SPEC005",
+    subject="experts",
     needs={"expert_load/expert | fact:model.never_called": 5},
     says={
         "": "{busiest} gets {top:.0%} of the tokens ({peak:.1f}× its share); {idle} of {experts} experts of {router} are idle",

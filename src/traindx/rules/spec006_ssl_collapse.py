@@ -2,9 +2,9 @@
 
 ## What it sees
 
-`ssl/embedding_spread`, the deviation of normalised embeddings over samples in units of what an even spread would
-give (measured where two batches of one shape go through one network and no loss has a target), below `least` in three
-of the last five looks of a run of at least `steps` steps.
+`ssl/embedding_spread`, the deviation of normalised embeddings over samples, in units of an even spread. It is measured
+where two batches of one shape go through one network and no loss has a target. It fires below `least` in three of the
+last five looks of a run of at least `steps` steps.
 
 ## Why it matters
 

@@ -1,14 +1,14 @@
-"""Fine-tuning has cost the model what it could do before.
+"""Fine-tuning made the model worse at what it could do before.
 
 ## What it sees
 
-The loss on a probe set of the original task, measured before training and again during it (at least twice): above its first
-value by more than three standard errors and 10 %, in both of the last two measurements. The probe set is what you log
-(`dx.log(probe_loss=…)`), or what a fine-tuning evaluates beside its own task from the start: of two sets, or of the batches
-of one evaluation, some have never been below their first loss and are half as high again, while the others have fallen; and
-the rise is at least a tenth of that fall.
-Without any, one plain case: the classes that are evaluated made up most of the training labels at first and less than a tenth
-at the end, and the validation loss is three times its best.
+The loss on a probe set of the original task, measured before training and at least twice during it. It is above its
+first value by more than three standard errors and 10 % in both of the last two measurements. The probe set is what you
+log (`dx.log(probe_loss=…)`), or what the run evaluates in addition to its own task from the start. Among two sets, or
+the batches of one evaluation, some have never been below their first loss and are half as high again. The others have
+fallen, and the rise is at least a tenth of that fall. Without a probe set it reports one plain case. The evaluated
+classes made up most of the training labels at first and less than a tenth at the end, and the validation loss is three
+times its best.
 
 ## Why it matters
 
@@ -24,9 +24,8 @@ task shows it.
 
 ## What to do
 
-Learning rate ÷ 3 to ÷ 10, fewer epochs, LoRA instead of full tuning, 5 to 20 % of old data mixed in, or interpolate the
-weights: θ₀ + α(θ − θ₀) with α from .5 to .8.
-"""
+Divide the learning rate by 3 to 10, train fewer epochs, use LoRA instead of full tuning, mix in 5 to 20 % earlier data,
+or interpolate the weights: θ₀ + α(θ − θ₀) with α from .5 to .8."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ from traindx.run import Floats, Ints, Run
     needs={"probe/loss | batch/labels/class | eval/loss/batch | loss/val": 3},
     says={
         "": "the loss on the original task rose from {before:.4g} to {after:.4g} ({rise:+.0%}, {z:.0f} standard errors)",
-        "beside": "what is evaluated beside the new task gets worse from the start: its loss rose from {before:.4g} to "
+        "beside": "another evaluated task gets worse from the start: its loss rose from {before:.4g} to "
         "{after:.4g} while that of {other} fell from {first:.4g} to {last:.4g}",
         "classes": "training no longer shows the classes that are evaluated ({early:.0%} of its labels at first, {late:.0%} "
         "now), and their loss rose from {before:.4g} to {after:.4g}",

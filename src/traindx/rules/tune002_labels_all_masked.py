@@ -3,9 +3,8 @@
 ## What it sees
 
 The share of targets that count, per batch. Any batch without one; more than 5 % such batches; or less than 1 % valid
-targets over all. And of models that predict their own text: sequences without any target that counts, when they are more than
-5 % (three or more of at least 16 that were looked at); where nothing is padded, and blocks may lie in one long prompt, a
-remark.
+targets over all. For models that predict their own text: sequences without any target that counts, if they are more
+than 5 % (three or more of at least 16). Where nothing is padded, blocks may lie in one long prompt, and it is a remark.
 
 ## Why it matters
 

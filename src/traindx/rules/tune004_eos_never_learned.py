@@ -1,15 +1,16 @@
-"""The end of text is not among what is learned.
+"""The model is not taught where a text ends.
 
 ## What it sees
 
-Models that predict the next token of padded sequences: the share of sequences whose last valid label is the end token, or,
-where no end token can be told, is one and the same id. Below 50 % the end is missing from the labels: masked together with
-the padding (same id), or never appended. A warning in fine-tuning, where the inputs do end with the end token, and where
-the script states an end token (a tokenizer, a table of words, a constant) that no target ends with; a remark elsewhere.
+For models that predict the next token of padded sequences: the share of sequences whose last valid label is the end
+token. If no end token is known, whether the last label is always the same id. Below 50 % the end is missing from the
+labels: masked together with the padding (same id), or never appended. It is a warning in fine-tuning, and where the
+inputs do end with the end token. It is also one where the script states an end token (a tokenizer, a table of words, a
+constant) that no target ends with. Elsewhere it is a remark.
 
 ## Why it matters
 
-A model that never saw an end does not stop. It answers well and then goes on for ever.
+A model that never saw an end does not stop. It answers well and then never stops.
 
 ## What else looks like this
 

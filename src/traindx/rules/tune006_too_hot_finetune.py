@@ -1,11 +1,13 @@
-"""Fine-tuning is too hot or too long: it memorises, or destroys before it learns.
+"""Fine-tuning is too hot or too long: the model memorises, or forgets before it learns.
 
 ## What it sees
 
-Two of three signs, in a run that started from trained weights: the training loss falls in steps at epoch boundaries while
-validation was best within the first epoch or so; the loss of the first 50 records rises above its start by more than six
-deviations (or at once: the first loss is of the untouched weights, and the next five are twice as high, or all of the next
-nine a third higher); pretrained tensors move by more than .001 of their size per step after warm-up.
+Two of three signs, in a run that started from trained weights:
+
+- the training loss falls in steps at epoch boundaries, and validation was best within the first epoch or so;
+- the loss of the first 50 records rises above its start by more than six deviations. Or it rises at once: the next five
+  are twice the first, or all of the next nine a third higher;
+- pretrained tensors move by more than 0.001 of their size per step after warm-up.
 
 ## Why it matters
 

@@ -1,13 +1,13 @@
-"""Token ids do not fit the model's vocabulary, or the text is tokenised in another way than the model was trained with.
+"""Tokenizer mismatch: token ids do not fit the vocabulary, or the text is not tokenised as in pretraining.
 
 ## What it sees
 
 The ids of the inputs against the rows of the embedding: an id beyond the last row, more than 1 % unknown tokens, a
-beginning-of-text token twice at the start of sequences. Which ids these are is taken from the model's config, a tokenizer, a
-table of words or a named constant; a doubled beginning is seen without, too. Where nothing says which id is the unknown token:
-one id that makes up more than half of the tokens inside sequences, of a vocabulary of 50 or more. And rows at the end of a
-frozen embedding that are in use and three times as large (or small) as all the others: tokens that were added and stay at
-random.
+beginning-of-text token twice at the start of sequences. Which ids these are is taken from the model's config, a
+tokenizer, a table of words or a named constant; a doubled beginning is seen without, too. Where nothing says which id
+is the unknown token: one id that makes up more than half of the tokens inside sequences, of a vocabulary of 50 or more.
+Rows at the end of a frozen embedding that are in use and three times as large (or small) as all others: these tokens
+were added and stay random.
 
 ## Why it matters
 

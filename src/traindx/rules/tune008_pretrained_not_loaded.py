@@ -2,10 +2,11 @@
 
 ## What it sees
 
-A run that was meant to start from trained weights (weights were loaded, adapters, or you said so): more than half of the
-parameters were in fact not loaded; or a language model whose first loss is above 80 % of ln V, where a model that knows
-nothing begins. A warning when a file was read whose weights fit the model by name and shape, and none of them is in it when
-training begins; and when most of what was loaded had been overwritten by then.
+A run that was meant to start from trained weights: weights were loaded, it has adapters, or you said so. It fires if
+more than half of the parameters were not loaded. It also fires if a language model's first loss is above 80 % of ln V,
+the level of a model without knowledge. It is a warning when a file was read whose weights fit the model by name and
+shape, and none of them is in it when training begins. The same holds when most of what was loaded had been overwritten
+by then.
 
 ## Why it matters
 

@@ -2,8 +2,8 @@
 
 ## What it sees
 
-Updates made of several backward calls: the number of valid targets differs between micro-batches by more than a fifth
-(deviation over mean), and the mean of their losses differs from the loss over all tokens by more than 1 % of late. Where
+Updates made of several backward calls. The number of valid targets differs between micro-batches by more than a fifth
+(deviation over mean). The mean of their losses recently differs from the loss over all tokens by more than 1 %. Where
 only the tokens differ, by more than half, it is a remark.
 
 ## Why it matters

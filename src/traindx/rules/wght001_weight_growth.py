@@ -2,10 +2,10 @@
 
 ## What it sees
 
-The norm of a weight matrix more than `growth` times its value after 1 % of the run, still rising, at least as fast
-late as early (the slow √t growth of training without weight decay flattens out), and beyond any usual scale: a gain
-of more than `gain` per layer. As info: a largest singular value far above that of a random matrix of the same size
-and rising, and weights with very heavy tails.
+The norm of a weight matrix is more than `growth` times its value after 1 % of the run. It still rises, at least as fast
+late as early (the slow √t growth without weight decay flattens out). It exceeds any usual scale: a gain of more than
+`gain` per layer. As info: a largest singular value far above that of a random matrix of the same size and rising, and
+weights with very heavy tails.
 
 ## Why it matters
 

@@ -1,4 +1,4 @@
-"""Vanishing weights: the norm of a weight matrix has died away.
+"""Vanishing weights: the norm of a weight matrix has gone to almost zero.
 
 ## What it sees
 

@@ -12,8 +12,8 @@ drives them to zero for no benefit.
 
 ## What else looks like this
 
-- Gains that start at zero (the last norm of a residual block), or that are stored as an offset from one: tiny at the
-  first look, so they are left out.
+- Gains that start at zero (the last norm of a residual block), or that are stored as an offset from one. They are tiny
+  at the first look, so they are left out.
 - Embedding rows of words that never occurred: they keep their first norm.
 
 ## What to do

@@ -3,13 +3,13 @@
 ## What it sees
 
 The share of rows that equal another row of the same matrix, before the first step (`model.twin_rows`) and later
-(`weight_twins/param`, which compares the dimensions of an embedding with one another): more than `share` of it after at
-least `steps` updates. When only the start is known, it waits.
+(`weight_twins/param`; for an embedding its dimensions are compared). It fires above `share` after at least `steps`
+updates. When only the start is known, it waits.
 
 ## Why it matters
 
-Units with the same weights get the same gradient and stay the same for ever: a layer of a thousand such units is a
-layer of one. Zero or constant initialisation does it.
+Units with the same weights get the same gradient and stay the same: a layer of a thousand such units is a layer of one.
+Zero or constant initialisation does it.
 
 ## What else looks like this
 
@@ -38,7 +38,7 @@ from traindx.run import Run
 @rule(
     "WGHT004",
     needs={"weight_twins/param | fact:model.twin_rows": 1},
-    says="{share:.0%} of the units of {where} are identical after {updates} updates: they learn the same for ever",
+    says="{share:.0%} of the units of {where} are identical after {updates} updates: they can only learn the same thing",
     fix="Initialise with kaiming_normal_ or xavier_uniform_ instead of a constant.",
     explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "GRAD004", "ACTV001", "ACTV005", "WGHT005"),
 )

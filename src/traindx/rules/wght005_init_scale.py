@@ -2,10 +2,10 @@
 
 ## What it sees
 
-`model.init_gain`, RMS·√fan_in of every weight before the first step: 1.41 for He, 1 for linear and SELU, 1.67 for
-tanh, 0.58 for torch's default. At least two hidden layers beyond three times (or below a third of) that range, *and*
-a consequence: activations whose overall gain from the first layer to the last is outside 10^±2, or a first loss far
-above chance.
+`model.init_gain`, RMS·√fan_in of every weight before the first step: 1.41 for He, 1 for linear and SELU, 1.67 for tanh,
+0.58 for torch's default. At least two hidden layers are beyond three times (or below a third of) that range, *and* it
+has a consequence. Activations have an overall gain outside 10^±2 from the first layer to the last, or the first loss is
+far above chance.
 
 ## Why it matters
 

@@ -4,8 +4,8 @@
 
 Parameters with `requires_grad` and a gradient whose identity is in no parameter group of any optimizer
 (`model.unowned`). It is a fact, so it speaks after the first update. It is critical when the parameters make up at
-least `critical_share` of the trainable ones, or when the optimizer holds as many tensors that the model no longer
-has: then it was built for another model.
+least `critical_share` of the trainable ones. It is also critical when the optimizer holds as many tensors that the
+model no longer has: then it was built for another model.
 
 ## Why it matters
 
@@ -16,7 +16,7 @@ behind it trains against random projections.
 
 - A frozen backbone by omission: trained weights were loaded and the optimizer was given the later layers only. That
   is reported as info; `requires_grad_(False)` would say it and save the backward.
-- A parameter without any gradient (`GRAD004`): there the graph is at fault, not the optimizer.
+- A parameter without any gradient (`GRAD004`): there the graph is the problem, not the optimizer.
 - Several optimizers: all of them are looked at.
 
 ## What to do
@@ -43,8 +43,8 @@ from traindx.run import Run
         "": "{count} trainable parameters ({share}) get gradients but belong to no optimizer: {where}",
         "stale": "the optimizer holds {foreign} that the model no longer has, while {count} of the model's own "
         "({share}) belong to no optimizer: {where}",
-        "intent": "the optimizer was given the later layers only; {count} earlier parameters ({share}) get gradients for "
-        "nothing: {where}",
+        "intent": "the optimizer was given the later layers only; {count} earlier parameters ({share}) get gradients "
+        "that are never used: {where}",
     },
     fix={
         "": "Create the optimizer after the model is complete, or add {where} with add_param_group.",

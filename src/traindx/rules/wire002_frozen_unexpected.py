@@ -2,14 +2,14 @@
 
 ## What it sees
 
-`model.frozen`, the parameters with `requires_grad` False at the first step, and those that were frozen later and
-stayed so. Nothing trainable at all is critical. Parameters that learned at first and were then frozen are a warning.
-A layer whose weight is frozen while its bias learns (or the reverse) is a warning, unless most layers of the model
-are frozen in that way. Whole modules frozen before the first step are taken for intent and reported as info, with a
-remark where they were frozen although no weights were loaded (they keep random values), and where BatchNorm layers
-among them still update their statistics. Random values become a warning when they make up at least `large` of the model
-and the run learns next to nothing: the loss stays above `nothing` of what a model loses that ignores its input, or above
-half of that while the optimizer was given them too. Then they were meant to learn.
+`model.frozen`, the parameters with `requires_grad` False at the first step, and those that were frozen later and stayed
+so. Nothing trainable at all is critical. Parameters that learned at first and were then frozen are a warning. A layer
+whose weight is frozen while its bias learns (or the reverse) is a warning, unless most layers of the model are frozen
+in that way. Whole modules frozen before the first step are taken for intent and reported as info. A remark follows
+where no weights were loaded (they keep random values), and where BatchNorm layers among them still update their
+statistics. Frozen random values become a warning when they make up at least `large` of the model and the run learns
+almost nothing. That means the loss stays above `nothing` of the loss of a model that ignores its input, or above half
+of that while the optimizer was given them too. Then they were meant to learn.
 
 ## Why it matters
 

@@ -2,10 +2,10 @@
 
 ## What it sees
 
-A loss without a graph at all (`detached_loss`), or trainable parameters that an optimizer holds, whose modules
-are called, and that no walk from a loss through the autograd graph reached (`model.unreachable`). Parameters that had
-a gradient in any recorded step are taken off the list. The boundary, the last module whose output still had a graph,
-is named where it was seen. Critical from `critical_share` of the parameters on.
+A loss without a graph (`detached_loss`). Or trainable parameters that an optimizer holds, whose modules are called, and
+that no walk from a loss through the autograd graph reached (`model.unreachable`). Parameters that had a gradient in any
+recorded step are taken off the list. The boundary, the last module whose output still had a graph, is named where it
+was seen. Critical from `critical_share` of the parameters on.
 
 ## Why it matters
 
@@ -18,7 +18,7 @@ nothing looks broken.
 - Stop-gradients by design: a target or teacher network has a counterpart of the same sizes that does learn; info
   only.
 - A module that is never called: `WIRE014`. A zero gradient through a living graph: `GRAD004`, `ACTV001`.
-- A branch that is used now and then: one gradient in the record clears it.
+- A branch that is used occasionally: one gradient in the record clears it.
 
 ## What to do
 

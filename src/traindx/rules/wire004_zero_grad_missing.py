@@ -5,9 +5,9 @@
 At the first backward of a step the gradients of the previous update are still there (`loop/stale_grads`) and nobody
 cleared them (`loop/zero_grads` is 0). Three such steps, making up at least `least_share` of the recorded ones, or
 `in_a_row` of them at the end of the run are enough. Other optimizers of the same loop are looked at one by one: as many
-of their own steps on gradients of the one before. Where the loop was not seen, successive gradients that point the same
-way (median `grad_cosine` above `cosine`) while their norm grows to `growth` times its early level say the same with less
-certainty.
+of their own steps on gradients of the one before. Where the loop was not seen, it looks at successive gradients. If
+they point the same way (median `grad_cosine` above `cosine`) while their norm grows to `growth` times its early level,
+it says the same with less certainty.
 
 ## Why it matters
 

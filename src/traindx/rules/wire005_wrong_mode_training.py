@@ -2,12 +2,11 @@
 
 ## What it sees
 
-Training forwards with `model.training` False in at least `least` recorded steps (`loop/eval_mode`). Left over from an
-evaluation (the run began in train mode) and with BatchNorm in the model it is critical; with dropout only, or from
-the first step of a fine-tuning, a warning; in a model with neither, or with both in frozen modules only, it changes nothing
-and is info. Sub-modules that
-fall asleep after an evaluation and are not woken up again (`loop/eval_submodules` rises from zero and stays) are a
-warning.
+Training forwards with `model.training` False in at least `least` recorded steps (`loop/eval_mode`). It is critical if
+it is left over from an evaluation (the run began in train mode) and the model has BatchNorm. With dropout only, or from
+the first step of a fine-tuning, it is a warning. In a model with neither, or with both in frozen modules only, it
+changes nothing and is info. Sub-modules that stay in eval mode after an evaluation (`loop/eval_submodules` rises from
+zero and stays) are a warning.
 
 ## Why it matters
 
@@ -45,7 +44,7 @@ from traindx.stats.persistence import last_stretch
     says={
         "": "the model trains in eval mode from step {first} on ({share:.0%} of the recorded steps): {effect}",
         "leftover": "after an evaluation the model stayed in eval mode: {share:.0%} of the steps from {first} on: {effect}",
-        "submodule": "{count} sub-modules went to eval mode at step {first} and were not woken up: {where}",
+        "submodule": "{count} sub-modules went to eval mode at step {first} and stayed there: {where}",
     },
     fix="Call model.train() at the start of every epoch, after each evaluation.",
     confidence=Confidence.EXACT,

@@ -2,10 +2,10 @@
 
 ## What it sees
 
-What went into the loss function, over at least `batches` checked batches: rows that are probabilities into a
-cross-entropy, values from a sigmoid into a cross-entropy or `BCEWithLogits`, anything but log-probabilities into
-`nll_loss` or `kl_div`. Rows that sum to one are a fact. Values that merely stay inside [0, 1] are one only if the
-last activation is known to be a sigmoid; otherwise it takes `patience` batches, because logits may start there.
+What went into the loss function, over at least `batches` batches. It looks for probabilities in a cross-entropy,
+sigmoid values in a cross-entropy or `BCEWithLogits`, and anything but log-probabilities in `nll_loss` or `kl_div`. Rows
+that sum to one are a fact. Values that merely stay inside [0, 1] are one only if the last activation is known to be a
+sigmoid; otherwise it takes `patience` batches, because logits may start there.
 
 ## Why it matters
 
@@ -80,7 +80,8 @@ def double_activation(
 def _look(run: Run, patience: int) -> Evidence | None:
     kind, head = run.fact("loss.kind"), str(facts.table(run, "model.head_activation").get("kind", ""))
     classes = facts.number(run.fact("loss.classes"))
-    where = facts.strings(run, "loss.site")
+    made = facts.table(run, "code.sites").get("activation")
+    where = (*((made,) if isinstance(made, str) else ()), *facts.strings(run, "loss.site"))
     if kind == "ce" and classes != 1:
         if run.fact("loss.probabilities"):
             return Evidence(where=where, steps=run.steps, say="softmax", facts={"floor": _floor(classes)})

@@ -2,11 +2,11 @@
 
 ## What it sees
 
-Exact shapes, ranges and kinds at the loss call: a cross-entropy over one class (always zero); the class axis in the
-wrong place; more than `unreachable` of the targets outside what the last activation can produce (tanh and targets
-beyond ±1, ReLU and negative targets); a bounded activation on logits; a regression loss on whole numbers that are
-most likely class ids (0 … K−1, every class about equally frequent, or as many outputs as there are values). As info:
-a summed loss, binary losses on one-hot targets.
+Exact shapes, ranges and kinds at the loss call. It looks for a cross-entropy over one class (always zero) and for the
+class axis in the wrong place. More than `unreachable` of the targets may lie outside what the last activation can
+produce (tanh and targets beyond ±1, ReLU and negative targets). Also a bounded activation on logits, or a regression
+loss on whole numbers that are most likely class ids (0 … K−1, every class about equally frequent, or as many outputs as
+there are values). As info: a summed loss, binary losses on one-hot targets.
 
 ## Why it matters
 
@@ -48,11 +48,11 @@ BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sig
     says={
         "one-class": "a cross-entropy over one class is always zero: nothing can be learned from it",
         "axis": "the class axis seems to be in the wrong place: inputs of shape {shape} with {classes} classes",
-        "torn": "outputs of shape {shape} are reshaped to rows of {classes} without moving the class axis last: each row mixes "
+        "torn": "outputs of shape {shape} are reshaped to rows of {classes} without moving the class axis last: each "
+        "row mixes "
         "places and classes",
-        "either-axis": "outputs of shape {shape} have {classes} entries along axis 1, which cross_entropy takes for classes, "
-        "and along the last, where the script finds its answers: its accuracy {reported:.3g} is not that of axis 1 "
-        "({recomputed:.3g})",
+        "either-axis": "cross_entropy takes axis 1 of the outputs {shape} for the {classes} classes, but the script "
+        "takes the last axis: its accuracy {reported:.3g} is not that of axis 1 ({recomputed:.3g})",
         "unreachable": "{share:.0%} of the targets lie outside what a {activation} head can produce ({lo:g} to {hi:g})",
         "bounded-logits": "the outputs go through {activation} before a loss that expects unbounded logits",
         "class-ids": "{loss} loss on whole-number targets 0 to {top}, all about equally frequent: these look like class ids",

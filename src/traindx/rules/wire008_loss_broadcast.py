@@ -38,7 +38,7 @@ from traindx.run import Run
     "WIRE008",
     needs={"fact:loss.broadcast": 1},
     says={
-        "": "outputs {input} and targets {target} are broadcast to {result}: every prediction meets every target",
+        "": "outputs {input} and targets {target} are broadcast to {result}: every prediction is compared with every target",
         "repeated": "targets {target} are repeated over outputs {input}: meant?",
         "unknown": "outputs and targets of different shapes are broadcast in the loss",
     },

@@ -4,10 +4,10 @@
 
 The dependency trial in eval mode: the gradient of sample k's output with respect to other samples, over that with
 respect to itself, above `ratio`. A softmax inside the model that runs over the batch axis. Recurrent and attention
-layers with `batch_first=False` whose first axis holds the samples. The input of a layer that is a plain view of another
-tensor with the same sizes in another order (`x.view(n, c, h, w)` of an (n, h, w, c) batch): its axes are mixed up, a warning
-where the batch axis stays in front. Or, in passing, outputs whose columns over the batch
-sum to one: a softmax along the batch axis.
+layers with `batch_first=False` whose first axis holds the samples. The input of a layer is a plain view of another
+tensor with its axes in another order: `x.view(n, c, h, w)` of (n, h, w, c). Its axes are mixed up; a warning where the
+batch axis stays in front. Or, in passing, outputs whose columns over the batch sum to one: a softmax along the batch
+axis.
 
 ## Why it matters
 
@@ -55,7 +55,7 @@ from traindx.run import Run
         "": "Check dim= of softmax, mean and norm, and every reshape or transpose that touches the batch axis.",
         "inside": "Check the dim= of that softmax: attention normalises over keys, dim=-1.",
         "time": "Pass batch_first=True, or transpose the input to (time, batch, features).",
-        "scrambled": "Move axes with permute or transpose; view and reshape only cut the same row of numbers anew.",
+        "scrambled": "Move axes with permute or transpose; view and reshape only cut the same row of numbers differently.",
         "softmax": "Apply softmax over the classes, dim=-1 (and only if the loss does not do it itself).",
     },
     severity=Severity.CRITICAL,

@@ -2,11 +2,14 @@
 
 ## What it sees
 
-Calls of `scheduler.step` counted against updates and epochs. Before the optimizer's first step; twice per update; a
-schedule laid out in epochs but stepped per batch, so that it has run through within an epoch; a one-cycle schedule
-stepped per epoch; a schedule that was built and never stepped; a new scheduler built again and again. The ratio of
-scheduler steps to updates must be 1 or one per epoch. And a run that is over while its learning rate still rises in a
-straight line, with a loss that has hardly fallen: the warm-up of a longer recipe.
+Calls of `scheduler.step` counted against updates and epochs. It looks for:
+
+- steps before the optimizer's first step, or twice per update;
+- a schedule planned in epochs but stepped per batch, so that it is over within an epoch;
+- a one-cycle schedule stepped per epoch;
+- a schedule that was built and never stepped, or built again and again. The ratio of scheduler steps to updates must be
+  1 or one per epoch. And a run that is over while its learning rate still rises in a straight line, with a loss that
+  has hardly fallen: the warm-up of a longer recipe.
 
 ## Why it matters
 
@@ -47,14 +50,14 @@ ENDLESS = ("CosineAnnealingWarmRestarts", "CyclicLR", "LambdaLR", "LinearLR", "C
 
 @rule(
     "WIRE010",
+    subject="schedule",
     needs={"loop/scheduler_steps | fact:schedule.name | event:scheduler_order": 1},
     says={
         "order": "scheduler.step was called before optimizer.step ({count}×): the first learning rates are skipped",
         "twice": "the scheduler takes {ratio:.1f} steps per update: the schedule runs too fast",
-        "unit": "{schedule} is laid out for {length:g} steps but stepped on every batch: with {per_epoch} batches per "
-        "epoch it ran "
-        "through in {epochs:.1f} epochs",
-        "slow": "{schedule} is laid out for {length:g} batches but stepped once in {every:.0f} updates: it hardly moves",
+        "unit": "{schedule} is planned for {length:g} steps and is stepped on every batch ({per_epoch} per epoch): "
+        "it ran through in {epochs:.1f} epochs",
+        "slow": "{schedule} is planned for {length:g} batches but stepped once in {every:.0f} updates: it hardly moves",
         "never": "{schedule} was built but never stepped in {updates} updates",
         "warmup": "the learning rate was still rising when the run ended, at {rate:.3g}, and the loss has hardly fallen: the "
         "warm-up is longer than the run",
@@ -63,7 +66,7 @@ ENDLESS = ("CosineAnnealingWarmRestarts", "CyclicLR", "LambdaLR", "LinearLR", "C
     fix={
         "order": "Call scheduler.step() after optimizer.step().",
         "twice": "Call scheduler.step() once per update (or once per epoch), not in both places.",
-        "unit": "Call scheduler.step() once per epoch, or lay the schedule out in batches.",
+        "unit": "Call scheduler.step() once per epoch, or give the schedule its length in batches.",
         "slow": "Call scheduler.step() after every optimizer.step().",
         "never": "Call scheduler.step() in the loop.",
         "warmup": "Let the warm-up end after 1 to 10 % of the {updates} updates that this run has.",

@@ -2,17 +2,17 @@
 
 ## What it sees
 
-Events of the loop: `optimizer.step` twice by the same optimizer with no backward between (`double_step`, at least
-`least` times), and k backwards per update through the same loss call without division by k
-(`accumulation_undivided`). Where `zero_grad` was called before each of the k backwards, nothing was accumulated: k − 1 of k
-gradients were thrown away (at least `least_lost` backwards per update, in most updates).
+Events of the loop. `optimizer.step` twice by the same optimizer with no backward between (`double_step`, at least
+`least` times). Several backwards per update through the same loss call without dividing by their number
+(`accumulation_undivided`). Where `zero_grad` was called before each of the k backwards, nothing was accumulated: k − 1
+of k gradients were thrown away (at least `least_lost` backwards per update, in most updates).
 
 ## Why it matters
 
 A repeated step doubles the learning rate and feeds the same gradient twice into momentum. An undivided accumulation
 multiplies gradients by k: plain SGD then runs at k times the learning rate. Adam hardly notices, except through
-clipping and ε. Gradients that are cleared unused cost their time and teach nothing: the usual slip is an `optimizer.step()`
-that stands after the loop over batches instead of inside it, one update per epoch.
+clipping and ε. Gradients that are cleared unused cost time and teach nothing. The usual slip is an `optimizer.step()`
+after the loop over batches instead of inside it: one update per epoch.
 
 ## What else looks like this
 

@@ -2,14 +2,14 @@
 
 ## What it sees
 
-Targets that equal the input at the same position (at least `identity` of them) while the loss falls to nothing, or in a model
-all of whose attention is causal, which nobody needs to copy an input: the shift by one is missing. Targets that equal the
-input two positions later, and no loss with targets one position later: the shift was made twice, in the data and in the
-model. A decoder beside a source that is given its own targets. Recurrent layers that read both ways in a model of the next
-token. Self-attention without any mask in a model that predicts the next token, or with masks that leave later positions open
-to nearly every query (a diagonal that is off by one, padding masked and nothing else). The dependency trial over time:
-outputs that have a gradient with respect to later inputs. And, as a question only, a next-token loss that is close to zero in
-training and validation.
+Targets that equal the input at the same position (at least `identity` of them) while the loss falls to nothing: the
+shift by one is missing. The same holds in a model whose attention is all causal, because nobody needs that to copy an
+input. Targets that equal the input two positions later, and no loss with targets one position later: the shift was made
+twice, in the data and in the model. A decoder with a source that is given its own targets. Recurrent layers that read
+both ways in a model of the next token. Self-attention without any mask in a model that predicts the next token. Or
+masks that leave later positions open to nearly every query: a diagonal that is off by one, or padding masked and
+nothing else. The dependency trial over time: outputs that have a gradient with respect to later inputs. And, as a
+question only, a next-token loss that is close to zero in training and validation.
 
 ## Why it matters
 

@@ -5,9 +5,9 @@
 The lists of missing and unexpected keys of the loads before the first step. Keys that are the same but for a prefix
 (`module.`, `_orig_mod.`, `model.`) mean that nothing matched what it should have. Otherwise, more than `worth` of the
 parameters that got nothing from the checkpoint, unless they are the output layers, which fine-tuning replaces on
-purpose. And one and the same state that is loaded into the trained model `again` times or more while its optimizer goes on
-as if nothing had happened: what was learned in between is thrown away. The same goes for weights that are, `again` times,
-to the bit what they were before the first update, whoever wrote them back.
+purpose. The same state is loaded into the trained model `again` times or more while its optimizer continues unchanged:
+what was learned in between is lost. The same goes for weights that are, `again` times, to the bit what they were before
+the first update, whoever wrote them back.
 
 ## Why it matters
 
@@ -42,13 +42,15 @@ from traindx.run import Event, Run
 
 @rule(
     "WIRE015",
+    subject="load",
     needs={"fact:model.loaded | event:load | event:weights_back": 1},
     says={
         "prefix": "{count} keys of the checkpoint differ from the model's only by a prefix and were not loaded: {where}",
         "missing": "the checkpoint left {share:.0%} of the parameters as they were: {where}",
-        "again": "the same weights were loaded {times} times while training went on (steps {at}): what is learned in between "
+        "again": "the same weights were loaded {times} times during training (steps {at}): what is learned in between "
         "is thrown away",
-        "back": "all weights were {times} again what they had been before the first update (step {first}): what is learned is "
+        "back": "all weights were {times} again what they had been before the first update (step {first}): what is "
+        "learned is "
         "thrown away",
         "head": "the checkpoint did not fill the last layers ({share:.1%} of the parameters): {where}",
     },

@@ -10,9 +10,9 @@ does not.
 
 ## Why it matters
 
-`zero_grad` between `backward` and `step` erases what was just computed; a forgotten `backward` computes nothing; an
-optimizer that was made before its layers were replaced or frozen, or whose layers are cut off from the loss, has nothing
-to do. The loop runs, the weights stand still, or drift by weight decay and old momentum.
+`zero_grad` between `backward` and `step` erases what was just computed; a forgotten `backward` computes nothing. An
+optimizer created before its layers were replaced or frozen, or whose layers are cut off from the loss, has nothing to
+do. The loop runs, the weights stand still, or drift by weight decay and old momentum.
 
 ## What else looks like this
 
@@ -50,8 +50,8 @@ from traindx.run import Run
     },
     fix={
         "": "Call zero_grad, forward, backward, step, in this order.",
-        "unreached": "Give the optimizer the parameters that the loss depends on; look for a detach between them and the loss, "
-        "and for layers that were replaced or frozen after the optimizer was made.",
+        "unreached": "Give the optimizer the parameters that the loss depends on. Look for a detach between them and "
+        "the loss, and for layers replaced or frozen after the optimizer was created.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,

@@ -2,11 +2,11 @@
 
 ## What it sees
 
-Key padding masks held against the padding of the input (`model.pad_mask`): more than `inverted` of the valid
-positions masked means that the mask is upside down or shifted; padding attended by unmasked attention is a warning
-when at least `padding` of the tokens are padding. A mean over all positions of sequences with at least `pooled` of
-padding, with no mask before it, is a warning too (a remark where the padding's own vector is zero). And the padding
-trial: content under the mask must not change valid outputs.
+Key padding masks are compared with the padding of the input (`model.pad_mask`). More than `inverted` of the valid
+positions masked means that the mask is inverted or shifted. Padding attended by unmasked attention is a warning when at
+least `padding` of the tokens are padding. A mean over all positions of sequences with at least `pooled` of padding,
+without a mask, is a warning too. It is a remark where the padding's own vector is zero. And the padding trial: content
+under the mask must not change valid outputs.
 
 ## Why it matters
 
@@ -48,7 +48,7 @@ from traindx.run import Run
         "leak": "changing what stands under the padding changes valid outputs by {change:.1%}",
     },
     fix={
-        "inverted": "key_padding_mask is True where a position is to be ignored: tokens == pad_id.",
+        "inverted": "key_padding_mask must be True where a position is ignored: tokens == pad_id.",
         "unmasked": "Pass key_padding_mask=(tokens == pad_id) to the attention layers.",
         "pooled": "Average over the tokens only: (h * keep).sum(1) / keep.sum(1), with keep = (tokens != pad)[..., None].",
         "leak": "Mask the padding in attention and in every mean or max over positions.",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def assert_healthy(source: Any, *, least: str = "warning", ignore: tuple[str, ...] = ()) -> Diagnosis:
-    """Fail with the diagnosis page when the run in `source` has a finding of severity `least` or worse.
+    """Fail with the diagnosis page when the run in `source` has a finding of severity `least` or worse, or must be restarted.
 
     `source` is a watch, a callback, a record or log on disk, a dict of lists, a Run or a Diagnosis. Suggestive findings never
     fail a test. `ignore` has codes or families.
@@ -40,6 +40,12 @@ def assert_healthy(source: Any, *, least: str = "warning", ignore: tuple[str, ..
     ]
     if loud:
         raise AssertionError(f"{loud[0].code} {loud[0].name}: {loud[0].message}\n\n{diagnosis}")
+    if (
+        diagnosis.verdict == "restart"
+        and diagnosis.stories
+        and not diagnosis.stories[0].root.code.startswith(tuple(ignore) or ("-",))
+    ):
+        raise AssertionError(f"the verdict is restart: {diagnosis.summary}\n\n{diagnosis}")
     return diagnosis
 
 

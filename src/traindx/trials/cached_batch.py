@@ -27,7 +27,7 @@ class CachedBatch:
     def run(self, task: Task, progress: Progress = silent) -> Result:
         """Time both kinds of steps, alternating, so that a noisy machine treats them alike."""
         if task.captured:
-            why = "blind: a script's own loader is not at hand here; `traindx run` times it (PERF001)"
+            why = "cannot tell: a script's own loader is not available here; `traindx run` times it (PERF001)"
             return Result("cached-batch", "refused", {"blind": True}, why)
         real, cached = [], []
         with task.twin() as twin, random_kept(seed=0):

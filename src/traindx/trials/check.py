@@ -143,7 +143,7 @@ QUESTIONS: tuple[Question, ...] = (
         "samples of a batch do not mix", trial="dependency", fix="Look for a softmax, norm or reshape over the batch axis."
     ),
     Question(
-        "one batch can be learned by heart",
+        "the model can memorise one batch",
         trial="overfit",
         fix="Look at head, loss and labels: this is a bug, not tuning.",
         lists=((TEN, 3), (SEVEN, 1), (FIVE, 4)),
@@ -249,12 +249,20 @@ CURED = {"pass": "fail", "fail": "pass", "undecided": "pass"}  # where the trial
 
 
 def check(
-    target: Any, *, level: str = "usual", progress: Progress = silent, seen: Run | None = None, blind: str = ""
+    target: Any,
+    *,
+    level: str = "usual",
+    progress: Progress = silent,
+    fresh: bool = False,
+    seen: Run | None = None,
+    blind: str = "",
 ) -> Checked:
     """Answer the checklist for a Task; `level` is quick (seconds), usual (under two minutes) or full.
 
-    Where a script's own loop was watched, `seen` is that record; when its steps could not be made again, there is no task
-    and `blind` says why: rules answer what they can, experiments cannot tell.
+    The model is measured as it is given; `fresh` measures the loss at the start on newly drawn weights.
+
+    Where a script's own loop was watched, `seen` is that record. When its steps could not be made again, there is no
+    task and `blind` says why: rules answer what they can, experiments cannot tell.
     """
     if level not in _LEVELS:
         raise UsageError(f"the level of a check is one of {', '.join(_LEVELS)}, not {level!r}")
@@ -268,14 +276,14 @@ def check(
         assert target is not None
         run, problem = _rehearsed(target, progress, 60 if level == "quick" else 120)
     items = [problem] if problem else []
-    items += list(_answers(target, run, level, progress, broken=problem is not None, blind=blind))
+    items += list(_answers(target, run, level, progress, problem is not None, blind, fresh))
     modules, sheet = ((), {}) if problem or target is None else _sights(target)
     return Checked(tuple(items), run, time.monotonic() - began, modules, sheet)
 
 
 def not_a_step(message: str, level: str = "usual") -> Checked:
     """The checklist of a program that fails before its first update."""
-    first = Item("a step can be made", "fail", message, "Mend this first; the rest depends on it.")
+    first = Item("a step can be made", "fail", message, "Fix this first; the rest depends on it.")
     rest = [Item(q.item, "cannot-tell", "no step could be made", lists=_lines(q)) for q in _asked(level)]
     return Checked((first, *rest), Run(), 0.0)
 
@@ -297,19 +305,22 @@ def _rehearsed(task: Task, progress: Progress, steps: int) -> tuple[Run, Item | 
     except Exception as error:  # device, dtype and shape errors of the user's model are findings, not crashes
         from traindx.trials.faults import located
 
-        return Run(), Item("a step can be made", "fail", located(error), "Mend this first; the rest depends on it.")
+        return Run(), Item("a step can be made", "fail", located(error), "Fix this first; the rest depends on it.")
 
 
 def _asked(level: str) -> list[Question]:
     return [q for q in QUESTIONS if _LEVELS.index(q.level) <= _LEVELS.index(level)]
 
 
-def _answers(task: Task | None, run: Run, level: str, progress: Progress, broken: bool, blind: str) -> Iterator[Item]:
+def _answers(
+    task: Task | None, run: Run, level: str, progress: Progress, broken: bool, blind: str, fresh: bool
+) -> Iterator[Item]:
     outcomes = {o.code: o for o in examine(run)} if not broken else {}
     asked = _asked(level)
 
     def on_twin(name: str, limits: Mapping[str, Any]) -> Result:
-        return catalogue()[name].run(task, **limits)
+        anew: dict[str, Any] = {"fresh": True} if fresh and name == "loss-at-init" else {}
+        return catalogue()[name].run(task, **limits, **anew)
 
     for i, q in enumerate(asked):
         progress(i, len(asked), q.item)

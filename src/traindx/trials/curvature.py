@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from traindx.errors import UsageError
 from traindx.run import Matrix, Run
 from traindx.trial import Progress, Result, silent, trial
+from traindx.trials.floors import suspects
 from traindx.trials.task import Batch, Task
 from traindx.trials.twin import Twin
 
@@ -25,74 +27,116 @@ PRODUCTS = ROOM * (RESTARTS + 1)  # at most, for each end of the spectrum
 LOST = 0.1  # an exact product this much smaller than differences of gradients has lost parts of the graph
 SPENT = 0.05  # of the loss: what following the gradient can still gain where it leads nowhere
 DEEP = 0.25  # of the largest eigenvalue: nets in the middle of training show a tenth of it downwards, too
-NOTABLE = 0.1  # the critical radius is where the loss rises by this share
+NOTABLE = 0.1  # of the loss: a rise by this share is sharp, and marks the critical radius
+UNTRAINED = 0.9  # of the loss of a model that knows nothing: above it nothing was learned
+NOTHING = 0.01  # of the same: a rise or a gain below it is none
 
 
-@trial("sharpness", steps=160, most=lambda t: 2 * PRODUCTS + 2 + t.directions * len(t.radii))
+@trial("sharpness", steps=180, most=lambda t: 2 * PRODUCTS + 2 + t.directions * (1 + len(t.radii)))
 @dataclass(frozen=True)
 class Sharpness:
-    """How curved is the loss here: largest and smallest eigenvalue of the Hessian, SAM rise, rise along random directions.
+    """Is this minimum flat or sharp, and how curved is the loss here?
 
-    Compare two checkpoints on the same data, never two models: flatness depends on how a net is written down. A small gradient
-    with a clearly negative eigenvalue is a saddle.
+    Every weight tensor moves by `epsilon` of its own length in a random direction. The answer is the rise as a share of the
+    loss, its interval and the word. The largest and smallest eigenvalue of the Hessian, SAM's rise, and rises along
+    filter-normalised directions follow. Compare two checkpoints on the same data, never two models: flatness depends on how a
+    net is written down. Away from a minimum neither word means anything, and the answer says so.
     """
 
     samples: int = 256
     directions: int = 20
+    epsilon: float = 0.05
     radii: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
     rho: float = 0.05
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
-        """Lanczos on a fixed batch, then rises in nats."""
+        """Random moves, then Lanczos, on a fixed batch."""
         batch = task.samples(self.samples)
         with task.twin() as twin:
+            if not _params(twin):
+                raise UsageError("the model has no trainable parameter, so the loss has no curvature")
             twin.model.eval()
+            base = float(twin.loss(batch).detach())
+            knows_nothing = max((f.level for f in suspects(twin, batch)), default=math.nan)
+            moves = self._rises(twin, batch, base, lambda rng: tensor_normalised(twin, rng) * self.epsilon, progress)
             curve = product_of(twin, batch)
             top, bottom, products = eigenvalues(twin, batch, progress, curve)
-            base = float(twin.loss(batch).detach())
             gradient = _gradient(twin, batch)
             norm = float(torch.linalg.vector_norm(gradient))
             sam = self._along(twin, batch, gradient / max(norm, 1e-30) * self.rho) - base
-            rises = {r: self._random(twin, batch, base, r, progress) for r in self.radii}
+            rises = {
+                r: self._rises(twin, batch, base, lambda rng, r=r: filter_normalised(twin, rng) * r, progress)  # type: ignore[misc]
+                for r in self.radii
+            }
         limit = _stability(task)
-        answer: dict[str, Any] = {
-            "lambda_max": top, "lambda_min": bottom, "loss": base, "grad_norm": norm, "sam_rise": sam,
-            "random_rise": {f"{r:g}": v for r, v in rises.items()}, "products": products, "stability_limit": limit,
-            "critical_radius": _critical(rises, base), "by": "differences" if curve is differenced else "autograd",
-        }  # fmt: skip
-        run = Run.of({"trial/radius": list(self.radii), "trial/rise": [np.median(v) for v in rises.values()]}, kind="trial")
         small = norm < 1e-3 * max(1.0, math.sqrt(abs(top)))
         # With the noise of a batch in it the gradient is never that small: then what a Newton step along it could still gain counts.
-        spent = norm**2 / (2 * max(abs(top), 1e-30)) < SPENT * abs(base)
-        saddle = (small and bottom < -0.05 * abs(top)) or (spent and bottom < -DEEP * abs(top))
+        gain = norm**2 / (2 * max(abs(top), 1e-30))
+        spent = gain < SPENT * abs(base)
         plateau = small and max(abs(top), abs(bottom)) < FLAT * max(abs(base), 1e-12)
-        said = f"curvature from {bottom:.4g} (λ_min) to {top:.4g} (λ_max)"
-        if plateau:
-            said += ": a plateau (neither slope nor curvature: nothing here tells the optimizer where to go)"
-        elif saddle:
-            said += ": a saddle (small gradient, negative curvature)"
-        elif limit is not None:
-            said += f"; the optimizer's stability limit is {limit:.4g}" + (" and is exceeded" if top > limit else "")
-        else:
-            said += "; no stability limit is known for this optimizer: compare with another checkpoint on the same data"
+        saddle = not plateau and ((small and bottom < -0.05 * abs(top)) or (spent and bottom < -DEEP * abs(top)))
+        untrained = base > UNTRAINED * knows_nothing
+        arrived = small or gain < (NOTHING * knows_nothing if knows_nothing > 0 else SPENT * abs(base))
+        at_minimum = arrived and not saddle and not plateau and not untrained
+        flatness = _flatness(moves, base, knows_nothing) if at_minimum else {**_ratio(moves, base), "word": "not at a minimum"}
+        answer: dict[str, Any] = {
+            **flatness, "epsilon": self.epsilon, "perturbed_loss": base + float(np.mean(moves)), "loss": base,
+            "lambda_max": top, "lambda_min": bottom, "grad_norm": norm, "sam_rise": sam,
+            "random_rise": {f"{r:g}": v for r, v in rises.items()}, "products": products, "stability_limit": limit,
+            "critical_radius": _critical(rises, base), "by": "differences" if curve is differenced else "autograd",
+            "saddle": saddle, "plateau": plateau,
+        }  # fmt: skip
+        run = Run.of({"trial/radius": list(self.radii), "trial/rise": [np.median(v) for v in rises.values()]}, kind="trial")
         return Result(
-            "sharpness",
-            "done",
-            {**answer, "saddle": saddle and not plateau, "plateau": plateau},
-            said,
-            run,
-            products + 2 + self.directions * len(self.radii),
+            "sharpness", "done", answer, _said(answer, small), run, products + 2 + self.directions * (1 + len(self.radii))
         )
 
     def _along(self, twin: Twin, batch: Batch, direction: Tensor) -> float:
         with moved(twin, direction), torch.no_grad():
             return float(twin.loss(batch))
 
-    def _random(self, twin: Twin, batch: Batch, base: float, radius: float, progress: Progress) -> list[float]:
+    def _rises(
+        self, twin: Twin, batch: Batch, base: float, draw: Callable[[torch.Generator], Tensor], progress: Progress
+    ) -> list[float]:
         rng = torch.Generator().manual_seed(0)
-        rises = [self._along(twin, batch, filter_normalised(twin, rng) * radius) - base for _ in range(self.directions)]
-        progress(1, 1, f"random directions at {radius:g}")
+        rises = [self._along(twin, batch, draw(rng)) - base for _ in range(self.directions)]
+        progress(1, 1, "random directions")
         return sorted(rises)
+
+
+def _ratio(moves: list[float], base: float) -> dict[str, Any]:
+    """The mean rise as a share of the loss, with the 95 % interval of the mean over the draws."""
+    rises = np.array(moves) / (abs(base) + 1e-8)
+    half = 1.96 * float(rises.std(ddof=1)) / math.sqrt(len(rises)) if len(rises) > 1 else math.inf
+    mean = float(rises.mean())
+    return {"ratio": mean, "interval": [mean - half, mean + half]}
+
+
+def _flatness(moves: list[float], base: float, knows_nothing: float) -> dict[str, Any]:
+    """Flat or sharp by the ratio, where the interval decides it; a rise that is nothing beside what was learned is flat."""
+    told = _ratio(moves, base)
+    low, high = told["interval"]
+    nothing = float(np.mean(moves)) < NOTHING * knows_nothing
+    word = "flat" if nothing or high < NOTABLE else "sharp" if low > NOTABLE else "between flat and sharp"
+    return {**told, "word": word, "negligible": bool(nothing and high > NOTABLE)}
+
+
+def _said(answer: dict[str, Any], small: bool) -> str:
+    ratio, (low, high) = answer["ratio"], answer["interval"]
+    said = f"{answer['word']}: moving every weight tensor by {answer['epsilon']:g} of its length changes the loss by {ratio:+.2%} ({low:+.2%} … {high:+.2%})"
+    if answer.get("negligible"):
+        said += ", which is much for a loss this small, and nothing compared with what was learned"
+    top, bottom, limit = answer["lambda_max"], answer["lambda_min"], answer["stability_limit"]
+    said += f"; curvature from {bottom:.4g} (λ_min) to {top:.4g} (λ_max)"
+    if answer["plateau"]:
+        return said + ": a plateau (neither slope nor curvature: nothing here tells the optimizer where to go)"
+    if answer["saddle"] and small:
+        return said + ": a saddle (no slope, negative curvature)"
+    if answer["word"] == "not at a minimum":
+        return said + ": the loss still falls from here, so flat and sharp say nothing yet"
+    if limit is not None:
+        return said + f"; the optimizer's stability limit is {limit:.4g}" + (" and is exceeded" if top > limit else "")
+    return said + "; no stability limit is known for this optimizer: compare with another checkpoint on the same data"
 
 
 @trial("landscape", steps=225, most=lambda t: t.points**t.dimensions)
@@ -254,6 +298,12 @@ def eigenvalues(
         except ArpackNoConvergence as partly:
             out.append(float(partly.eigenvalues[0]) if len(partly.eigenvalues) else math.nan)
     return out[0], out[1], count
+
+
+def tensor_normalised(twin: Twin, rng: torch.Generator) -> Tensor:
+    """A random direction in which every trainable tensor has the length of its own weights, biases and norm gains too."""
+    draws = [(p, torch.randn(p.shape, generator=rng).to(p.device).reshape(-1)) for p in _params(twin)]
+    return torch.cat([d / (d.norm() + 1e-8) * p.detach().norm() for p, d in draws])
 
 
 def filter_normalised(twin: Twin, rng: torch.Generator) -> Tensor:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from scipy.optimize import minimize_scalar
+from torch import Tensor, nn
 
-from traindx.trials.task import Batch, Task, evaluating, split, to_device
+from traindx.trials.task import Batch, evaluating, split, to_device
 from traindx.trials.twin import Twin
 
 
@@ -19,6 +22,16 @@ class Floor:
     level: float
     name: str
     meaning: str = ""
+    there: bool = True  # whether what would stop a loss here was seen in the answers …
+    sure: bool = False  # … and is enough by itself: the answers are the same for every sample
+
+
+@dataclass(frozen=True)
+class Way:
+    """What there is to learn of a batch: from the loss of an answer that knows nothing down to that of a perfect one."""
+
+    floor: Floor
+    chance: float
 
 
 @dataclass(frozen=True)
@@ -26,7 +39,7 @@ class Fit:
     """One attempt to learn a batch."""
 
     losses: list[float]
-    floor: Floor
+    way: Way | None  # None: it is not known where this loss must end
     accuracy: float | None
     rate: float
     suspects: tuple[Floor, ...] = ()  # levels where a faulty task would stop
@@ -38,39 +51,89 @@ class Fit:
 
     @property
     def left(self) -> float:
-        """What is left of the way from the first loss down to the floor."""
-        way = self.losses[0] - self.floor.level
-        if way <= 1e-8 * max(abs(self.losses[0]), 1.0):
-            return 0.0
-        return (self.last - self.floor.level) / way
+        """What is left of the way from chance down to the floor, however high the loss began; NaN when that is not known."""
+        return (self.last - self.way.floor.level) / (self.way.chance - self.way.floor.level) if self.way else math.nan
 
 
-def known(twin: Twin, batch: Batch) -> Floor:
-    """The lowest loss that a perfect fit of this batch can have."""
-    smoothing, classes = _smoothing(twin), _classes(twin, batch)
-    soft = _soft(twin, batch)
-    if soft is not None:
-        return Floor(soft, "the entropy of soft targets", "targets between 0 and 1 cannot be hit exactly")
-    if smoothing and classes:
-        hit, miss = 1 - smoothing + smoothing / classes, smoothing / classes
-        level = -hit * math.log(hit) - (classes - 1) * miss * math.log(miss)
-        return Floor(level, "label smoothing", f"smoothing {smoothing:g} over {classes} classes")
-    return Floor(0.0, "zero")
+class _Saying(nn.Module):
+    """Stands for a model: gives one answer to everything."""
+
+    def __init__(self, answer: Tensor) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self.answer
 
 
-def certain(task: Task) -> bool:
-    """Whether it is known where the loss must end: a loss of torch, or the model's own, and nothing added to it.
+MOST = 30.0  # a margin of the right class at which a softmax is all but certain
 
-    A sum of terms, a weighted or a home-made loss may end anywhere above zero.
+
+def way(twin: Twin, batch: Batch) -> Way | None:
+    """Asked of the loss itself: what it gives for perfect answers and for ones that know nothing of the sample.
+
+    None where it has no floor, where an ignorant answer costs no more than a perfect one, or where the loss wants more than an answer.
     """
-    if task.loss is not None:
-        return bool(getattr(task.loss, "plain", False))
-    return task.loss_fn is None or type(task.loss_fn).__module__.startswith("torch.")
+    task = twin.task
+    batch = to_device(batch, task.device)
+    _, target = split(batch)
+
+    def loss(answer: Tensor) -> float:
+        return float(task.loss_of(_Saying(answer), batch))
+
+    try:
+        with evaluating(twin.model):
+            output = task.output_of(twin.model, batch)
+            if (task.loss or task.loss_fn) and not math.isclose(
+                loss(output), float(task.loss_of(twin.model, batch)), rel_tol=1e-3, abs_tol=1e-6
+            ):
+                return None  # a penalty on weights, a second output: the answer is not all that this loss looks at
+            if target.is_floating_point():
+                found = _of_numbers(loss, target.reshape(output.shape))
+            elif task.loss is None and task.loss_fn is None:  # the model makes its own: the usual loss of its targets
+                found = [(0.0, math.log(output.shape[class_axis(output, target) or -1]))]
+            else:
+                found = _of_classes(loss, output, target)
+    except Exception:  # a model or a loss that wants more than an answer and a target is judged by nothing here
+        return None
+    floor, chance = (min((pair[i] for pair in found), default=math.nan) for i in (0, 1))
+    if not chance - floor > 1e-6 * max(abs(chance), 1.0):
+        return None
+    return Way(Floor(floor, "zero" if abs(floor) < 1e-3 * abs(chance) else "the loss of perfect answers"), chance)
+
+
+def _of_numbers(loss: Callable[[Tensor], float], y: Tensor) -> list[tuple[float, float]]:
+    """The loss of the targets themselves and of their mean, as numbers and, for shares, as logits."""
+    mean = y.mean(0, keepdim=True).expand_as(y)
+    shares = bool(((y >= 0) & (y <= 1)).all())
+    return [(loss(f(y)), loss(f(mean))) for f in (lambda t: t, *((lambda t: t.logit(1e-6),) if shares else ()))]
+
+
+def _of_classes(loss: Callable[[Tensor], float], output: Tensor, target: Tensor) -> list[tuple[float, float]]:
+    """The lowest loss over how sure the right class is said, and that of saying every class alike; per form of an answer."""
+    axis = class_axis(output, target)
+    assert axis is not None and output.shape[axis] > 1
+    hot = nn.functional.one_hot(target.reshape(output.select(axis, 0).shape).clamp(min=0), output.shape[axis])
+    hot = hot.to(output.dtype).movedim(-1, axis)
+    forms: tuple[Callable[[float], Tensor], ...] = (  # scores, signed scores, logarithms of probabilities
+        lambda margin: margin * hot,
+        lambda margin: margin * (2 * hot - 1),
+        lambda margin: (margin * hot).log_softmax(axis),
+    )
+    found = []
+    for form in forms:
+        blank, sure, beyond = (loss(form(margin)) for margin in (0.0, MOST, 2 * MOST))
+        lowest = float(minimize_scalar(lambda m, form=form: loss(form(m)), bounds=(0.0, MOST), method="bounded").fun)
+        lowest = min(lowest, sure)
+        if beyond > lowest - 1e-3 * max(abs(lowest), 1e-2):  # else it falls without end
+            found.append((lowest, blank))
+    return found
 
 
 def named(fit: Fit) -> Floor | None:
-    """The meaning of the level where the loss stopped, if it has one."""
-    return next((f for f in fit.suspects if abs(fit.last - f.level) <= max(0.01 * abs(f.level), 0.005)), None)
+    """The meaning of the level where the loss stopped: what stops a loss there was seen, and the loss is at or above it."""
+    above = {f: (fit.last - f.level) / max(abs(f.level), 0.5) for f in fit.suspects if f.there}
+    return next((f for f, by in above.items() if by >= -0.001 and (f.sure or by <= 0.01)), None)
 
 
 def of_labels(target: Tensor) -> tuple[Floor, ...]:
@@ -88,39 +151,44 @@ def suspects(twin: Twin, batch: Batch) -> tuple[Floor, ...]:
     if not isinstance(target, Tensor) or not target.numel():
         return ()
     kind = type(twin.task.loss_fn).__name__
+    output = _output(twin, batch)
+    sure = output is not None and len(output) > 1 and _alike(output, 0)
+    alike = output is None or sure
+    ignored = "the input does not reach the output (ignored, dead or zero)"
     if not target.is_floating_point():
-        classes = _classes(twin, batch)
-        found = [
-            Floor(_entropy(target), "the entropy of the labels", "the input does not reach the output (ignored, dead or zero)")
-        ]
-        if classes and classes > 1:
-            level = math.log(math.e + classes - 1) - 1
+        axis = class_axis(output, target)
+        found = [Floor(level := _entropy(target), _entropy_name(level), ignored, alike, sure)]
+        if output is not None and axis is not None and (classes := int(output.shape[axis])) > 1:
+            sums = output.sum(axis)
+            shares = bool((output >= 0).all()) and bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-3))
+            twice, even = math.log(math.e + classes - 1) - 1, _alike(output, axis)
             found.append(
-                Floor(level, "the floor of a double softmax", "softmax before a loss that applies it itself (WIRE006)")
+                Floor(twice, "the floor of a double softmax", "softmax before a loss that applies it itself (WIRE006)", shares)
             )
-            found.append(Floor(math.log(classes), f"ln {classes}", "the model guesses evenly: nothing reaches the logits"))
+            said = "the model guesses evenly: nothing reaches the logits"
+            found.append(Floor(math.log(classes), f"ln {classes}", said, even))
         return tuple(f for f in found if f.level > 0.005)
     y = target.detach().double()
     if "BCE" in kind:
         rate = y.mean(0).clamp(1e-12, 1 - 1e-12)
         level = float(-(rate * rate.log() + (1 - rate) * (1 - rate).log()).mean())
-        return (Floor(level, "the entropy of the labels", "the input does not reach the output (ignored, dead or zero)"),)
-    if "MSE" in kind:
+        return (Floor(level, _entropy_name(level), ignored, alike, sure),)
+    if "MSE" in kind or "mse" in kind:
         whole, each = float(y.var(unbiased=False)), float(y.var(0, unbiased=False).mean()) if y.ndim > 1 else math.nan
         said = "the mean is predicted for every sample: the input is ignored, or shapes broadcast in the loss (WIRE008)"
-        return tuple(Floor(v, "the variance of the targets", said) for v in (whole, each) if v == v and v > 0)
+        return tuple(Floor(v, "the variance of the targets", said, alike, sure) for v in (whole, each) if v == v and v > 0)
     return ()
 
 
-def _soft(twin: Twin, batch: Batch) -> float | None:
-    """The lowest binary cross-entropy that targets between 0 and 1 allow; None where they are 0 or 1, or it is another loss."""
-    _, target = split(batch)
-    if "BCE" not in type(twin.task.loss_fn).__name__ or not isinstance(target, Tensor) or not target.is_floating_point():
-        return None
-    y = target.detach().double()
-    if bool(((y == 0) | (y == 1)).all()):
-        return None
-    return float(-(torch.xlogy(y, y) + torch.xlogy(1 - y, 1 - y)).mean())
+def _entropy_name(level: float) -> str:
+    ways = math.exp(level)
+    return "the entropy of the labels" + (f", ln {ways:.0f}" if ways > 1.5 and abs(ways - round(ways)) < 1e-6 else "")
+
+
+def _alike(output: Tensor, axis: int) -> bool:
+    """Whether the answers hardly change along an axis: beside their own size, or beside what a loss would notice."""
+    y = output.detach().double()
+    return float((y.amax(axis) - y.amin(axis)).max()) <= 0.05 * max(float(y.abs().max()), 1.0)
 
 
 def _entropy(target: Tensor) -> float:
@@ -129,21 +197,22 @@ def _entropy(target: Tensor) -> float:
     return float(-(shares * shares.log()).sum())
 
 
-def _smoothing(twin: Twin) -> float:
-    return float(getattr(twin.task.loss_fn, "label_smoothing", 0.0) or 0.0)
-
-
 def _classes(twin: Twin, batch: Batch) -> int | None:
     _, target = split(batch)
     if not isinstance(target, Tensor) or target.is_floating_point():
         return None
+    output = _output(twin, batch)
+    axis = class_axis(output, target)
+    return int(output.shape[axis]) if output is not None and axis is not None else None
+
+
+def _output(twin: Twin, batch: Batch) -> Tensor | None:
     try:
         with evaluating(twin.model):
             output = twin.task.output_of(twin.model, batch)
-    except Exception:  # a model that cannot be called outside its loss has no class count to offer
+    except Exception:  # a model that cannot be called outside its loss has no answers to offer
         return None
-    axis = class_axis(output, target)
-    return int(output.shape[axis]) if axis is not None else None
+    return output if isinstance(output, Tensor) and output.ndim and output.numel() else None
 
 
 def class_axis(output: object, target: Tensor) -> int | None:

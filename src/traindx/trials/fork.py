@@ -1,6 +1,6 @@
 """Two arms from one state: as it is against one change, under the same batches (CATALOGUE T16).
 
-A lower learning rate wins any short race, so a small lead proves nothing: a "better" below 30 % must be confirmed with fresh
+A lower learning rate wins any short race, so a small lead proves nothing. A "better" below 30 % must be confirmed with fresh
 data orders, and every answer says how far it looked.
 """
 

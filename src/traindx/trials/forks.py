@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
+from torch.optim.lr_scheduler import LinearLR
 
 from traindx.errors import UsageError
 from traindx.run import Run
@@ -17,6 +19,8 @@ from traindx.trials.prescription import (
     applied,
     change_of,
     clipped,
+    described,
+    peak,
     scaled_lr,
     slower_than_now,
     usual_norm,
@@ -28,6 +32,10 @@ FASTER = "a lower rate wins any short race near a noise floor, so only a clear l
 SLOWER = "a lower rate is slower at first, so a short race says little against it"
 WORDS = {"better": "helps", "worse": "does worse", "undecided": "makes no clear difference"}
 SMALL = 0.3  # a lead below this proves nothing for an arm that merely goes slower
+
+
+def _group(task: Task) -> dict[str, Any]:
+    return task.optimizer.param_groups[0] if task.optimizer is not None else {}
 
 
 def _looks(t: Any) -> int:
@@ -74,7 +82,7 @@ class LrTenth:
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
         c = compare_arms(task, scaled_lr(self.factor), orders=self.orders, horizons=self.horizons, progress=progress)
-        return compared("lr-tenth", f"learning rate × {self.factor:g}", c, self.factor < 1)
+        return compared("lr-tenth", described({"lr": self.factor}, _group(task)), c, self.factor < 1)
 
 
 @trial("clip", steps=500, most=lambda t: 30 + _looks(t), wants="val")
@@ -127,7 +135,7 @@ class Fix:
         c = compare_arms(
             task, applied(change, task), orders=self.orders, horizons=self.horizons, progress=progress, modes=not moded
         )
-        said = "the change (" + ", ".join(f"{k} {v}" for k, v in change.items()) + ")"
+        said = f"the change ({described(change, _group(task))})"
         result = compared("fix", said, c, slower_than_now(change))
         word = {
             "pass": "prescription confirmed",
@@ -139,40 +147,71 @@ class Fix:
         return Result("fix", result.result, answer, reason, result.run, result.steps)
 
 
-@trial("clip-threshold", steps=300, most=lambda t: t.batches)
+@trial("clip-threshold", steps=400, most=lambda t: t.warmup + t.batches)
 @dataclass(frozen=True)
 class ClipThreshold:
-    """At which norm to clip: the 95 % quantile of gradient norms over many batches, refused when they fall in two groups."""
+    """At which norm to clip: the 95 % quantile of gradient norms over real, unclipped updates, with its interval.
+
+    A copy trains from here with your optimizer: first `warmup` steps with a rising rate, then `batches` steps that count.
+    Norms at one set of weights say little: they change within the first hundred steps. Refused when the norms run away or
+    fall in two groups.
+    """
 
     batches: int = 300
+    warmup: int = 100
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
-        count = min(self.batches, max(30, len(task.batches(self.batches))))
-        _, norms = usual_norm(task, count)
-        values = np.array([n for n in norms if math.isfinite(n)])
-        rng = np.random.default_rng(0)
-        quantiles = {q: float(np.quantile(values, q / 100)) for q in (50, 90, 95, 99)}
-        draws = np.quantile(rng.choice(values, (200, len(values))), 0.95, axis=1)
-        answer: dict[str, Any] = {
-            **{f"p{q}": v for q, v in quantiles.items()},
-            "threshold": quantiles[95],
-            "interval": np.quantile(draws, [0.05, 0.95]).tolist(),
-            "n": len(values),
-        }
+        norms = self._norms(task, progress)
         run = Run.of({"trial/grad_norm": norms}, kind="trial")
+        values = np.array([n for n in norms if math.isfinite(n)])
+        if len(values) < len(norms) or _runs_away(values):
+            said = "without clipping the norms run away at this learning rate: lower it first, clipping would only hide it"
+            return Result("clip-threshold", "refused", {"n": len(values)}, said, run, self.warmup + len(norms))
+        p50, p90, p95, p99 = np.quantile(values, (0.5, 0.9, 0.95, 0.99)).tolist()
+        draws = np.quantile(np.random.default_rng(0).choice(values, (200, len(values))), 0.95, axis=1)
+        low, high = np.quantile(draws, [0.05, 0.95]).tolist()
+        answer: dict[str, Any] = {
+            "p50": p50, "p90": p90, "p95": p95, "p99": p99, "threshold": p95, "interval": [low, high], "n": len(values)
+        }  # fmt: skip
         if _bimodal(np.log(np.maximum(values, 1e-30))):
-            return Result(
-                "clip-threshold",
-                "refused",
-                answer,
-                "the norms fall in two groups (two data sources, or a broken batch): one threshold fits neither",
-                run,
-                count,
-            )
-        answer["code"] = paste.clip(quantiles[95])
-        return Result(
-            "clip-threshold", "done", answer, f"clip at {quantiles[95]:.3g} (p95 of {len(values)} batches)", run, count
-        )
+            said = "the norms fall in two groups (two data sources, or a broken batch): one threshold fits neither"
+            return Result("clip-threshold", "refused", answer, said, run, self.warmup + len(norms))
+        answer["code"] = paste.clip(p95)
+        said = f"clip at {p95:.3g} ({low:.3g} … {high:.3g}): p95 of {len(values)} updates after {self.warmup} of warm-up"
+        return Result("clip-threshold", "done", answer, said, run, self.warmup + len(norms))
+
+    def _norms(self, task: Task, progress: Progress) -> list[float]:
+        """The norms before each update after the warm-up, up to the first that is not finite."""
+        norms: list[float] = []
+        with task.twin() as twin:
+            twin.model.train()
+            if twin.optimizer is None:
+                twin.use(torch.optim.Adam([p for p in twin.model.parameters() if p.requires_grad], lr=1e-3))
+            else:
+                scaled_lr(peak(task))(twin)
+            assert twin.optimizer is not None
+            rise = LinearLR(twin.optimizer, 1 / max(self.warmup, 1), total_iters=self.warmup) if self.warmup else None
+            for i, batch in enumerate(task.cycle(self.warmup + self.batches)):
+                twin.gradients(batch)
+                grads = [p.grad for p in twin.model.parameters() if p.grad is not None]
+                if not grads:
+                    raise UsageError("no parameter gets a gradient: there is nothing to clip")
+                norm = float(torch.nn.utils.get_total_norm(grads))
+                if i >= self.warmup or not math.isfinite(norm):
+                    norms.append(norm)
+                if not math.isfinite(norm):
+                    break
+                twin.optimizer.step()
+                if rise is not None:
+                    rise.step()
+                progress(i, self.warmup + self.batches, "updates without clipping")
+        return norms
+
+
+def _runs_away(norms: np.ndarray) -> bool:
+    """The last tenth lies a hundred times above the first: no quantile of that is a norm to clip at."""
+    tenth = max(len(norms) // 10, 1)
+    return not len(norms) or bool(np.median(norms[-tenth:]) > 100 * np.median(norms[:tenth]))
 
 
 def _bimodal(x: np.ndarray) -> bool:

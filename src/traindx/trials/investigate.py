@@ -13,7 +13,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from traindx.diagnosis import Diagnosis, examine
-from traindx.diagnosis.trees import Branch, State, Tree, Walked, information, named, presenting, settled, shares, walk
+from traindx.diagnosis.trees import (
+    Branch,
+    Presented,
+    State,
+    Tree,
+    Walked,
+    information,
+    named,
+    presenting,
+    settled,
+    shares,
+    walk,
+)
 from traindx.diagnosis.verdict import VERDICTS
 from traindx.errors import TwinLeak, UsageError
 from traindx.run import Run
@@ -51,6 +63,7 @@ class Investigation:
     seconds: float
     proof: Tried | None = None  # the cure on a fork
     left: tuple[str, ...] = field(default=())  # hypotheses still open
+    reason: str = ""  # why this complaint
 
 
 def investigate(
@@ -64,11 +77,13 @@ def investigate(
     """Investigate a run's complaint; `task_at(now)` gives the task with its weights of now, or as they were at the start."""
     began = time.monotonic()
     run, outcomes = diagnosis.run, diagnosis.outcomes
-    tree = named(complaint) if complaint else presenting(run, outcomes)
-    if tree is None:
+    shown = Presented(named(complaint), "as you asked") if complaint else presenting(run, outcomes)
+    if shown is None:
         return Investigation("nothing complains", "", (), (), diagnosis.verdict, diagnosis.summary, time.monotonic() - began)
+    tree = shown.tree
     hypotheses = list(walk(tree, run, outcomes))
     task = task_at(tree.code not in FROM_START)
+    _belongs(task, run)
     tried: list[Tried] = []
     pace = STEP_S
     ends = began + 60 * minutes
@@ -81,10 +96,25 @@ def investigate(
         run = run.with_(facts=result.run.facts)
         hypotheses = _after(tree, hypotheses, done, result, run, task)
     proof = _proof(task, diagnosis, hypotheses, ends, progress)
-    return _closed(tree, hypotheses, tried, diagnosis, time.monotonic() - began, proof)
+    return replace(_closed(tree, hypotheses, tried, diagnosis, time.monotonic() - began, proof), reason=shown.why)
 
 
 # -- choosing
+
+
+def _belongs(task: Task, run: Run) -> None:
+    """Refuse a script whose model is not the one of the run: its experiments would say nothing about that run."""
+    told = run.fact("model.param_shapes")
+    if not isinstance(told, dict) or not told:
+        return
+    here = sorted(tuple(p.shape) for p in task.model.parameters())
+    there = sorted(tuple(shape) for shape in told.values() if isinstance(shape, list))
+    if here != there:
+        a, b = (sum(math.prod(shape) for shape in shapes) for shapes in (here, there))
+        raise UsageError(
+            f"this script does not belong to the run: its model has {len(here)} parameters with {a:,} numbers, the run's had "
+            f"{len(there)} with {b:,}; give the script that made the run, with the same arguments, or leave out the run"
+        )
 
 
 def _next(hypotheses: Sequence[Walked], tried: Sequence[Tried], pace: float, left_s: float) -> str | None:
@@ -157,9 +187,12 @@ def _reading(branch: Branch, done: Tried, answer: Mapping[str, Any], task: Task)
 
 
 def _proof(task: Task, diagnosis: Diagnosis, hypotheses: Sequence[Walked], ends: float, progress: Progress) -> Tried | None:
-    """The cure of the most probable cause, tried on a fork, when something is confirmed and there is time."""
-    cause = diagnosis.likely[0].cause if diagnosis.likely else None
-    if cause is None or not cause.change or settled(hypotheses) is None or time.monotonic() > ends - 10:
+    """The cure of the most probable cause that what is confirmed speaks for, tried on a fork, when there is time."""
+    sure = settled(hypotheses)
+    codes = set(sure.branch.codes) if sure is not None else set()
+    told = (s.cause for s in diagnosis.likely if s.cause.change and codes & {c.partition(":")[0] for c in s.cause.likely})
+    cause = next(told, None)
+    if cause is None or time.monotonic() > ends - 10:
         return None
     progress(0, 1, f"the cure of {cause.name}")
     began = time.monotonic()
@@ -182,7 +215,7 @@ def _closed(
     if sure is not None and (tested or not strong or sure.branch.verdict == diagnosis.verdict):
         verdict, said = sure.branch.verdict, f"{sure.branch.hypothesis} ({sure.why})"
     elif strong:
-        verdict, said = diagnosis.verdict, f"no experiment speaks against what the record says: {diagnosis.summary.rstrip('.')}"
+        verdict, said = diagnosis.verdict, f"no experiment contradicts the record: {diagnosis.summary.rstrip('.')}"
     elif hinted is not None:
         verdict, said = hinted.branch.verdict, f"probably: {hinted.branch.hypothesis} ({hinted.why})"
     elif last is not None:

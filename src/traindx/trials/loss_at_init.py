@@ -21,22 +21,19 @@ WARN, BAD = 1.0, 3.0  # nats above ln C: logits of standard deviation 1.4 and 2.
 @trial("loss-at-init", steps=15, most=lambda t: 3 * t.batches)
 @dataclass(frozen=True)
 class LossAtInit:
-    """Is the loss of the freshly initialised model what its kind must give: ln C, ln 2, the variance of the targets?
+    """Is the loss of the untrained model what its kind must give: ln C, ln 2, the mean square of the targets?
 
-    Weights that were loaded on purpose are not initial weights: then a loss far below the expected one is good news.
+    The model is measured as it is given. Where it was trained already, `fresh` draws new weights for the twin first.
     """
 
     batches: int = 5
-    reset: bool = True  # start from fresh weights; False: the weights as they are
+    fresh: bool = False  # draw new weights before measuring
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
         """Measure the loss on real, zeroed and standardised inputs."""
         batches = task.batches(self.batches)
         with task.twin() as twin:
-            anew = (
-                self.reset and not task.captured
-            )  # a script was captured before its first update, with its own initial values
-            if anew:
+            if self.fresh:
                 fresh(twin.model)
             expected, name = _expected(twin, batches)
             seen = {"real": twin.probe(batches)}
@@ -51,11 +48,13 @@ class LossAtInit:
             **{f"{k}_inputs": v for k, v in seen.items()},
         }
         run = Run.of({"trial/loss": list(seen.values())}, kind="trial")
-        return Result("loss-at-init", *_judged(seen, expected, name, answer, anew), run, 3 * len(batches))
+        result, said = _judged(seen, expected, name, answer, self.fresh)
+        said = f"with re-initialised weights: {said}" if self.fresh else said
+        return Result("loss-at-init", result, answer, said, run, 3 * len(batches))
 
 
 def fresh(model: nn.Module) -> None:
-    """Every module that can be re-initialised starts anew."""
+    """Every module that can be re-initialised is."""
     for module in model.modules():
         reset = getattr(module, "reset_parameters", None) or getattr(module, "_reset_parameters", None)
         if callable(reset):
@@ -86,14 +85,12 @@ def _expected(twin: Twin, batches: list[Batch]) -> tuple[float | None, str]:
     return None, "unknown"
 
 
-def _judged(
-    seen: dict[str, float], expected: float | None, name: str, answer: dict[str, Any], anew: bool
-) -> tuple[str, dict[str, Any], str]:
+def _judged(seen: dict[str, float], expected: float | None, name: str, answer: dict[str, Any], anew: bool) -> tuple[str, str]:
     real = seen["real"]
     if not math.isfinite(real):
-        return "fail", answer, "the loss is not finite before any update"
+        return "fail", "the loss is not finite before any update"
     if expected is None:
-        return "undecided", answer, f"loss {real:.4g}; what it should be is not known for this loss"
+        return "undecided", f"loss {real:.4g}; what it should be is not known for this loss"
     if name.startswith("ln"):
         excess = real - expected
         answer["logit_std"] = math.sqrt(2 * excess) if excess > 0 else 0.0
@@ -101,21 +98,20 @@ def _judged(
             hint = " normalised inputs would bring it back" if seen["standardised"] - expected < excess / 2 else ""
             return (
                 "fail",
-                answer,
                 f"loss {real:.3g} is {excess:.2g} nats above {name} = {expected:.3g}: wildly confident before learning.{hint}",
             )
         if real < 0.8 * expected:
             return (
                 "fail" if anew else "undecided",  # weights that were loaded may know already
-                answer,
-                f"loss {real:.3g} is far below {name} = {expected:.3g}: a leak, a wrong class count, or weights that already know",
+                f"loss {real:.3g} is far below {name} = {expected:.3g}: a leak, a wrong class count, or weights that "
+                f"already know",
             )
-        return "pass", answer, f"loss {real:.3g}, {name} is {expected:.3g}"
+        return "pass", f"loss {real:.3g}, {name} is {expected:.3g}"
     ratio = real / expected if expected > 0 else math.inf
     answer["ratio"] = ratio
     if 0.3 < ratio < 5:
-        return "pass", answer, f"loss {real:.3g}, {name} {expected:.3g}"
-    return "fail", answer, f"loss {real:.3g} is {ratio:.2g} times the {name} ({expected:.3g})"
+        return "pass", f"loss {real:.3g}, {name} {expected:.3g}"
+    return "fail", f"loss {real:.3g} is {ratio:.2g} times the {name} ({expected:.3g})"
 
 
 def _on_inputs(batch: Batch, change: object) -> Batch:

@@ -45,9 +45,10 @@ class LrRange:
 
     It starts from the weights as they are, so it answers for this moment: blind to limits that come later in training and to
     schedules. A task that answers slowly is swept once more, slower, below the rate at which the first sweep ended. It refuses
-    when the loss does not fall clearly more than it shakes. A sweep sees each rate for a moment only; so rates around its answer
-    then run against each other on the same batches; of those that do equally well the lowest is halved, because a short race
-    favours large steps: the best constant rate of a run falls with the root of its length, and yours is four times as long at least.
+    when the loss does not fall clearly more than it shakes. A sweep sees each rate for a moment only, so rates around
+    its answer then race each other on the same batches. Of those that do equally well the lowest is halved, because a
+    short race favours large steps. The best constant rate of a run falls with the root of its length, and yours is at
+    least four times as long.
     """
 
     lo: float = 1e-7
@@ -235,8 +236,9 @@ def read(rates: Floats, losses: Floats, held: Floats | None = None, slow: bool =
     """Read a sweep: `steep`, `min/10` and `valley` must agree.
 
     The start lies between their lowest and their middle, because a rate that is too high costs more than one that is too low.
-    A loss that only a `slow` sweep brings down answers late, so `steep` and `valley` lie too high: there the lowest counts, and
-    as a slow sweep has the time to learn by heart, batches that were not trained on must have fallen too where there are any.
+    A loss that only a `slow` sweep brings down answers late, so `steep` and `valley` lie too high: there the lowest
+    counts. A slow sweep has time to memorise, so batches that were not trained on must have fallen too, where there are
+    any.
     """
     keep = np.isfinite(losses)
     rates, losses = rates[keep], losses[keep]

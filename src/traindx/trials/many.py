@@ -1,6 +1,6 @@
 """Many trials at once: each in a process of its own, on the cores of this machine or on a Ray cluster when asked.
 
-Every process computes with one thread wherever it runs, so that the answers do not depend on how many of them run beside it.
+Every process computes with one thread wherever it runs, so that the answers do not depend on how many run at the same time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traindx.children import ours
 from traindx.diagnosis.many import cluster, cores
 from traindx.errors import UsageError
 
@@ -36,7 +36,7 @@ class Job:
     def words(self) -> list[str]:
         """The command."""
         given = [word for key, value in self.limits for word in ("--set", f"{key}={value}")]
-        return [sys.executable, "-m", "traindx", "trial", self.trial, self.target, "--format", "json", "-q", *given]
+        return ours("traindx", "trial", self.trial, self.target, "--format", "json", "-q", *given)
 
 
 def jobs(

@@ -66,6 +66,26 @@ def applied(change: Mapping[str, Any], task: Task) -> Change:
     return undergo
 
 
+def described(change: Mapping[str, Any], now: Mapping[str, Any] | None = None) -> str:
+    """A change in words, with the values it leads to where the present ones are known: `now` is a group of the optimizer.
+
+    >>> described({"lr": 0.1, "clip": 1.0}, {"lr": 0.03})
+    'learning rate 0.03 → 0.003, clip 1.0'
+    """
+    names, said = {"lr": "learning rate", "weight_decay": "weight decay"}, []
+    for key, value in change.items():
+        word = names.get(key, key)
+        if key == "warmup":
+            said.append(f"warm-up over {value:.0%} of the steps")
+        elif key not in names or not isinstance(value, int | float):
+            said.append(f"{word} {value}")
+        elif now and key in now:
+            said.append(f"{word} {float(now[key]):.3g} → {float(now[key]) * value:.3g}")
+        else:
+            said.append(f"{word} × {value:g}")
+    return ", ".join(said)
+
+
 def apply_to(prescription: Any, task: Task) -> list[str]:
     """Apply a prescription to the task itself, in place, and say what was changed, a sentence each."""
     change = change_of(prescription)
@@ -135,7 +155,7 @@ def _part(key: str, value: Any, task: Task) -> Change:
 
 def _lr(value: Any, task: Task) -> Change:
     if value == "peak":
-        return scaled_lr(_peak(task))
+        return scaled_lr(peak(task))
     if isinstance(value, str):
         raise UsageError(
             f"how much '{value}' means for the learning rate is known to you only: give the factor, {{'lr': 0.25}}"
@@ -155,7 +175,7 @@ def scaled_lr(factor: float) -> Change:
     return change
 
 
-def _peak(task: Task) -> float:
+def peak(task: Task) -> float:
     """From the present rate back to the highest one the schedule began with."""
     assert task.optimizer is not None
     group = task.optimizer.param_groups[0]

@@ -1,4 +1,4 @@
-"""Resume: does a run that was saved and loaded go on as if nothing had happened? (CATALOGUE REPR003)"""
+"""Resume: does a run that was saved and loaded continue as if nothing had happened? (CATALOGUE REPR003)"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from traindx.trials.twin import Twin
 @trial("resume", steps=15, most=lambda t: 3 * t.steps)
 @dataclass(frozen=True)
 class Resume:
-    """Save after five steps, go on for five; load into a fresh copy, go on for five: the first thing that differs is named."""
+    """Save after five steps, continue for five; load into a fresh copy, continue for five: the first thing that differs is named."""
 
     steps: int = 5
 

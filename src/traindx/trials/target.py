@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +46,25 @@ def _file(path: Path) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent.resolve()))
-    try:
+    with _importing_from(path.parent):
         spec.loader.exec_module(module)
-    finally:
-        sys.path.pop(0)
     return module
 
 
 def _module(name: str) -> Any:
     try:
-        return importlib.import_module(name)
+        with _importing_from(Path()):
+            return importlib.import_module(name)
     except ModuleNotFoundError as why:
         raise UsageError(f"cannot import {name}: {why}") from None
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """The program you name may import what lies beside it."""
+    place = str(folder.resolve())
+    sys.path.insert(0, place)
+    try:
+        yield
+    finally:
+        sys.path.remove(place)

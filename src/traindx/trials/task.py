@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,7 +30,17 @@ if TYPE_CHECKING:
 
 Batch = Any
 Loss = Callable[[nn.Module, Batch], Tensor]
+PACED = 6  # steps that are timed before a trial
 TARGETS = ("labels", "label", "target", "targets", "y")
+LOSSES = {
+    "cross_entropy": nn.CrossEntropyLoss,
+    "nll_loss": nn.NLLLoss,
+    "mse_loss": nn.MSELoss,
+    "l1_loss": nn.L1Loss,
+    "smooth_l1_loss": nn.SmoothL1Loss,
+    "binary_cross_entropy": nn.BCELoss,
+    "binary_cross_entropy_with_logits": nn.BCEWithLogitsLoss,
+}
 
 
 @dataclass
@@ -59,6 +73,7 @@ class Task:
             raise UsageError(f"a Task wants a torch.nn.Module as model, not {type(self.model).__name__}")
         if self.loss_fn is not None and not callable(self.loss_fn):
             raise UsageError("a Task wants a callable loss_fn(output, target), or loss=callable(model, batch)")
+        self.loss_fn = _as_module(self.loss_fn)
         if self.device is None:
             first = next(itertools.chain(self.model.parameters(), self.model.buffers()), None)
             self.device = first.device if first is not None else torch.device("cpu")
@@ -134,23 +149,33 @@ class Task:
     # -- safety
 
     def twin(self, seed: int = 0) -> AbstractContextManager[Twin]:
-        """A copy to experiment on; when it is left, the original is compared with what it was, and any trace is an error."""
+        """A copy to experiment on; when it is left, the original is compared with its earlier state, and any trace is an error."""
         from traindx.trials.twin import twin
 
         return twin(self, seed)
 
-    def pace(self) -> float:
-        """Seconds that a step takes here: the second of two, forward and backward, on a twin."""
+    def pace(self) -> tuple[float, float]:
+        """Seconds that a recorded twin takes to come and go, and seconds that a step takes on it."""
+        from traindx.trials.recording import recording
+
         [batch] = self.batches(1)
-        with self.twin() as twin:
-            twin.model.train()
-            for _ in range(2):
-                began = time.perf_counter()
-                loss = twin.loss(batch)
-                if loss.requires_grad:
-                    loss.backward()
-                float(loss.detach())
-        return time.perf_counter() - began
+        times = []
+        with tempfile.TemporaryDirectory(prefix="traindx-") as folder, recording(Path(folder)):
+            began = time.perf_counter()
+            with self.twin() as twin:
+                twin.model.train()
+                for _ in range(PACED):
+                    start = time.perf_counter()
+                    loss = twin.loss(batch)
+                    if loss.requires_grad:
+                        loss.backward()
+                    float(loss.detach())
+                    if twin.optimizer is not None:
+                        twin.optimizer.step()
+                    times.append(time.perf_counter() - start)
+            whole = time.perf_counter() - began
+        step = statistics.median(times[1:])
+        return max(whole - PACED * step, 0.0), step
 
     def shrink(self, samples: int = 64) -> Task:
         """The toy version first: the same task on a handful of samples."""
@@ -160,18 +185,27 @@ class Task:
         return replace(self, train=parts, val=self.batches(2, "val") or None, _drawn={}, name=f"{self.name} (shrunk)")
 
 
+def _as_module(loss_fn: Any) -> Any:
+    """A loss of torch.nn.functional as the module it is: it says what it is, and it is seen when it is called."""
+    func, given = (loss_fn.func, loss_fn.keywords) if isinstance(loss_fn, partial) and not loss_fn.args else (loss_fn, {})
+    make = LOSSES.get(getattr(func, "__name__", ""))
+    known = make is not None and getattr(func, "__module__", "") == "torch.nn.functional"
+    return make(**given) if known and make is not None else loss_fn
+
+
 def stated(kind: TrialKind, task: Task, limits: Mapping[str, Any]) -> tuple[str, float]:
     """What a trial will take on this task, before it starts, and in seconds; a task whose step cannot be made is the user's."""
     try:
-        pace = task.pace()
+        fixed, pace = task.pace()
     except TraindxError:
         raise
     except Exception as error:  # a device, dtype or shape error of the user's own
         from traindx.trials.faults import located
 
         raise UsageError(f"not even one step can be made: {located(error)}") from None
-    said = f"{kind.name} takes {kind.cost(pace, **limits)}; it works on a copy, Ctrl-C ends it and nothing is changed"
-    return said, pace * kind.most(**limits)
+    seconds = 2 * fixed + pace * kind.most(**limits)
+    said = f"{kind.name} takes {kind.cost(pace, seconds, **limits)}; it works on a copy, Ctrl-C ends it and nothing is changed"
+    return said, seconds
 
 
 OTHERS = 16  # batches that are looked at before a missing gradient is blamed on the model
@@ -305,7 +339,15 @@ def _main(output: Any) -> Any:
 
 @contextmanager
 def evaluating(model: nn.Module, grad: bool = False) -> Iterator[nn.Module]:
-    """The model in eval mode without gradients; every sub-module's mode is put back afterwards."""
+    """The model in eval mode without gradients; every sub-module's mode is put back afterwards.
+
+    >>> model = nn.Dropout()
+    >>> with evaluating(model):
+    ...     model.training
+    False
+    >>> model.training
+    True
+    """
     modes = {m: m.training for m in model.modules()}
     try:
         model.eval()
@@ -318,7 +360,13 @@ def evaluating(model: nn.Module, grad: bool = False) -> Iterator[nn.Module]:
 
 @contextmanager
 def training(model: nn.Module) -> Iterator[nn.Module]:
-    """The model in train mode with gradients; every sub-module's mode is put back afterwards."""
+    """The model in train mode with gradients; every sub-module's mode is put back afterwards.
+
+    >>> model = nn.Dropout().eval()
+    >>> with training(model):
+    ...     model.training
+    True
+    """
     modes = {m: m.training for m in model.modules()}
     try:
         model.train()

@@ -109,7 +109,7 @@ def fingerprint(task: Task) -> dict[str, str]:
 
 @contextmanager
 def twin(task: Task, seed: int = 0) -> Iterator[Twin]:
-    """A twin to experiment on, under its own random numbers; leaving it compares the original with what it was."""
+    """A twin to experiment on, under its own random numbers; leaving it compares the original with its earlier state."""
     before = fingerprint(task)
     with random_kept(seed=seed), order_kept(task.train, task.val), warnings.catch_warnings():
         # the copy of a scheduler does not know that its optimizer has stepped, and says so; the user has nothing to mend there

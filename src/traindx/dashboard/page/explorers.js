@@ -47,8 +47,8 @@ export async function gradientsView(main, offered = {}) {
   main.replaceChildren(
     el("h1", {}, "Gradient health by depth"),
     el("p", { class: "soft" }, "One forward and one backward pass of a random net, really computed. What reaches the first layers?"),
-    el("div", { class: "controls" }, select("activation", ["relu", "leaky-relu", "gelu", "tanh", "sigmoid", "linear"], now.activation, again("activation")), select("initialisation", ["he", "xavier", "small", "large"], now.init, again("init")),
-      select("normalisation", ["none", "layer"], now.norm, again("norm")), select("residuals", ["no", "yes"], now.residual, again("residual")), dial("depth", offered.depth, [2, 100, 1], now.depth, again("depth")), dial("width", offered.width, [8, 512, 8], now.width, again("width"))),
+    el("div", { class: "controls" }, select("activation", ["relu", "leaky-relu", "gelu", "tanh", "sigmoid", "linear"], now.activation, again("activation")), select("initialisation", ["he", "xavier", "uniform", "zero", "small", "large"], now.init, again("init")),
+      select("normalisation", ["none", "layer"], now.norm, again("norm")), select("residuals", ["no", "yes"], now.residual, again("residual")), dial("depth", offered.depth, [1, 100, 1], now.depth, again("depth")), dial("width", offered.width, [8, 512, 8], now.width, again("width"))),
     said, el("div", { class: "grid" }, picture("signal (RMS) by layer", "forward", "forward scale"), picture("gradient of the weights by layer", "weight_gradient", "gradient scale")),
   );
 }

@@ -23,16 +23,15 @@ function story(run) {
   const meta = el("div", { class: "meta" }, [run.name, run.state, run.steps ? `steps ${run.steps.join("–")}` : "", ...Object.entries(run.about).map(([k, v]) => `${k} ${v}`)].filter(Boolean).map((t) => el("span", {}, t)));
   if (!run.report) return [el("span", { class: "badge info" }, run.judged ? "? cannot be judged" : "… being judged"), el("h1", {}, run.name), meta];
   const d = run.report.diagnosis;
-  const parts = [badge(d.verdict), el("h1", {}, d.summary), meta];
+  const parts = [badge(d.verdict), el("h1", {}, d.headline), d.why ? el("p", {}, `${d.why}.`) : null, meta].filter(Boolean);
   const alarmed = run.report.findings.some((f) => f.severity !== "info");
   const [first, ...rest] = d.causes.filter((c) => c.probability >= (alarmed ? 0.1 : 0.33)).slice(0, 3);
   if (first) parts.push(el("div", { class: "do" }, el("b", {}, "Do"), copyable(first.prescription)));
-  if (d.start) parts.push(el("p", {}, d.start));
-  if (d.waiting) parts.push(el("p", { class: "soft" }, `Waiting: ${d.waiting}.`));
-  if (d.needs.length) parts.push(el("p", { class: "soft" }, `Needs ${d.needs.join("; ")}.`));
+  if (d.waiting || d.start) parts.push(el("p", { class: "soft" }, `${alarmed ? "Until then: " : ""}${d.waiting} ${d.start}`));
+  if (d.needs.length) parts.push(el("p", { class: "soft" }, `${d.why ? "To confirm" : "Needs"}: ${d.needs.join("; ")}.`));
   for (const c of [first, ...rest].filter(Boolean)) {
     parts.push(el("p", { class: "cause" }, el("b", {}, `${c.title ?? c.cause.replaceAll("-", " ")}`), el("span", { class: "soft" }, `, ${c.calibrated === false ? c.words : `${Math.round(100 * c.probability)} %`}, because of ${c.for.join(", ")}${c.against.length ? `; against it: ${c.against.join(", ")}` : ""}`),
-      c.next_test ? el("span", { class: "soft" }, ". Settle it: ", el("code", {}, `traindx trial ${c.next_test} TARGET`)) : null));
+      c.next_test ? el("span", { class: "soft" }, ". To confirm: ", el("code", {}, c.next_test === "replay" ? "traindx replay CAPSULE" : `traindx trial ${c.next_test} TARGET`)) : null));
   }
   return parts;
 }
@@ -42,7 +41,7 @@ function findings(run) {
   const shown = run.report.findings.slice(0, 25);
   const o = run.report.outcomes;
   return [el("h2", {}, "Findings"), ...(shown.length ? shown.map(findingNode) : [el("p", { class: "soft" }, "None.")]),
-    el("p", { class: "soft small" }, `${o.clear.length} clear, ${o.unsure.length} unsure, ${o.blind.length} blind, ${o.muted.length} muted`)];
+    el("p", { class: "soft small" }, `${o.clear.length} conditions clear, ${o.unsure.length} undecided, ${o.blind.length} need data this run does not have, ${o.muted.length} do not apply`)];
 }
 
 function ranks(run) {
@@ -138,9 +137,9 @@ export async function compareView(main, a, b) {
   const table = (title, rows) => Object.keys(rows).length ? [el("h2", {}, title), el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["", "A", "B"].map((t) => el("th", {}, t)))), el("tbody", {}, Object.entries(rows).map(([k, [p, q]]) => el("tr", {}, el("td", { class: "mono" }, k), el("td", {}, value(p)), el("td", {}, value(q)))))))] : [];
   const named = (letter, run) => el("span", { class: `key ${letter === "A" ? "a" : "b"}` }, `${letter}: `, el("a", { href: `#/run/${run.id}` }, run.name), " ", run.report ? badge(run.report.diagnosis.verdict) : "");
   main.replaceChildren(
-    el("h1", {}, `B is ${found.outcome}${found.judged_by ? ` by ${found.judged_by}` : ""}`),
+    el("h1", {}, found.summary),
     el("div", { class: "meta" }, named("A", one), named("B", two)),
-    el("p", {}, first ? `They part at step ${first.beyond_noise} in ${first.signal}${first.where ? ` of ${first.where}` : ""}.` : "They do not part beyond noise."),
+    el("p", {}, first ? `They part at step ${first.beyond_noise} in ${first.signal}${first.where ? ` of ${first.where}` : ""}.` : "No difference beyond noise."),
     ...found.warnings.map((w) => el("p", { class: "finding warning" }, w)),
     el("h2", {}, "Signals"), el("div", { class: "grid" }, both.map((s) => chart(s.name, data(s.name), { hint: s.meaning }))),
     ...table("Configuration", found.configuration), ...table("Environment", found.environment),

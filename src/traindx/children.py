@@ -1,0 +1,28 @@
+"""How every process of ours is started: nothing in the folder it stands in is imported."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def ours(module: str, *words: str) -> list[str]:
+    """The command that runs a module of ours; `-P` keeps the current folder off the path that modules are looked for on.
+
+    >>> ours("traindx.alerts")[1:]
+    ['-P', '-m', 'traindx.alerts']
+    """
+    return [sys.executable, "-P", "-m", module, *words]
+
+
+def main_file() -> str:
+    """The program `python -m traindx` runs, as a file: for launchers that write `python FILE` themselves."""
+    return str(Path(__file__).with_name("__main__.py"))
+
+
+def first_on_path(folder: str) -> None:
+    """Let the program that is run next import from this folder first, as `python PROGRAM` would have it."""
+    if sys.flags.safe_path:  # then Python has put no folder of its own there
+        sys.path.insert(0, folder)
+    else:
+        sys.path[0] = folder

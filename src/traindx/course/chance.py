@@ -1,0 +1,113 @@
+"""The level of a model that knows nothing: taken from what states it, and believed only where the sources agree."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from traindx import facts, regime, stats
+from traindx.run import Run, Series
+
+NEAR = 0.04  # of ln K: how near to it the first losses of a classifier usually lie
+MOST_GUESSED = 20  # beyond so many classes nearly every loss lies near some ln K
+
+
+@dataclass(frozen=True)
+class Chance:
+    """The loss of the best constant answer, and what tells it."""
+
+    loss: float
+    why: str
+
+
+def chance(run: Run) -> Chance | None:
+    """The loss of a model that knows nothing; None where nothing tells it, or where the sources disagree."""
+    if not regime.plain_loss(run):
+        return None
+    if run.fact("loss.kind") in ("bce", "bce_logits"):
+        share = _positive(run)
+        entropy = _entropy([share, 1 - share]) if 0 < share < 1 else math.log(2)
+        return Chance(entropy, "the entropy of the labels" if 0 < share < 1 else "ln 2")
+    count = classes(run)
+    if count is not None and run.fact("loss.kind") in (None, "ce", "nll"):
+        level, why = math.log(count), f"ln {count}"
+        spread = regime.class_counts(run)
+        prior = _entropy(list(spread)) if spread is not None and spread.sum() >= 20 * len(spread) else level
+        if prior < 0.98 * level and not facts.labels_in_clumps(run):
+            level, why = prior, "the entropy of the labels"
+        smoothing = facts.number(run.fact("loss.smoothing"), 0.0)
+        return Chance(level * (1 - smoothing) + smoothing * math.log(count), why)
+    variance = regime.target_variance(run) if run.fact("loss.kind") == "mse" else None
+    return Chance(variance[0], "the variance of the target") if variance is not None and variance[0] > 0 else None
+
+
+def is_cross_entropy(run: Run) -> bool:
+    """Whether the loss is a cross-entropy in nats: its kind says so, or a perplexity in the log is its exponential."""
+    if run.fact("loss.kind") is not None:
+        return run.fact("loss.kind") in ("ce", "nll") and regime.plain_loss(run)
+    for part in ("val", "train"):
+        loss = regime.curve(run, f"loss/{part}", whole=True)
+        for name in ("ppl", "perplexity"):
+            shown = run.series(f"metric/{part}/{name}")
+            told, same = (np.minimum(v, 80.0) for v in (np.log(np.maximum(shown.values, 1e-9)), loss.at(shown.steps)))
+            if len(shown) >= 3 and np.nanmedian(np.abs(told - same)) < 0.05:  # beyond e^80 a perplexity is infinite
+                return True
+    return False
+
+
+def floor(run: Run) -> float:
+    """The lowest loss there is: the entropy that label smoothing leaves, else 0."""
+    return regime.floors(run).get("smoothing", 0.0)
+
+
+def classes(run: Run) -> int | None:
+    """How many answers there are: stated, and not contradicted by first loss and accuracy; or told by both of these alike."""
+    told = run.fact("loss.classes")
+    first, right = _first_loss(run), _first_right(run)
+    if isinstance(told, int | float) and told >= 2:
+        from_log = "columns" in run.facts
+        if from_log and math.isfinite(right) and right > 4 / told and first < 0.5 * math.log(told):
+            return None  # a vocabulary beside a classifier, or the classes of another head
+        return int(told)
+    guess = round(math.exp(first)) if 0.5 < first < math.log(MOST_GUESSED + 0.5) else 0
+    alike = guess >= 2 and abs(first - math.log(guess)) < NEAR * first and 0.6 / guess < right < 1.6 / guess
+    return guess if alike else None
+
+
+def constant_accuracy(run: Run, part: str) -> tuple[float, str] | None:
+    """The accuracy of the best constant answer; None where it is unknown."""
+    _, share, n = facts.majority(run, "val" if part == "val" else "train")
+    if math.isfinite(share) and n >= 50 and not facts.labels_in_clumps(run):
+        return share, "the share of the most frequent class"
+    positive = _positive(run)
+    if 0 < positive < 1:
+        return max(positive, 1 - positive), "the share of the more frequent class"
+    count = None if facts.takes_tokens(run) else classes(run)
+    return (1 / count, f"1/{count}") if count is not None else None
+
+
+def _positive(run: Run) -> float:
+    """The share of ones among binary targets; NaN where they were not seen."""
+    mean = run.series("batch/label_mean").finite().values
+    binary = run.fact("loss.kind") in ("bce", "bce_logits") and len(mean) >= 5
+    return float(np.mean(mean)) if binary else math.nan
+
+
+def _entropy(counts: list[float]) -> float:
+    return stats.known_floors(prior=counts).get("prior", 0.0)
+
+
+def _first(series: Series) -> float:
+    return float(np.median(series.values[: max(1, min(5, len(series) // 10))])) if len(series) else math.nan
+
+
+def _first_loss(run: Run) -> float:
+    found = [v for name in (regime.TRAIN, regime.VAL) if math.isfinite(v := _first(regime.curve(run, name, whole=True)))]
+    return found[0] if found else math.nan
+
+
+def _first_right(run: Run) -> float:
+    found = [v for part in ("train", "val") if math.isfinite(v := _first(facts.accuracy(run, part)))]
+    return found[0] if found else math.nan

@@ -1,0 +1,95 @@
+"""Metrics as evidence: which way is better, where a model that knows nothing stands, and where the end of the scale is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from traindx import facts
+from traindx.course import chance
+from traindx.run import Run, Series
+
+PARTS = ("val", "test", "train")
+# The last part of a metric's name, in words, decides its scale. Each ends at 1 (or 100).
+SCALES: dict[str, float | None] = {  # → the score of a constant answer; None: not known from the name
+    "auc auroc": 0.5,
+    "r2 mcc matthews kappa pearson spearman correlation": 0.0,
+    "acc acc1 accuracy top1 precision recall sensitivity specificity exact em success winrate": None,
+    "f1 fscore iou miou dice jaccard map map50 map5095 ap auprc bleu rouge rouge1 rouge2 rougel ndcg mrr mar ssim": None,
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric on a scale from 0 (the worst that counts) to 1 (all there is)."""
+
+    name: str
+    part: str
+    series: Series
+    ignorant: tuple[float, float]  # between these two stands a model that knows nothing
+    sure: bool  # whether that is known, and not only bounded
+    error: float = 0.0  # of one value, from the number of samples behind it
+
+    def skill(self, value: float) -> tuple[float, float]:
+        """How much of the way from ignorance to the end of the scale, at least and at most."""
+        low, high = self.ignorant
+        return (value - high) / (1 - high), (value - low) / (1 - low)
+
+
+def metrics(run: Run) -> Iterator[Metric]:
+    """The metrics whose scale is known, validation before test before training; the share of right answers before others."""
+    for part in PARTS:
+        right = facts.accuracy(run, part)
+        if part == "val" and (balanced := _balanced(run)) is not None:
+            yield balanced
+        elif len(right) and not facts.number(run.fact("loss.next_target_share"), 0.0) > 0.5:  # of tokens the loss says more
+            yield Metric("accuracy", part, right, *_guessing(run, part, right), _sampling(run, part, right))
+        for name, signal in run.matching(f"metric/{part}/*").items():
+            last = name.rsplit("/", 1)[-1]
+            if not isinstance(signal, Series) or last.lower() in facts.ACCURACY_NAMES:
+                continue
+            series = signal.finite()
+            if len(series) and (ignorant := _scale(last)) is not None:
+                percent = float(np.max(series.values)) > 1.5
+                yield Metric(last, part, _hundredth(series) if percent else series, *ignorant)
+
+
+def _hundredth(series: Series) -> Series:
+    return Series(series.steps, series.values / 100.0, series.times)
+
+
+def _scale(name: str) -> tuple[tuple[float, float], bool] | None:
+    have = set(re.findall(r"[a-z]+\d*", name.lower()))
+    for names, chance_level in SCALES.items():
+        if have & set(names.split()):
+            return (chance_level or 0.0, chance_level or 0.0), chance_level is not None
+    return None
+
+
+def _balanced(run: Run) -> Metric | None:
+    """The mean recall of the classes, where a frequent class would hide how little is known of the others."""
+    recall = run.matrix("eval/recall/class")
+    _, share, _ = facts.majority(run)
+    if len(recall) < 3 or not share > 1.5 / max(2, len(recall.names)) or len(recall.names) > 100:
+        return None
+    mean = Series(recall.steps, np.nanmean(recall.values, axis=1)).finite()
+    return Metric("mean recall", "val", mean, (1 / len(recall.names),) * 2, True, _sampling(run, "val", mean) * 2)
+
+
+def _sampling(run: Run, part: str, right: Series) -> float:
+    """The standard error of one accuracy from the number of samples; 0 where that is unknown."""
+    count = run.series("eval/samples").finite().values
+    level = min(max(right.last, 0.05), 0.95)
+    return float(np.sqrt(level * (1 - level) / max(1.0, float(count[-1])))) if part == "val" and len(count) else 0.0
+
+
+def _guessing(run: Run, part: str, right: Series) -> tuple[tuple[float, float], bool]:
+    """The accuracy of a constant answer, or a bound on it from the first evaluations."""
+    known = chance.constant_accuracy(run, part)
+    if known is not None:
+        return (known[0], known[0]), True
+    head = right.values[: max(1, min(3, len(right) // 4))]
+    return (0.0, min(0.5, max(0.0, float(np.min(head))))), False

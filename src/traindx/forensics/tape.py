@@ -1,0 +1,208 @@
+"""The tape: the torch calls that a script makes between its model and `backward()`, heard one by one on steps that are looked at.
+
+On such a step wrappers stand in the place of torch's functions and of a tensor's methods and operators: of all of them until
+the calls of the loss are known, then of those few. They call the original with the same arguments and give back the same
+object. No mode is on, so torch takes the ways it takes without us, and modes and wrappers of the script's own are entered as
+often as ever. They stand before the model is called, for `torch.log(model(x))` looks `log` up first.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import BuiltinFunctionType, FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import get_overridable_functions
+
+from traindx.probes.attach import PATCHES, disguise, unbound
+from traindx.probes.stand_in import calls_as
+from traindx.probes.tracebacks import UNSEEN
+
+Hear = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, FrameType], None]
+
+_OWNERS = (Tensor, torch, functional, torch.linalg, torch.fft, torch.special)
+MOST_MISSED = 8  # times that all of torch is heard again, because a loss was made of something new
+# torch asks whether an activation is one of these; Lightning keeps the reductions and asks for them later
+_ASKED_FOR = {(functional, "relu"), (functional, "gelu"), *((torch, name) for name in ("mean", "sum", "max", "min"))}
+_VIEWS = ("T", "mT", "H", "mH", "real", "imag")  # attributes that are calls
+_OPERATORS = ("__pow__", "__neg__", "__pos__", "__abs__", "__ipow__", "__itruediv__", "__rtruediv__")
+_METHODS = {"__truediv__": "div", "__itruediv__": "div_", "__radd__": "add", "__rmul__": "mul"}  # operators that are methods
+_NO_TENSOR = frozenset(
+    {
+        *("backward", "item", "tolist", "numpy", "numel", "nelement", "dim", "ndimension", "size", "stride", "storage_offset"),
+        *("element_size", "data_ptr", "register_hook", "register_post_accumulate_grad_hook", "retain_grad"),
+        *("get_device", "has_names", "storage", "untyped_storage", "equal", "allclose", "share_memory_", "pin_memory"),
+        *("record_stream", "module_load", "__array__", "__array_wrap__", "__bool__", "__complex__", "__contains__"),
+        *("__deepcopy__", "__dlpack__", "__dlpack_device__", "__float__", "__format__", "__index__", "__int__", "__len__"),
+        *("__long__", "__nonzero__", "__reduce_ex__", "__repr__", "__setstate__", "result_type", "can_cast", "promote_types"),
+        *("__getitem__", "__setitem__"),  # set on the class, they turn a tensor of no dimension into a sequence
+    }
+)  # they give no tensor, or the one they were called on
+_thread = threading.get_ident
+
+
+class _Wrapped:
+    """One function of torch, and what stands in its place while the tape is open."""
+
+    __slots__ = ("_original", "_stood", "_view", "_wrapper", "call", "name", "owner", "told")
+
+    def __init__(self, owner: Any, name: str, tape: Tape) -> None:
+        self.owner, self.name = owner, name
+        self._original = self._stood = vars(owner).get(name)  # None: inherited
+        self.call = self.told = getattr(owner, name)  # what is called, and what is said to have been called
+        self._view = not callable(self.call)
+        if name.startswith("__"):
+            self.told = getattr(Tensor, _METHODS.get(name, name.strip("_")), self.call)
+        made = _wrapper(tape, self)
+        bare = isinstance(self.call, BuiltinFunctionType)
+        self._wrapper: Any = property(made) if self._view else unbound(made) if bare else made
+
+    def on(self) -> None:
+        stood = vars(self.owner).get(self.name)
+        if stood is self._wrapper or not (stood is self._original or _a_tap(stood)):
+            return  # somebody else has put something there, and may call what stood there before: us
+        self._stood, self.call = stood, getattr(self.owner, self.name)
+        if self._view:
+            self.call = self.call.__get__
+        if not self.name.startswith("__"):
+            self.told = self.call
+        setattr(self.owner, self.name, self._wrapper)
+
+    def off(self) -> None:
+        if vars(self.owner).get(self.name) is not self._wrapper:
+            return  # somebody has patched over it: theirs calls ours, which calls the original
+        if self._stood is not None:
+            setattr(self.owner, self.name, self._stood)
+        else:
+            delattr(self.owner, self.name)
+
+
+def _a_tap(thing: Any) -> bool:
+    """Whether it is one of our own patches."""
+    code = getattr(getattr(thing, "func", thing), "__code__", None)
+    return code is not None and code.co_filename == UNSEEN
+
+
+def _wrapper(tape: Tape, one: _Wrapped) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        caller = sys._getframe(1)
+        hear = tape.hears() if not tape.inside else None
+        try:
+            if hear is None:
+                return calls_as(caller)(one.call, args, kwargs)
+            tape.inside = True
+            try:
+                out = calls_as(caller)(one.call, args, kwargs)
+            finally:
+                tape.inside = False
+        except BaseException as error:
+            own = error.__traceback__ and error.__traceback__.tb_next
+            error.__traceback__ = own and own.tb_next  # the user's traceback is the user's
+            raise
+        tape.used[one] = None
+        hear(one.told, args, kwargs, out, caller)
+        return out
+
+    disguise(call, one.call)
+    return call
+
+
+class Tape:
+    """The one set of wrappers; whoever opens it hears the calls of his own thread until he closes it."""
+
+    def __init__(self) -> None:
+        self._wrapped: list[_Wrapped] = []
+        self._on: list[_Wrapped] = []
+        self._hear: Hear | None = None
+        self._thread = 0
+        self._missed = 0  # times that a loss was made of more than was heard
+        self.used: dict[_Wrapped, None] = {}  # those that were heard so far
+        self._narrow = False  # they are enough
+        self.inside = False  # a heard call is under way: what it calls in turn is part of it
+
+    def hears(self) -> Hear | None:
+        """Who hears a call that is made now."""
+        return self._hear if self._thread == _thread() else None
+
+    @property
+    def standing(self) -> bool:
+        """Whether the wrappers are in place."""
+        return bool(self._on)
+
+    def on(self) -> None:
+        """The step to come is looked at: let the wrappers stand."""
+        if self._on:
+            return
+        if not self._wrapped:
+            back = PATCHES.lift()  # torch keeps the list of its functions once it was asked for it
+            try:
+                self._wrapped = [_Wrapped(owner, name, self) for owner, name in _points()]
+            finally:
+                back()
+        PATCHES.above = self
+        self._on = list(self.used) if self._narrow else self._wrapped
+        for one in self._on:
+            one.on()
+
+    def off(self) -> None:
+        """Let the originals stand again."""
+        for one in self._on:
+            one.off()
+        self._on = []
+
+    def open(self, hear: Hear) -> bool:
+        """Hear every call from now on; False when somebody else does."""
+        if self._hear is not None:
+            return False
+        self.on()
+        self._hear, self._thread = hear, _thread()
+        return True
+
+    def close(self, hear: Hear) -> None:
+        """Hear no more."""
+        if hear == self._hear:
+            self._hear = None
+
+    def learnt(self, whole: bool) -> None:
+        """A loss was made, of calls that were heard or of others, too: hear those, or all of them again."""
+        if whole == self._narrow or (not whole and self._missed >= MOST_MISSED):
+            return
+        self._missed += not whole
+        standing = self.standing
+        self.off()
+        self._narrow = whole
+        if standing:
+            self.on()
+
+    def reset(self) -> None:
+        """Nobody observes any more."""
+        self.off()
+        self._hear, self.used, self._narrow, self._missed = None, {}, False, 0
+
+
+def _points() -> list[tuple[Any, str]]:
+    """Where the functions live that a loss may be made of."""
+    listed = get_overridable_functions()
+    names = {owner: {getattr(f, "__name__", "") for f in listed.get(owner, ())} for owner in _OWNERS}
+    names[torch] |= {getattr(f, "__name__", "") for f in listed.get(torch.functional, ())}
+    names[torch.autograd] = {"grad"}  # a penalty on a gradient is part of the loss
+    # where a loss ends that the script has bound by name, and that is not heard by it
+    names[torch._C._nn] = {name for name in dir(torch._C._nn) if "loss" in name}
+    names[Tensor] |= {*_VIEWS, *_OPERATORS, "unflatten"}
+    return [
+        (owner, name)
+        for owner, found in names.items()
+        for name in sorted(found)
+        if name not in _NO_TENSOR
+        and not name.startswith(("is_", "__get__"))
+        and hasattr(owner, name)
+        and (owner, name) not in _ASKED_FOR
+    ]
+
+
+TAPE = Tape()

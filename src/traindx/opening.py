@@ -1,0 +1,60 @@
+"""The one way to open a file that somebody else may have written.
+
+A path that you name may be a link or a pipe. What is found inside a folder must be a regular file and no link: a device would
+be read without end, a pipe waited for, a link could show a file from elsewhere. What is read in one piece has a limit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO
+
+PRIVATE = 0o600
+
+
+class Refused(OSError):
+    """It is there, and will not be read; the message says why."""
+
+
+def opened(path: str | Path, *, named: bool = False, pipe: bool = False) -> BinaryIO:
+    """A file for reading. `named`: you gave this very path, so it may be a link; with `pipe` also a pipe."""
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    flags |= 0 if named else getattr(os, "O_NOFOLLOW", 0)
+    waits = named and pipe and Path(path).is_fifo()
+    handle = os.open(path, flags if waits else flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode) and not waits:
+        os.close(handle)
+        raise Refused("is not a regular file (a device, pipe, socket or folder), so it is not read")
+    return os.fdopen(handle, "rb")
+
+
+def whole(path: str | Path, most: int, *, named: bool = False) -> bytes:
+    """All bytes of a file that has at most so many."""
+    with opened(path, named=named) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise Refused(f"is larger than {most >> 20 or most} {'MiB' if most >> 20 else 'bytes'}, so it is not read")
+    return data
+
+
+def end(path: str | Path, most: int) -> bytes:
+    """The last bytes of a file, at most so many."""
+    with opened(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+        return file.read(most)
+
+
+def parsed(data: bytes | str) -> Any:
+    """JSON, or ValueError: nesting that is too deep is no JSON for us."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def private(path: str | Path, how: int) -> int:
+    """A handle of a file of ours that only its owner may read; never through a link that lies in its place."""
+    return os.open(path, how | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0), PRIVATE)

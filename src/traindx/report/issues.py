@@ -1,0 +1,164 @@
+"""What a page says about a run, the same in the terminal, in HTML, Markdown and notebooks: the issues, what to do about each,
+what to do until then, how much was checked, and what could not be seen."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from traindx.cause import settling
+from traindx.diagnosis import Diagnosis, Suspect
+from traindx.diagnosis.story import Story
+from traindx.finding import Confidence, Finding, Severity, Status
+from traindx.report.github import place
+from traindx.report.words import safe
+from traindx.rule import catalogue
+from traindx.signals import LOGGABLE
+
+STATUS = {  # how an outcome is called on a page
+    Status.FOUND: "found",
+    Status.CLEAR: "clear",
+    Status.UNSURE: "undecided",
+    Status.BLIND: "no data",
+    Status.MUTED: "does not apply",
+    Status.BROKEN: "failed",
+}
+LEAST = 0.1  # causes less probable than this are not shown
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One thing that is wrong: what, why, what to do, and the command that would confirm it."""
+
+    title: str
+    why: str
+    do: str
+    at: str = ""  # the line of the user's code
+    sure: str = ""
+    supports: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    not_yet: tuple[str, ...] = ()
+    confirm: str = ""
+
+
+def issues(d: Diagnosis) -> list[Issue]:
+    """What is wrong, the one that decides the verdict first: causes that stand for themselves, then what no cause explains."""
+    if not d.alarmed:
+        return []
+    stories = [s for s in d.stories if s.severity > Severity.INFO]
+    named = [c for i, c in enumerate(d.causes) if c.supports and (c.apart or (i == 0 and _leads(d, c)))]
+    out = [_of_cause(d, c) for c in named]
+    covered = {code for c in named for code in c.supports}
+    left = [s for s in stories if not covered & {f.code for f in (s.root, *s.consequences)}]
+    decides = [s for s in left if s.root.message.rstrip(".") == d.verdict_.why]  # a fact that no cause stands for
+    return [*(_of_story(s) for s in decides), *out, *(_of_story(s) for s in left if s not in decides)]
+
+
+def _leads(d: Diagnosis, c: Suspect) -> bool:
+    """Whether the headline is this cause and not the bare finding."""
+    return c.cause.title.rstrip(".").lower() in d.verdict_.headline.lower()
+
+
+def _of_cause(d: Diagnosis, c: Suspect) -> Issue:
+    told = max((f for f in d.findings if f.code in c.supports), key=lambda f: (f.severity, f.confidence is Confidence.EXACT))
+    first = c is d.causes[0]
+    title = d.verdict_.headline if first else c.cause.title
+    return Issue(
+        title[:1].upper() + title[1:],
+        d.verdict_.why if first else told.message.rstrip("."),
+        told.fix if told.fix and told.confidence is Confidence.EXACT else c.prescription,  # a fact knows its own cure
+        next((line for f in d.findings if f.code in c.supports and (line := line_of(f))), ""),
+        c.said,
+        c.supports,
+        c.against,
+        c.cause.not_yet,
+        confirm(d, c) if c.probability < 0.95 or not c.earned else "",
+    )
+
+
+def _of_story(s: Story) -> Issue:
+    rule = catalogue().get(s.root.code)
+    return Issue(rule.headline if rule else s.root.name, s.root.message, s.root.fix, line_of(s.root), supports=(s.root.code,))
+
+
+def others(d: Diagnosis) -> list[Suspect]:
+    """Causes that could explain the same findings instead, or what might be wrong in a run without alarms."""
+    shown = [c for c in d.causes if c.probability >= LEAST and not c.apart]
+    return [c for i, c in enumerate(shown) if not (d.alarmed and i == 0 and _leads(d, c))][:3]
+
+
+def others_title(d: Diagnosis) -> str:
+    """What stands above them."""
+    return "Other possible causes" if d.alarmed else "Other possible issues"
+
+
+def until_then(d: Diagnosis) -> str:
+    """Wait, stop or resume, in a sentence or two."""
+    return " ".join(filter(None, (d.verdict_.waiting, d.verdict_.start)))
+
+
+def confirm(d: Diagnosis, c: Suspect) -> str:
+    """The command that would confirm a cause, ready to type where the script is known."""
+    if not c.cause.settle:
+        return ""
+    script = d.run.fact("script")
+    target = shlex.quote(seen_from_here(script)) if isinstance(script, str) and script.endswith(".py") else "train.py"
+    cost = f"   (about {c.cause.cost_steps} steps)" if c.cause.cost_steps else ""
+    return f"{settling(c.cause.settle, safe(target, 400))}{cost}"
+
+
+def next_command(d: Diagnosis) -> list[str] | None:
+    """What to run next, as an argument list: a verb of ours, with the script where it lies below the current folder."""
+    script = _script_here(d)
+    first = d.likely[0] if d.likely else None
+    if first and script and first.cause.settle not in ("", "replay") and (first.probability < 0.95 or not first.earned):
+        return ["traindx", "trial", first.cause.settle, script, "--format", "json"]
+    if first and script and first.cause.change and d.run.kind == "record":
+        return ["traindx", "trial", "fix", script, "--run", d.run.source, "--format", "json"]
+    return ["traindx", "explain", d.stories[0].root.code] if d.alarmed else None
+
+
+def _script_here(d: Diagnosis) -> str:
+    told, here = d.run.fact("script"), Path.cwd()
+    if not isinstance(told, str) or not told.endswith(".py") or "\0" in told:
+        return ""
+    path = (here / told).resolve()
+    return f".{os.sep}{path.relative_to(here)}" if path.is_relative_to(here) and path.is_file() else ""
+
+
+def line_of(f: Finding) -> str:
+    """The line of the user's code a finding points at, as seen from here; empty without one."""
+    at = place(f)
+    return f"{seen_from_here(at[0])}:{at[1]}" if at is not None else ""
+
+
+def seen_from_here(path: str) -> str:
+    """A path without the current folder in front."""
+    return path.removeprefix(f"{Path.cwd()}{os.sep}")
+
+
+def checked(d: Diagnosis) -> str:
+    """How much was checked, and why not the rest."""
+    counts = {s: len(d.with_status(s)) for s in Status}
+    words = {
+        Status.BLIND: ("needs data this run does not have", "need data this run does not have"),
+        Status.MUTED: ("does not apply", "do not apply"),
+        Status.UNSURE: ("undecided so far", "undecided so far"),
+        Status.BROKEN: ("failed through a bug in traindx, please report", "failed through bugs in traindx, please report"),
+    }
+    rest = [f"{counts[s]} {one if counts[s] == 1 else many}" for s, (one, many) in words.items() if counts[s]]
+    done = counts[Status.CLEAR] + counts[Status.FOUND]
+    return f"Checked {done} of {len(d.outcomes)} conditions" + (f" ({'; '.join(rest)})." if rest else ".")
+
+
+def limits(d: Diagnosis) -> str:
+    """What this run does not show, and the one thing to add to see it; empty for runs that were observed."""
+    blind = d.with_status(Status.BLIND)
+    if not blind or "columns" not in d.run.facts:
+        return ""
+    names = [n for n in LOGGABLE if n not in d.run and any(n in o.lacks for o in blind)]
+    opened = sum(any(n in o.lacks for n in names) for o in blind)
+    log = f" Logging {', '.join(names[:3])} would allow {opened} more checks." if names else ""
+    return f"A log does not show wiring, data or gradients: run `traindx run train.py` to check those.{log}"

@@ -1,0 +1,226 @@
+"""What the script's own signals, threads and modules do, they do under observation too (S4, S6)."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from traindx.probe import Probe
+from traindx.probes import recorder as recorder_
+from traindx.probes.attach import attach, detach
+from traindx.probes.recorder import Recorder
+
+
+class Preempted(Exception):
+    """A type of the script's own."""
+
+
+def plain(signum: int, frame: Any) -> None:
+    raise Preempted
+
+
+def forgetful(*given: Any) -> None:
+    raise TimeoutError("too long")
+
+
+def asks_first(signum: int, frame: Any) -> None:
+    def inner() -> None:
+        raise RuntimeError("told to stop")
+
+    inner()
+
+
+class Callable_:
+    def __call__(self, signum: int, frame: Any) -> None:
+        raise ValueError("preempted")
+
+
+HANDLERS: dict[str, Any] = {
+    "plain": plain,
+    "forgetful": forgetful,
+    "nested": asks_first,
+    "object": Callable_(),
+    "partial": functools.partial(lambda word, signum, frame: plain(signum, frame), "x"),
+}
+
+
+class Interrupted(Probe):
+    """A signal arrives while a probe is at work."""
+
+    cadence = "step"
+
+    def __init__(self, deliver: Callable[[], None]) -> None:
+        self.deliver, self.left = deliver, 1
+
+    def on_backward(self, scene: Any, *args: Any) -> None:
+        if scene.step == 2 and self.left:
+            self.left = 0
+            self.deliver()
+
+
+def train(model: nn.Module, steps: int = 6) -> None:
+    optimizer = torch.optim.SGD([p for p in nn.Module.parameters(model) if p.requires_grad], lr=0.01)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(torch.randn(4, 3)), torch.randn(4, 1)).backward()
+        optimizer.step()
+
+
+def observed(*probes: Probe, model: nn.Module | None = None) -> Recorder:
+    recorder = Recorder(probes=list(probes) or None, budget=None)
+    observer = attach(recorder)
+    try:
+        train(model if model is not None else nn.Linear(3, 1))
+    finally:
+        detach(observer)
+        recorder.close()
+    return recorder
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_what_a_signal_handler_raises_reaches_the_script(name: str) -> None:
+    before = signal.signal(signal.SIGUSR1, HANDLERS[name])
+    try:
+        with pytest.raises((Preempted, TimeoutError, RuntimeError, ValueError)):
+            observed(Interrupted(lambda: os.kill(os.getpid(), signal.SIGUSR1)))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_another_thread_throws_in_reaches_the_script() -> None:
+    throw = functools.partial(
+        ctypes.pythonapi.PyThreadState_SetAsyncExc, ctypes.c_ulong(threading.get_ident()), ctypes.py_object(Preempted)
+    )
+    space: dict[str, Any] = {}  # it must land in a line of the package, as it does when one of its probes is at work
+    exec(compile("def at_work(throw):\n    throw()\n    list(map(str, range(1000)))\n", recorder_.__file__, "exec"), space)
+    with pytest.raises(Preempted):
+        observed(Interrupted(functools.partial(space["at_work"], throw)))
+
+
+def test_what_we_raise_ourselves_does_not() -> None:
+    def bug() -> None:
+        raise ValueError("ours")
+
+    assert observed(Interrupted(bug)).failures[0].error == "ValueError: ours"
+
+
+class Odd(nn.Module):
+    """A model whose class answers in its own way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.inner(x)
+        return out
+
+
+def _raises(*args: Any, **kwargs: Any) -> Any:
+    raise LookupError("ask nothing")
+
+
+def _lazily_raises(*args: Any, **kwargs: Any) -> Iterator[Any]:
+    raise LookupError("ask nothing")
+    yield
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "eq-raises": {"__eq__": _raises, "__hash__": nn.Module.__hash__},
+    "eq-gives-a-tensor": {"__eq__": lambda self, other: torch.ones(2), "__hash__": nn.Module.__hash__},
+    "unhashable": {"__eq__": lambda self, other: self is other, "__hash__": None},
+    "hash-raises": {"__hash__": _raises},
+    "modules-raises": {"modules": _raises, "named_modules": _raises, "children": _raises},
+    "modules-raises-late": {"modules": _lazily_raises, "named_modules": _lazily_raises},
+    "parameters-raises": {"named_parameters": _lazily_raises, "state_dict": _raises},
+    "getattr-raises": {"__getattr__": lambda self, name: nn.Module.__getattr__(self, name) if name == "inner" else _raises()},
+    "setattr-raises": {"__setattr__": _raises},
+    "bool-raises": {"__bool__": _raises},
+    "len-raises": {"__len__": _raises},
+    "repr-raises": {"__repr__": _raises, "extra_repr": _raises},
+    "iter-endless": {"__iter__": lambda self: iter(int, 1)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_nothing_raises_whatever_a_module_answers(name: str) -> None:
+    model = Odd()
+    model.__class__ = type("Strange", (Odd,), ODD[name])  # made as usual, odd from then on
+    parameters = list(model.inner.parameters())
+    recorder = Recorder(budget=None)
+    observer = attach(recorder)
+    try:
+        optimizer = torch.optim.SGD(parameters, lr=0.01)
+        for _ in range(6):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(torch.randn(4, 3)), torch.randn(4, 1)).backward()
+            optimizer.step()
+    finally:
+        detach(observer)
+        recorder.close()
+
+
+class Shy(Tensor):
+    """A tensor whose attributes raise."""
+
+    @property
+    def shape(self) -> Any:
+        raise LookupError("not this one")
+
+    def dim(self) -> int:
+        raise LookupError("not this one")
+
+
+def test_nothing_raises_whatever_an_output_answers() -> None:
+    class Gives(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.as_subclass(Shy)
+
+    recorder = Recorder(budget=None)
+    observer = attach(recorder)
+    try:
+        Gives()(torch.randn(3))
+        torch.softmax(torch.randn(2, 3).as_subclass(Shy), -1)
+        train(nn.Linear(3, 1), 2)
+    finally:
+        detach(observer)
+        recorder.close()
+
+
+DEEP = """
+import sys
+import torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(3):
+    optimizer.zero_grad(); model(torch.ones(1, 2)).sum().backward(); optimizer.step()
+def down(n):
+    return n if n == 0 else down(n - 1)
+depth = 0
+try:
+    while True:
+        down(depth); depth += 1
+except RecursionError:
+    print(depth)
+"""
+
+
+def test_a_script_may_call_as_deeply_as_under_python(tmp_path: Path) -> None:
+    (tmp_path / "deep.py").write_text(DEEP)
+    said = [
+        subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+        for words in (["deep.py"], ["-m", "traindx", "run", "-q", "--dir", "r", "deep.py"])
+    ]
+    assert int(said[0]) <= int(said[1]) <= int(said[0]) + 10

@@ -1,0 +1,131 @@
+"""Did it learn? The states, the interval, chance by agreement, and how a run ended."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from runs import a_run, noise
+from traindx import course
+from traindx.course import State, chance, metrics
+from traindx.run import Run, Series
+
+EPOCHS = 20
+FALL = np.exp(-np.arange(EPOCHS) / 5)
+
+
+def log(facts: dict | None = None, **signals) -> Run:
+    return Run(
+        {k.replace("__", "/"): Series(np.arange(len(v)), np.asarray(v, float)) for k, v in signals.items()},
+        {"step_unit": "epoch", "columns": {}, **(facts or {})},
+    )
+
+
+def state(run: Run) -> State:
+    return course.learned(run).state
+
+
+def test_a_metric_with_a_known_scale_gives_an_interval_that_holds_it() -> None:
+    told = course.learned(log(loss__train=FALL, metric__val__r2=0.8 * (1 - FALL)))
+    assert told.yes and told.low <= 0.785 <= told.high and told.high - told.low < 0.35
+
+
+@pytest.mark.parametrize("name", ["r2", "auc", "accuracy"])
+def test_a_metric_that_stays_at_chance_is_not_learning(name: str) -> None:
+    level = {"r2": 0.0, "auc": 0.5, "accuracy": 0.25}[name]
+    values = level + noise(EPOCHS, 0.005)
+    assert state(log(loss__train=1 + 0.1 * FALL, **{f"metric__val__{name}": values})) is State.NOT_LEARNING
+
+
+def test_a_training_metric_against_a_falling_training_loss_decides_nothing() -> None:
+    worse = np.concatenate([[0.25] * 5, np.full(EPOCHS - 5, 0.01)])
+    assert not course.learned(log({"loss.classes": 5}, loss__train=2 * FALL, metric__train__accuracy=worse)).no
+    assert course.learned(log({"loss.classes": 5}, loss__train=2 + 0 * FALL, metric__train__accuracy=worse)).no
+
+
+def test_a_loss_that_blew_up_got_worse_whatever_came_after() -> None:
+    assert state(log(loss__train=np.linspace(2.4, 106, EPOCHS), accuracy__val=np.full(EPOCHS, 0.1))) is State.GOT_WORSE
+    assert state(a_run(loss__train=np.append(np.ones(80), np.full(40, np.nan)))) is State.GOT_WORSE
+
+
+def test_what_had_been_learned_and_is_lost_got_worse() -> None:
+    curve = np.concatenate([1 - FALL[:12], np.full(8, 0.02)])
+    assert state(log(loss__train=np.ones(EPOCHS), metric__val__r2=curve)) is State.GOT_WORSE
+
+
+def test_a_loss_that_falls_at_once_and_stands_shows_nothing() -> None:
+    """Going from the first to the mean of the target looks like that: only a metric would tell."""
+    curve = np.concatenate([[84.9], np.full(EPOCHS - 1, 7.15)]) + noise(EPOCHS, 0.02)
+    told = course.learned(log(loss__train=curve, loss__val=curve))
+    assert told.state is State.CANNOT_KNOW and "metric" in told.would_tell
+
+
+def test_a_loss_that_falls_step_by_step_is_learning() -> None:
+    assert state(log(loss__train=5 * FALL + 0.1, loss__val=5 * FALL + 0.2)) in (State.LEARNED, State.LEARNING)
+
+
+def test_a_few_records_are_too_early() -> None:
+    assert state(log(loss__train=FALL[:3])) is State.TOO_EARLY
+
+
+def test_kinds_whose_loss_is_not_meant_to_fall_are_judged_by_their_own_evidence() -> None:
+    rising = {"rl/return": np.linspace(0, 100, 60) + noise(60, 3)}
+    agent = a_run(loss__train=1 + noise(200, 0.5), facts={"rl": True})
+    assert state(agent) is State.CANNOT_KNOW
+    assert course.learned(agent.with_(signals={k: Series(np.arange(60), v) for k, v in rising.items()})).yes
+
+
+def test_few_evaluated_samples_show_nothing() -> None:
+    """Twelve samples: 58 % right at a chance of 50 % is neither knowledge nor its absence."""
+    jumps = 0.55 + noise(EPOCHS, 0.12)
+    run = log(
+        {"loss.kind": "ce", "loss.classes": 2, "loss.reduction": "mean"}, accuracy__val=jumps, eval__samples=np.full(EPOCHS, 12)
+    )
+    assert not course.learned(run).no
+
+
+def test_classes_are_believed_only_where_first_loss_and_accuracy_agree() -> None:
+    told = {"loss.kind": "ce", "loss.classes": 30522}
+    assert chance.classes(log(told, loss__train=1.4 * FALL, accuracy__val=0.25 + 0.5 * (1 - FALL))) is None
+    assert chance.classes(log(loss__train=[2.31, 2.3, 2.3], accuracy__val=[0.1, 0.11, 0.1])) == 10
+    assert chance.classes(log(loss__train=[2.31, 2.3, 2.3], accuracy__val=[0.6, 0.61, 0.6])) is None
+
+
+def test_chance_of_imbalanced_labels_is_their_entropy() -> None:
+    facts = {"loss.kind": "bce_logits", "loss.reduction": "mean"}
+    run = log(facts, loss__train=0.43 + noise(EPOCHS, 0.01), batch__label_mean=0.15 + noise(EPOCHS, 0.01))
+    found = chance.chance(run)
+    assert found is not None and found.loss == pytest.approx(-0.15 * math.log(0.15) - 0.85 * math.log(0.85), rel=0.02)
+    assert state(run) is State.NOT_LEARNING
+
+
+def test_percent_and_share_read_alike() -> None:
+    whole, part = (next(iter(metrics.metrics(log(metric__val__f1=v)))).series.last for v in ([50.0, 90.0], [0.5, 0.9]))
+    assert whole == part == 0.9
+
+
+@pytest.mark.parametrize(
+    ("facts", "how"),
+    [
+        ({"ended": "running"}, "running"),
+        ({"ended": "killed"}, "interrupted"),
+        ({"ended": "exception", "exception": {"type": "KeyboardInterrupt"}}, "interrupted"),
+        ({"ended": "exception", "exception": {"type": "ValueError"}}, "crashed"),
+        ({"budget.planned_steps": 20}, "finished"),
+        ({"budget.planned_steps": 60}, "interrupted"),
+        ({"ended": "closed"}, "finished"),
+        ({}, "unknown"),
+    ],
+)
+def test_how_it_ended(facts: dict, how: str) -> None:
+    assert course.ended(log(facts, loss__train=FALL)).how == how
+
+
+def test_the_answer_does_not_flap_while_a_run_grows() -> None:
+    whole = log(loss__train=2.3 * FALL + 0.1 + noise(EPOCHS, 0.01), accuracy__val=1 - 0.9 * FALL)
+    said = [state(whole.between(hi=n)) for n in range(EPOCHS)]
+    turns = [a for a, b in itertools.pairwise(said) if a is not b]
+    assert said[0] is State.TOO_EARLY and len(turns) <= 2 and not {State.NOT_LEARNING, State.GOT_WORSE} & set(said)
