@@ -20,7 +20,7 @@ TOML = {
     "unknown-key": (b'fail_on = "never"', 2, "did you mean 'fail-on'"),
     "twice-the-same-key": (b"ignore = []\nignore = []\n", 2, "Cannot overwrite a value (at line 2"),
     "wrong-type": (b"ignore = 3", 2, "'ignore' must be list"),
-    "too-large": (b"#" * (2**20 + 1), 2, "1 MB"),
+    "too-large": (b"#" * (2**20 + 1), 2, "1 MiB"),
     "deep": (b"a = " + b"[" * 20_000, 2, "not valid TOML"),
     "unknown-rule": (b"[rules.ABCD001]\nlimit = 1", 2, "ABCD001"),
     "unknown-limit": (b"[rules.LOSS003]\nrise = 1", 2, ":2: LOSS003 has no limit 'rise'"),

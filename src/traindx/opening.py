@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
 PRIVATE = 0o600
+PATIENCE_S = 2.0  # a pipe with a name that nobody writes to is given up after this
 
 
 class Refused(OSError):
@@ -23,9 +25,14 @@ def opened(path: str | Path, *, named: bool = False, pipe: bool = False) -> Bina
     """A file for reading. `named`: you gave this very path, so it may be a link; with `pipe` also a pipe."""
     flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     flags |= 0 if named else getattr(os, "O_NOFOLLOW", 0)
-    waits = named and pipe and Path(path).is_fifo()
-    handle = os.open(path, flags if waits else flags | getattr(os, "O_NONBLOCK", 0))
-    if not stat.S_ISREG(os.fstat(handle).st_mode) and not waits:
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISFIFO(mode) and named and pipe:
+        if os.path.exists(os.path.realpath(path)) and not select.select([handle], [], [], PATIENCE_S)[0]:
+            os.close(handle)
+            raise Refused(f"is not a regular file but a pipe, and nobody wrote to it within {PATIENCE_S:g} s")
+        os.set_blocking(handle, True)  # with a writer, or the shell's own pipe: wait for it as any program does
+    elif not stat.S_ISREG(mode):
         os.close(handle)
         raise Refused("is not a regular file (a device, pipe, socket or folder), so it is not read")
     return os.fdopen(handle, "rb")
