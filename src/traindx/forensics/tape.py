@@ -40,7 +40,7 @@ _NO_TENSOR = frozenset(
         *("record_stream", "module_load", "__array__", "__array_wrap__", "__bool__", "__complex__", "__contains__"),
         *("__deepcopy__", "__dlpack__", "__dlpack_device__", "__float__", "__format__", "__index__", "__int__", "__len__"),
         *("__long__", "__nonzero__", "__reduce_ex__", "__repr__", "__setstate__", "result_type", "can_cast", "promote_types"),
-        *("__getitem__", "__setitem__"),  # set on the class, they turn a tensor of no dimension into a sequence
+        "__getitem__",  # set on the class, it turns a tensor of no dimension into a sequence; see unheard.py
     }
 )  # they give no tensor, or the one they were called on
 _thread = threading.get_ident

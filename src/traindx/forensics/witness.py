@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from traindx.forensics import recipe
+from traindx.forensics import recipe, unheard
 from traindx.forensics.places import user_line
 from traindx.forensics.tape import TAPE
 from traindx.forensics.tensors import tensors_in
@@ -221,6 +221,7 @@ class Witness(Keeper):
         self._stop()
         self._moment.root = loss
         if taped:
+            unheard.fill(self._moment, loss, self.batch)
             learnt = recipe.learnt(self._moment, self.batch, sys._getframe(1))
             TAPE.learnt(learnt is not None)
             self._recipe = learnt or self._recipe
