@@ -7,14 +7,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # one thread per test process: the tests share two cores, and thread counts change floating-point sums
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check docs pictures bench clinic wild rule setup browser clean
+.PHONY: help demo test test-slow check docs pictures bench clinic wild rule setup browser release test-matrix clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PY) -m venv $(VENV)
-	$(BIN)/pip install -q -c constraints.txt torch==2.13.0 scikit-learn
+	$(BIN)/pip install -q -c constraints.txt torch==2.13.0
 	$(BIN)/pip install -q -c constraints.txt -e .
 	@touch $@
 
@@ -25,7 +25,7 @@ $(STAMP): $(VENV)/.core
 
 setup: $(STAMP)  ## the development environment in .venv
 
-demo: $(VENV)/.core  ## a sick run and its healed twin, recorded and diagnosed
+demo: $(VENV)/.core  ## two trainings and a log, each with its own problem, diagnosed
 	$(BIN)/traindx demo
 
 browser:
@@ -69,6 +69,13 @@ wild: $(STAMP)  ## real libraries with their own trainers, bare and observed (op
 
 rule: $(STAMP)  ## scaffold: make rule code=GRAD008 name=shrinking-gradients
 	$(BIN)/python -m tools.new_rule "$(code)" "$(name)"
+
+release: $(STAMP)  ## wheel, sdist and SBOM, built and checked; tag=1 tags the commit; nothing is published
+	$(BIN)/pip install -q build twine cyclonedx-bom
+	$(BIN)/python -m tools.release $(if $(tag),--tag)
+
+test-matrix:  ## the tests that need no torch, on every Python that is installed, lowest and newest dependencies
+	$(PY) -m tools.matrix
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache site

@@ -212,3 +212,19 @@ def test_a_module_that_cannot_be_compared_hashed_or_walked_is_called_all_the_sam
                 opt.step()
     except AssertionError:
         assert recorder_failures  # ours to keep
+
+
+def test_a_wrapper_that_a_script_found_and_put_back_later_calls_nobody_in_circles() -> None:
+    original = F.mse_loss
+    try:
+        with observing():
+            TAPE.on()
+            kept = F.mse_loss
+        F.mse_loss = kept
+        with observing() as seen:
+            arm(seen.recorder)
+            TAPE.on()
+            assert F.mse_loss(torch.ones(2), torch.zeros(2)) == 1
+    finally:
+        TAPE.reset()
+        F.mse_loss = original

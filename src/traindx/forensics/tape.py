@@ -64,7 +64,7 @@ class _Wrapped:
 
     def on(self) -> None:
         stood = vars(self.owner).get(self.name)
-        if stood is self._wrapper or not (stood is self._original or _a_tap(stood)):
+        if not (stood is self._original or _a_tap(stood)) or _leads_to(stood, self._wrapper):
             return  # somebody else has put something there, and may call what stood there before: us
         self._stood, self.call = stood, getattr(self.owner, self.name)
         if self._view:
@@ -86,6 +86,13 @@ def _a_tap(thing: Any) -> bool:
     """Whether it is one of our own patches."""
     code = getattr(getattr(thing, "func", thing), "__code__", None)
     return code is not None and code.co_filename == UNSEEN
+
+
+def _leads_to(thing: Any, wrapper: Any) -> bool:
+    """Whether it is this wrapper, or calls it: a script may have put a wrapper back that it had found there."""
+    while thing is not None and thing is not wrapper:
+        thing = getattr(thing, "__wrapped__", None)
+    return thing is not None
 
 
 def _wrapper(tape: Tape, one: _Wrapped) -> Any:
