@@ -28,7 +28,7 @@ def opened(path: str | Path, *, named: bool = False, pipe: bool = False) -> Bina
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     mode = os.fstat(handle).st_mode
     if stat.S_ISFIFO(mode) and named and pipe:
-        if os.path.exists(os.path.realpath(path)) and not select.select([handle], [], [], PATIENCE_S)[0]:
+        if Path(os.path.realpath(path)).exists() and not select.select([handle], [], [], PATIENCE_S)[0]:
             os.close(handle)
             raise Refused(f"is not a regular file but a pipe, and nobody wrote to it within {PATIENCE_S:g} s")
         os.set_blocking(handle, True)  # with a writer, or the shell's own pipe: wait for it as any program does

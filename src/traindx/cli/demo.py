@@ -18,7 +18,7 @@ from traindx.errors import EnvironmentFault
 STORIES = (
     ("wiring.py", "A classifier whose schedule is stepped once per batch instead of once per epoch."),
     ("broken.py", "A loss written by hand that becomes NaN."),
-    ("overfitting.csv", "A log of somebody else's training: nothing but a CSV file."),
+    ("overfitting.csv", "A log of somebody else's training: only a CSV file."),
 )
 
 
