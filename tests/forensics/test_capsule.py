@@ -153,12 +153,28 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
 }
 
 
+_of_0_1 = _manifest(lambda m: m.update(schema="traindx.capsule/1") or m.pop("sha256"))
+
+
+@pytest.mark.parametrize("made_by", ["0.1", "0.2"])
 @pytest.mark.parametrize("how", HOSTILE, ids=lambda how: how.replace(" ", "-"))
-def test_a_hostile_capsule_is_refused(how: str, tmp_path: Path) -> None:
+def test_a_hostile_capsule_is_refused(how: str, made_by: str, tmp_path: Path) -> None:
     path = save(_small(), tmp_path)
+    if made_by == "0.1":
+        _of_0_1(path)
     HOSTILE[how](path)
     with pytest.raises(NothingReadable):
         load(path)
+
+
+def test_a_capsule_of_0_1_is_read_and_a_new_one_without_its_checksum_is_not(tmp_path: Path) -> None:
+    path = save(_small(), tmp_path)
+    whole = load(path)
+    _manifest(lambda m: m.pop("sha256"))(path)
+    with pytest.raises(NothingReadable, match="changed"):
+        load(path)
+    _manifest(lambda m: m.update(schema="traindx.capsule/1"))(path)
+    assert load(path).step == whole.step
 
 
 def test_the_step_of_a_capsule_is_made_again(tmp_path: Path) -> None:
