@@ -21,7 +21,7 @@ from typing import Any
 from traindx import opening
 from traindx.errors import UsageError
 
-FAIL_ON = ("critical", "warning", "never")
+FAIL_ON = ("critical", "warning", "restart", "never")
 LARGEST = 2**20  # bytes of a settings file
 
 

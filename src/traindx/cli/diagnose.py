@@ -99,7 +99,7 @@ def command(
         raise PartlyReadable(f"--strict: {(failures + skipped)[0]}")
     for failure in failures:
         say(f"{failure}")
-    diagnoses = api.worst_first(diagnose_all(runs, chosen, on=on))
+    diagnoses = options.gated(api.worst_first(diagnose_all(runs, chosen, on=on)), chosen)
     if why_healthy:
         click.echo("\n\n".join(text.why_healthy(d) for d in diagnoses))
     else:
@@ -118,8 +118,8 @@ def _follow(paths: tuple[str, ...], mapping: dict[str, str], chosen: Settings, s
     said = None
     try:
         for runs in importers.follow(paths[0], map=mapping or None):
-            diagnoses = api.worst_first([diagnosis_.diagnose(run, chosen) for run in runs])
-            saying = [(d.run.source, d.verdict, tuple((f.code, f.severity) for f in d.findings)) for d in diagnoses]
+            diagnoses = options.gated(api.worst_first([diagnosis_.diagnose(run, chosen) for run in runs]), chosen)
+            saying = [(d.run.source, d.verdict, tuple((f.code, f.severity) for f in d.findings), d.gates) for d in diagnoses]
             if saying != said:
                 show(diagnoses)
                 said = saying

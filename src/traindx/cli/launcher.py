@@ -44,6 +44,7 @@ def ranks(
     except (OSError, NothingReadable) as why:  # the program is done: its exit code stands, whatever happens to our page
         say(f"no diagnosis could be made: {why}")
         return code
+    diagnoses = options.gated(diagnoses, chosen)
     options.deliver(diagnoses[:1], *where, **page)
     if nproc is not None:
         codes = [[(f.code, f.message) for f in d.findings if f.severity.value != "info"] for d in diagnoses]

@@ -13,13 +13,15 @@ from typing import IO, Any, TypeVar, cast
 import rich_click as click
 from rich.console import Console
 
+from traindx import api
 from traindx import rule as rules_
 from traindx import settings as settings_
 from traindx.cli import profiles
-from traindx.diagnosis import Diagnosis
+from traindx.diagnosis import Diagnosis, diagnose, gates
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.finding import Severity
 from traindx.plain import STDERR, say
+from traindx.run import Run
 
 FORMATS = ("rich", "json", "html", "sarif", "junit", "markdown", "github")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,8 +36,52 @@ def _profile(ctx: click.Context, param: click.Parameter, value: str | None) -> N
 
 
 def _chosen_profile() -> str | None:
+    return _meta().get("traindx.profile")
+
+
+def _meta() -> dict[str, Any]:
     ctx = click.get_current_context(silent=True)
-    return ctx.meta.get("traindx.profile") if ctx is not None else None
+    return ctx.meta if ctx is not None else {}
+
+
+def _kept(name: str, read: Callable[[Any], Any] = lambda given: given) -> Callable[..., None]:
+    """Keeps an option beside the command, for `gated`, so that no verb has to carry it."""
+
+    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        ctx.meta[f"traindx.{name}"] = read(value)
+
+    return keep
+
+
+def gated(diagnoses: Sequence[Diagnosis], chosen: settings_.Settings) -> list[Diagnosis]:
+    """The diagnoses with the answers to --require, --baseline and --new-only."""
+    wanted, baselines = _gates(), _baselines()
+    if not any(wanted):
+        return list(diagnoses)
+    required, _, new_only = wanted
+    before = [diagnose(run, chosen) for run in baselines] if new_only else []
+    with_gates = [gates.judged(d, required, baselines) for d in diagnoses]
+    return [gates.against(d, before) for d in with_gates] if new_only else with_gates
+
+
+def _gates() -> tuple[tuple[gates.Requirement, ...], tuple[Path, ...], bool]:
+    meta = _meta()
+    return meta.get("traindx.require", ()), meta.get("traindx.baseline", ()), meta.get("traindx.new_only", False)
+
+
+def check_gates() -> None:
+    """Refuse what cannot be asked, and a baseline that cannot be read, before anything runs."""
+    required, paths, new_only = _gates()
+    gates.needed(required, bool(paths), new_only)
+    _baselines()
+
+
+def _baselines() -> list[Run]:
+    meta = _meta()
+    if "traindx.baselines" not in meta:
+        meta["traindx.baselines"] = [run for path in meta.get("traindx.baseline", ()) for run in api.load(path)]
+    runs: list[Run] = meta["traindx.baselines"]
+    return runs
 
 
 def judging(default_fail_on: str) -> Callable[[F], F]:
@@ -62,7 +108,31 @@ def judging(default_fail_on: str) -> Callable[[F], F]:
             "--fail-on",
             type=click.Choice(settings_.FAIL_ON),
             default=None,
-            help=f"Exit 1 on findings of this severity or worse; a restart is critical.  [default: {default_fail_on}]",
+            help="Exit 1 on findings of this severity or worse, or on 'restart' only with that verdict."
+            f"  [default: {default_fail_on}]",
+        ),
+        click.option(
+            "--require",
+            multiple=True,
+            callback=_kept("require", lambda given: tuple(gates.parse(text) for text in given)),
+            expose_value=False,
+            metavar="'NAME OP NUMBER [* baseline]'",
+            help="Exit 1 unless this holds, 4 if it cannot be evaluated: --require 'val_acc >= 0.93'.",
+        ),
+        click.option(
+            "--baseline",
+            multiple=True,
+            type=click.Path(path_type=Path, exists=True),
+            callback=_kept("baseline"),
+            expose_value=False,
+            help="A run to measure against; several, or a folder of seeds, make a band.",
+        ),
+        click.option(
+            "--new-only",
+            is_flag=True,
+            callback=_kept("new_only"),
+            expose_value=False,
+            help="Fail only on findings that the baseline does not have.",
         ),
         click.option(
             "--profile",
@@ -108,6 +178,7 @@ def settings(
     config: Path | None, select: tuple[str, ...], ignore: tuple[str, ...], fail_on: str | None, default: str
 ) -> settings_.Settings:
     """The user's settings file with the command line on top."""
+    check_gates()
     loaded = settings_.load(file=config)
     for code, limits in loaded.rules.items():
         for key in limits:
@@ -174,6 +245,7 @@ def deliver(
     if profile and not quiet:
         STDERR.write(profiles.summary(diagnoses, profile))
     loud = any(d.worst is not None and d.worst > Severity.INFO for d in diagnoses)
+    loud |= any(g.result != "passed" for d in diagnoses for g in d.gates)
     if quiet and not loud and output is None:
         return
     if format_ == "rich" and output is None:
@@ -213,6 +285,8 @@ def _print_pages(screen: Console, diagnoses: Sequence[Diagnosis], verbose: bool)
 
     if len(diagnoses) > 1:
         screen.print(text.table_of_runs(diagnoses))
+        for d in diagnoses:
+            screen.print(text.gates(d, named=True))
         if not verbose:
             screen.print("\n`traindx diagnose PATH` on one of them, or --verbose, gives its page.", style="dim")
             return
@@ -234,8 +308,4 @@ def _text(diagnoses: Sequence[Diagnosis], format_: str, verbose: bool) -> str:
     return str(renderer.render(diagnoses))
 
 
-def exit_code(diagnoses: Sequence[Diagnosis], fail_on: str | None) -> int:
-    """1 when a run is as grave as `fail_on` or graver."""
-    if fail_on in (None, "never"):
-        return 0
-    return int(any(d.gravity is not None and d.gravity >= Severity(fail_on) for d in diagnoses))
+exit_code = gates.exit_code

@@ -153,7 +153,7 @@ def _report(
     places = (where for f in found.findings for where in f.where)
     taken = sources.take(places, surroundings.scrubbed, surroundings.names_secret)
     sources.keep(Path(watcher.recorder.sink.path), taken)
-    diagnoses = [replace(found, run=found.run.with_(facts={"code.source": taken}))]
+    diagnoses = options.gated([replace(found, run=found.run.with_(facts={"code.source": taken}))], chosen)
     options.deliver(diagnoses, format_, output, verbose=verbose, no_color=no_color, quiet=quiet, to_stderr=True)
     if not quiet:
         say(f"the record is in {watcher.recorder.sink.path}")

@@ -14,6 +14,7 @@ from typing import Any
 
 from traindx import rule as rules_
 from traindx.course import Learned, learned
+from traindx.diagnosis.gates import Gate
 from traindx.diagnosis.posterior import Suspect, rank
 from traindx.diagnosis.severity import capped
 from traindx.diagnosis.story import Story, tell
@@ -36,6 +37,8 @@ class Diagnosis:
     causes: tuple[Suspect, ...]  # most probable first
     verdict_: Verdict
     facts: Mapping[str, Any] = field(default_factory=dict)
+    gates: tuple[Gate, ...] = ()  # how it fares against what was required of it
+    known: frozenset[str] = frozenset()  # codes that its baseline has too; "restart" where that must be restarted as well
 
     @property
     def learned(self) -> Learned:
@@ -46,6 +49,11 @@ class Diagnosis:
     def findings(self) -> tuple[Finding, ...]:
         """Every finding, root cause first."""
         return tuple(f for story in self.stories for f in (story.root, *story.more, *story.consequences))
+
+    @property
+    def fresh(self) -> tuple[Finding, ...]:
+        """The findings that a baseline does not have; without a baseline all of them."""
+        return tuple(f for f in self.findings if f.code not in self.known)
 
     @property
     def verdict(self) -> str:

@@ -31,8 +31,14 @@ def place(f: Finding) -> tuple[str, int] | None:
 
 
 def render(diagnoses: Sequence[Diagnosis]) -> str:
-    """One annotation per finding."""
-    return "\n".join(_line(f) for d in diagnoses for f in d.findings)
+    """One annotation per gate that does not pass, and per finding that the baseline does not have."""
+    gates = [
+        f"::error title=requirement {_property(safe(g.requirement))}::{_data(safe(f'{g.result}: {g.message}'))}"
+        for d in diagnoses
+        for g in d.gates
+        if g.result != "passed"
+    ]
+    return "\n".join([*gates, *(_line(f) for d in diagnoses for f in d.fresh)])
 
 
 def _line(f: Finding) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,8 @@ def report(diagnosis: Diagnosis) -> dict[str, Any]:
             "next": next_command(diagnosis),
             "ended": verdict.ended,
         },
+        "gates": [plain(asdict(g)) for g in diagnosis.gates],
+        "known": sorted(diagnosis.known),
         "findings": [_finding(f, run.fact("code.source", {})) for f in diagnosis.findings],
         "outcomes": {
             "clear": [o.code for o in diagnosis.with_status(Status.CLEAR)],

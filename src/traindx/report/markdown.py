@@ -30,6 +30,10 @@ def _one(d: Diagnosis) -> str:
         f"**{escaped(d.verdict_.headline or d.summary)}**",
         "",
     ]
+    for g in d.gates:
+        lines.append(f"- **{g.result}** {escaped(g.requirement)}: {escaped(g.message)}")
+    lines += [""] if d.gates else []
+    lines += [f"Known from the baseline: {', '.join(sorted(d.known))}", ""] if d.known else []
     wrong = issues.issues(d)
     for place, i in enumerate(wrong, 1):
         sure = f" ({i.sure})" if i.sure else ""

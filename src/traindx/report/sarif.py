@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
 from traindx import __version__
 from traindx.diagnosis import Diagnosis
+from traindx.diagnosis.gates import Gate
 from traindx.finding import Finding, Severity
 from traindx.report.github import place
 from traindx.report.json import plain
@@ -49,9 +51,14 @@ def _run(d: Diagnosis) -> dict[str, Any]:
             }
         },
         "automationDetails": {"id": f"traindx/{safe(d.run.source or 'run')}"},
-        "results": [_result(f, codes, d) for f in d.findings],
+        "results": [*(_result(f, codes, d) for f in d.findings), *(_gate(g) for g in d.gates if g.result != "passed")],
         "properties": {"verdict": d.verdict, "summary": safe(d.summary)},
     }
+
+
+def _gate(g: Gate) -> dict[str, Any]:
+    said = {"text": safe(f"{g.requirement}: {g.message}")}
+    return {"ruleId": "requirement", "level": "error", "message": said, "properties": plain(asdict(g))}
 
 
 def _result(f: Finding, codes: list[str], d: Diagnosis) -> dict[str, Any]:
@@ -66,6 +73,7 @@ def _result(f: Finding, codes: list[str], d: Diagnosis) -> dict[str, Any]:
         "ruleId": f.code,
         "ruleIndex": codes.index(f.code),
         "level": LEVEL[f.severity],
+        **({"baselineState": "unchanged" if f.code in d.known else "new"} if d.known else {}),
         "message": {"text": safe(f.message) + (f"\n{safe(f.fix)}" if f.fix else "")},
         "locations": [location],
         "properties": {"confidence": f.confidence.value, "steps": list(f.steps) if f.steps else None, "facts": plain(f.facts)},

@@ -35,7 +35,7 @@ MOST_STORIES = 6
 
 def page(diagnosis: Diagnosis, *, unicode: bool = True, verbose: bool = False) -> RenderableType:
     """The whole page, for a rich console."""
-    parts: list[RenderableType] = [_title(diagnosis), _verdict(diagnosis)]
+    parts: list[RenderableType] = [_title(diagnosis), _verdict(diagnosis), gates(diagnosis)]
     curves = _curves(diagnosis, unicode)
     if curves is not None:
         parts.append(curves)
@@ -84,6 +84,19 @@ def table_of_runs(diagnoses: Sequence[Diagnosis]) -> RenderableType:
             Text(said, no_wrap=True, overflow="ellipsis"),
         )
     return table
+
+
+def gates(d: Diagnosis, *, named: bool = False) -> RenderableType:
+    """What was required, and what the baseline has too; nothing where nothing was asked."""
+    where = f" of {_short_path(d.run.source)}" if named else ""
+    style = {"passed": "green", "failed": "bold red", "cannot-tell": "yellow"}
+    lines: list[RenderableType] = [
+        Text(f"  {g.result.replace('-', ' ')}: {safe(g.requirement)}{where}: {safe(g.message)}", style=style[g.result])
+        for g in d.gates
+    ]
+    if d.known:
+        lines.append(Text(f"  known from the baseline{where}: {', '.join(sorted(d.known))}", style="dim"))
+    return Group(*lines)
 
 
 def _short_path(path: str, most: int = 44) -> str:

@@ -16,18 +16,26 @@ if TYPE_CHECKING:
     from traindx.diagnosis import Diagnosis
 
 
-def assert_healthy(source: Any, *, least: str = "warning", ignore: tuple[str, ...] = ()) -> Diagnosis:
+def assert_healthy(
+    source: Any,
+    *,
+    least: str = "warning",
+    ignore: tuple[str, ...] = (),
+    require: str | tuple[str, ...] = (),
+    baseline: Any = None,
+) -> Diagnosis:
     """Fail with the diagnosis page when the run in `source` has a finding of severity `least` or worse, or must be restarted.
 
     `source` is a watch, a callback, a record or log on disk, a dict of lists, a Run or a Diagnosis. Suggestive findings never
-    fail a test. `ignore` has codes or families.
+    fail a test. `ignore` has codes or families. `require` has lines such as "val_acc >= 0.93" or "time/step <= 1.2 * baseline":
+    one that fails, or that cannot be evaluated, fails the test. `baseline` is a run, or several.
 
     >>> diagnosis = assert_healthy({"loss/train": [2.0 / (1 + i / 50) for i in range(300)]})
     >>> len(diagnosis.run.series("loss/train"))
     300
     """
     from traindx import api
-    from traindx.diagnosis import Diagnosis
+    from traindx.diagnosis import Diagnosis, gates
     from traindx.finding import Confidence, Severity
 
     diagnosis = source if isinstance(source, Diagnosis) else api.diagnose(_run(source))
@@ -46,6 +54,12 @@ def assert_healthy(source: Any, *, least: str = "warning", ignore: tuple[str, ..
         and not diagnosis.stories[0].root.code.startswith(tuple(ignore) or ("-",))
     ):
         raise AssertionError(f"the verdict is restart: {diagnosis.summary}\n\n{diagnosis}")
+    lines = [gates.parse(text) for text in ([require] if isinstance(require, str) else require)]
+    before = [] if baseline is None else api.load(_run(baseline))
+    gates.needed(lines, bool(before), new_only=False)
+    diagnosis = gates.judged(diagnosis, lines, before)
+    if missed := [g for g in diagnosis.gates if g.result != "passed"]:
+        raise AssertionError("\n".join(f"{g.requirement}: {g.result}: {g.message}" for g in missed))
     return diagnosis
 
 
