@@ -30,7 +30,7 @@ def test_reads_the_nearest_file_above(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("fail-onn = 'never'", ":1: unknown setting 'fail-onn'"),
-        ("fail-on = 'often'", "must be one of critical, warning, never"),
+        ("fail-on = 'often'", "must be one of critical, warning, restart, never"),
         ("budget = 7", "between 0 and 1"),
         ("budget = true", "'budget' must be"),
         ("select = 'GRAD'", "'select' must be list"),
