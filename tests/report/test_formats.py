@@ -15,9 +15,9 @@ from rich.console import Console
 
 from runs import a_run, learning
 from traindx import importers
-from traindx.diagnosis import Diagnosis, diagnose
+from traindx.diagnosis import Diagnosis, common, diagnose
 from traindx.finding import Status
-from traindx.report import github, html, junit, markdown, sarif, text
+from traindx.report import github, html, junit, markdown, sarif, sweep, text
 from traindx.report import json as json_
 from traindx.report.words import safe, sparkline, sparklines
 from traindx.run import Series
@@ -114,7 +114,7 @@ def test_every_place_of_a_page_about_several_runs_has_its_own_name(sick: Diagnos
 def test_the_table_of_runs_keeps_names_and_verdicts_whole(sick: Diagnosis) -> None:
     far = replace(sick.run, source="/a/very/very/long/way/down/to/some/folder/of/many/experiments/run-17")
     console = Console(file=io.StringIO(), width=100)
-    console.print(text.table_of_runs([diagnose(far)]))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    [heading, row] = lines
-    assert "experiments/run-17" in row and diagnose(far).verdict in row and "LOSS001" in row and "finding" in heading
+    near = replace(sick.run, source="/a/very/very/long/way/down/to/some/folder/of/many/experiments/run-18")
+    console.print(sweep.table(common.sweep([diagnose(far), diagnose(near)])))
+    heading, row, *_ = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert row.startswith("run-17") and diagnose(far).verdict in row and "headline" in heading

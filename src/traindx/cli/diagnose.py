@@ -48,6 +48,20 @@ from traindx.settings import Settings
     show_default=True,
     help="Where to judge many runs: on the cores of this machine or on a running Ray cluster.",
 )
+@click.option(
+    "--by",
+    metavar="METRIC",
+    callback=options.kept("by"),
+    expose_value=False,
+    help="With several runs: the metric to rank them by, such as val_acc.",
+)
+@click.option(
+    "--sort",
+    metavar="COLUMN",
+    callback=options.kept("sort"),
+    expose_value=False,
+    help="With several runs: order by verdict, metric, name or a setting such as lr.",
+)
 @click.option("--why-healthy", is_flag=True, help="Show only what the judgement rests on: did it learn, and how do we know?")
 @options.judging("critical")
 def command(

@@ -17,13 +17,15 @@ from traindx import api
 from traindx import rule as rules_
 from traindx import settings as settings_
 from traindx.cli import profiles
-from traindx.diagnosis import Diagnosis, diagnose, gates
+from traindx.diagnosis import Diagnosis, common, diagnose, gates
+from traindx.diagnosis.common import Sweep
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.finding import Severity
 from traindx.plain import STDERR, say
+from traindx.report import sweep as sweeps
 from traindx.run import Run
 
-FORMATS = ("rich", "json", "html", "sarif", "junit", "markdown", "github")
+FORMATS = ("rich", "json", "html", "sarif", "junit", "markdown", "github", "csv")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -44,7 +46,7 @@ def _meta() -> dict[str, Any]:
     return ctx.meta if ctx is not None else {}
 
 
-def _kept(name: str, read: Callable[[Any], Any] = lambda given: given) -> Callable[..., None]:
+def kept(name: str, read: Callable[[Any], Any] = lambda given: given) -> Callable[..., None]:
     """Keeps an option beside the command, for `gated`, so that no verb has to carry it."""
 
     def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -114,7 +116,7 @@ def judging(default_fail_on: str) -> Callable[[F], F]:
         click.option(
             "--require",
             multiple=True,
-            callback=_kept("require", lambda given: tuple(gates.parse(text) for text in given)),
+            callback=kept("require", lambda given: tuple(gates.parse(text) for text in given)),
             expose_value=False,
             metavar="'NAME OP NUMBER [* baseline]'",
             help="Exit 1 unless this holds, 4 if it cannot be evaluated: --require 'val_acc >= 0.93'.",
@@ -123,14 +125,14 @@ def judging(default_fail_on: str) -> Callable[[F], F]:
             "--baseline",
             multiple=True,
             type=click.Path(path_type=Path, exists=True),
-            callback=_kept("baseline"),
+            callback=kept("baseline"),
             expose_value=False,
             help="A run to measure against; several, or a folder of seeds, make a band.",
         ),
         click.option(
             "--new-only",
             is_flag=True,
-            callback=_kept("new_only"),
+            callback=kept("new_only"),
             expose_value=False,
             help="Fail only on findings that the baseline does not have.",
         ),
@@ -280,11 +282,22 @@ def _put_whole(path: Path, text: str) -> None:
         beside.unlink(missing_ok=True)
 
 
+def side_by_side(diagnoses: Sequence[Diagnosis]) -> Sweep:
+    """Runs as a sweep, in the order of --by and --sort."""
+    made = common.sweep(diagnoses, _meta().get("traindx.by"))
+    order = sweeps.ordered(made, _meta().get("traindx.sort") or "verdict")
+    return (
+        made
+        if list(order) == list(range(len(order)))
+        else common.sweep([diagnoses[i] for i in order], _meta().get("traindx.by"))
+    )
+
+
 def _print_pages(screen: Console, diagnoses: Sequence[Diagnosis], verbose: bool) -> None:
     from traindx.report import text
 
     if len(diagnoses) > 1:
-        screen.print(text.table_of_runs(diagnoses))
+        screen.print(sweeps.table(side_by_side(diagnoses)))
         for d in diagnoses:
             screen.print(text.gates(d, named=True))
         if not verbose:
@@ -297,6 +310,8 @@ def _print_pages(screen: Console, diagnoses: Sequence[Diagnosis], verbose: bool)
 def _text(diagnoses: Sequence[Diagnosis], format_: str, verbose: bool) -> str:
     import importlib
 
+    if format_ == "csv" or (format_ == "markdown" and len(diagnoses) > 1 and not verbose):
+        return (sweeps.as_csv if format_ == "csv" else sweeps.markdown)(side_by_side(diagnoses))
     if format_ == "rich":
         from traindx.report import text
 
@@ -305,6 +320,8 @@ def _text(diagnoses: Sequence[Diagnosis], format_: str, verbose: bool) -> str:
         renderer = importlib.import_module(f"traindx.report.{format_}")
     except ModuleNotFoundError as why:
         raise UsageError(f"the format '{format_}' cannot be written here: {why}") from None
+    if format_ == "json" and len(diagnoses) > 1:
+        return str(renderer.render(diagnoses, sweeps.document(side_by_side(diagnoses))))
     return str(renderer.render(diagnoses))
 
 

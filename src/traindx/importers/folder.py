@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from traindx import record
 from traindx.errors import NothingReadable, TraindxError
@@ -38,6 +39,17 @@ _NOT_FILES = (
     "labels.txt", "classes.txt", "adapter_config", "copying", "notice", "tsconfig", "modules.json",
     "debug-internal.log", "debug-core.log", "debug.log", "training_args",
 )  # fmt: skip
+
+_SETTINGS = (
+    "config.json",
+    "config.yaml",
+    "hparams.yaml",
+    "hparams.json",
+    "args.json",
+    "args.yaml",
+    "params.json",
+    "params.yaml",
+)
 
 
 @dataclass
@@ -176,9 +188,18 @@ def _take(path: Path, walk: Walk, options: Options) -> None:
 
     def look() -> None:
         for log in formats.read(source, options, in_folder=True):
+            log.hparams = log.hparams or _beside(path)
             (walk.states if log.kind == "trainer_state" else walk.logs).append(log)
 
     _try(walk, look)
+
+
+def _beside(path: Path) -> dict[str, Any]:
+    """The settings in the folder of a log, or under its own name: exp1.csv has exp1.json or exp1.yaml."""
+    for name in (f"{path.stem}.yaml", f"{path.stem}.config.json", *_SETTINGS):
+        if path.with_name(name).is_file() and (found := settings_file.read(Source.of(path.with_name(name)))):
+            return found
+    return {}
 
 
 def _plausible(path: Path) -> bool:

@@ -91,12 +91,16 @@ def report(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def render(diagnoses: Sequence[Diagnosis]) -> str:
+def render(diagnoses: Sequence[Diagnosis], sweep: Mapping[str, Any] | None = None) -> str:
     """One report, or several as `traindx.reports/1`, as text."""
     if len(diagnoses) == 1:
         document: dict[str, Any] = report(diagnoses[0])
     else:
-        document = {"schema": "traindx.reports/1", "reports": [report(d) for d in diagnoses]}
+        document = {
+            "schema": "traindx.reports/1",
+            "reports": [report(d) for d in diagnoses],
+            **({"sweep": sweep} if sweep else {}),
+        }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 

@@ -68,24 +68,6 @@ def why_healthy(d: Diagnosis) -> str:
     return "\n".join(safe(line, 400) for line in lines)
 
 
-def table_of_runs(diagnoses: Sequence[Diagnosis]) -> RenderableType:
-    """Many runs, worst first, a line each."""
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    for heading in ("run", "steps", "verdict", "finding"):
-        table.add_column(heading, no_wrap=heading != "finding")  # of these the finding alone gives way, and in one line
-    for d in diagnoses:
-        worst = d.stories[0].root if d.stories else None
-        name = Text(d.verdict, style=VERDICT_COLOUR.get(d.verdict, ""))
-        said = f"{worst.code} {safe(worst.message, 120)}" if worst and worst.severity > Severity.INFO else ""
-        table.add_row(
-            _short_path(d.run.source),
-            f"{d.run.steps[1]}" if d.run.steps else "–",
-            name,
-            Text(said, no_wrap=True, overflow="ellipsis"),
-        )
-    return table
-
-
 def gates(d: Diagnosis, *, named: bool = False) -> RenderableType:
     """What was required, and what the baseline has too; nothing where nothing was asked."""
     where = f" of {_short_path(d.run.source)}" if named else ""

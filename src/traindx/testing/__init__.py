@@ -57,7 +57,7 @@ def assert_healthy(
     lines = [gates.parse(text) for text in ([require] if isinstance(require, str) else require)]
     before = [] if baseline is None else api.load(_run(baseline))
     gates.needed(lines, bool(before), new_only=False)
-    diagnosis = gates.judged(diagnosis, lines, before)
+    diagnosis = gates.judged(diagnosis, lines, before) if lines else diagnosis
     if missed := [g for g in diagnosis.gates if g.result != "passed"]:
         raise AssertionError("\n".join(f"{g.requirement}: {g.result}: {g.message}" for g in missed))
     return diagnosis
