@@ -25,6 +25,7 @@ from traindx.errors import EnvironmentFault, UsageError
 
 @pytest.mark.parametrize("name", kit.__all__)
 def test_every_tool_has_an_example_that_runs(name: str) -> None:
+    torch.manual_seed(0)  # the examples draw data of their own
     tool = getattr(kit, name)
     module = importlib.import_module(tool.__module__)
     found = doctest.DocTestFinder(recurse=True).find(tool, name, module=module, globs=vars(module).copy())
