@@ -11,15 +11,20 @@ from typing import Any
 from traindx import diagnosis as _diagnosis
 from traindx import importers
 from traindx.diagnosis import Diagnosis
-from traindx.errors import NothingReadable
+from traindx.diagnosis import compare as _compare
+from traindx.diagnosis.compare import Comparison
+from traindx.errors import NothingReadable, UsageError
 from traindx.finding import Severity
-from traindx.record import diary, sources
+from traindx.record import diary, listing, sources
 from traindx.run import Run
 from traindx.settings import Settings
 
 
 def load(source: Any, *, columns: Mapping[str, str] | None = None) -> list[Run]:
-    """Every run found in `source`: a path, a frame, a dict of lists, or a Run."""
+    """Every run found in `source`: a path, `@last`, a list of losses, a dict of lists, a frame, a Trainer, a watch or a Run."""
+    if isinstance(source, Run):
+        return [source]
+    source = _spoken(_recorded(source))
     if isinstance(source, Run):
         return [source]
     runs = importers.read(source, map=columns)
@@ -28,6 +33,36 @@ def load(source: Any, *, columns: Mapping[str, str] | None = None) -> list[Run]:
         if found := {key: value for key, value in beside.items() if value}:
             return [runs[0].with_(facts=found)]
     return runs
+
+
+def _recorded(source: Any) -> Any:
+    """What a watch, a callback of ours or a Hugging Face Trainer holds; anything else is read as it is."""
+    watch = getattr(source, "dx", source)
+    if callable(getattr(watch, "run", None)) and hasattr(type(watch), "diagnosis"):
+        return watch.run()
+    history = getattr(getattr(source, "state", None), "log_history", None)
+    return history if isinstance(history, list) else source
+
+
+def _spoken(source: Any) -> Any:
+    """The record that `@last`, a name or a prefix means, where there is no such path."""
+    text = str(source) if isinstance(source, str | Path) else ""
+    if text.startswith("@") and not Path(text).exists():
+        return listing.named(text)
+    return source
+
+
+def runs(folder: str | Path = "") -> list[Run]:
+    """Every run below a folder; by default the records of `traindx run` ($TRAINDX_DIR or ./traindx-runs)."""
+    return load(Path(folder or os.environ.get("TRAINDX_DIR") or "traindx-runs"))
+
+
+def compare(a: Any, b: Any, *, tolerance: float = 0.0) -> Comparison:
+    """What differs between `a` and `b`, each anything `load` takes; several runs in `a` are a band of baselines."""
+    before, after = load(a), load(b)
+    if not before or len(after) != 1:
+        raise UsageError(f"compare takes one or more runs and one run; got {len(before)} and {len(after)}")
+    return _compare.compare(before, after[0], tolerance=tolerance)
 
 
 def diagnose(source: Any, *, columns: Mapping[str, str] | None = None, settings: Settings | None = None) -> Diagnosis:
@@ -86,8 +121,23 @@ def watch(
     return dx
 
 
-def check(task: Any, **options: Any) -> Any:
-    """The pre-flight on a Task, a factory (`file.py:make_task`) or a script; see `traindx.trials.check`."""
+def check(
+    task: Any,
+    loss_fn: Any = None,
+    train: Any = None,
+    *,
+    val: Any = None,
+    optimizer: Any = None,
+    level: str = "usual",
+    fresh: bool = False,
+) -> Any:
+    """The pre-flight on a Task, a factory (`file.py:make_task`), a script, or a model with its loss and its loader.
+
+    `level` is quick (seconds), usual (under two minutes) or full; `fresh` measures the first loss on newly drawn weights.
+    """
+    options: dict[str, Any] = {"level": level, "fresh": fresh}
+    if loss_fn is not None or train is not None:
+        task = importlib.import_module("traindx.trials.task").Task(task, loss_fn, train, val, optimizer)
     if isinstance(task, str | Path):
         start = importlib.import_module("traindx.capture.start")
         if start.is_script(str(task)):

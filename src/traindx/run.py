@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from traindx.errors import UsageError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -208,6 +212,29 @@ class Run:
     def _repr_html_(self) -> str:
         # Loaded by name: reports stand far above the run, and only a notebook asks.
         return str(importlib.import_module("traindx.report.notebook").run_fragment(self))
+
+    def frame(self, *names: str) -> Any:
+        """The series as a pandas or polars frame, or as columns where neither is installed; a row for each step."""
+        chosen = {n: s for n, s in self.signals.items() if isinstance(s, Series) and (not names or n in names)}
+        if missing := [n for n in names if n not in chosen]:
+            raise UsageError(f"the run has no series '{missing[0]}'; it has {', '.join(sorted(self.signals)[:12])}")
+        steps = np.unique(np.concatenate([s.steps for s in chosen.values()])) if chosen else np.empty(0, np.int64)
+        columns: dict[str, Any] = {"step": steps}
+        for name, series in chosen.items():
+            columns[name] = np.full(len(steps), np.nan)
+            columns[name][np.searchsorted(steps, series.steps)] = series.values
+        for library in ("pandas", "polars"):
+            if importlib.util.find_spec(library) is not None:
+                return importlib.import_module(library).DataFrame(columns)
+        return columns
+
+    def plot(self, *names: str) -> Any:
+        """The charts of these series, as in the report; shown by a notebook."""
+        return importlib.import_module("traindx.report.notebook").Charts(self, names or ("loss/train", "loss/val"))
+
+    def report(self, path: str | Path) -> Path:
+        """Diagnose the run and write the HTML report."""
+        return Path(importlib.import_module("traindx.diagnosis").diagnose(self).report(path))
 
     def series(self, name: str) -> Series:
         """The series of that name, empty when it was not recorded."""

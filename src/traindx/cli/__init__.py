@@ -29,6 +29,8 @@ VERBS: dict[str, str] = {
     "top": "Show running trainings in the terminal.",
     "compare": "Show what differs between two runs, and from which step on.",
     "bisect": "Find the commit that broke training.",
+    "ls": "List the recorded runs.",
+    "rm": "Delete recorded runs, after asking.",
     "note": "Add a note to a run, or read its notes.",
     "rules": "List all conditions.",
     "explain": "Describe one condition or cause.",
@@ -44,7 +46,7 @@ click.rich_click.COMMAND_GROUPS = {
     "traindx": [
         {"name": "Before", "commands": ["check", "trial", "sweep", "demo", "doctor"]},
         {"name": "During", "commands": ["run", "serve", "top"]},
-        {"name": "After", "commands": ["diagnose", "report", "note", "compare", "bisect", "export"]},
+        {"name": "After", "commands": ["diagnose", "report", "ls", "rm", "note", "compare", "bisect", "export"]},
         {"name": "When it breaks", "commands": ["replay"]},
         {"name": "Reference", "commands": ["rules", "explain", "mcp"]},
     ]

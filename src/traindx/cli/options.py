@@ -47,7 +47,7 @@ def _meta() -> dict[str, Any]:
 
 
 def kept(name: str, read: Callable[[Any], Any] = lambda given: given) -> Callable[..., None]:
-    """Keeps an option beside the command, for `gated`, so that no verb has to carry it."""
+    """Keeps an option next to the command, for `gated`, so that no verb has to carry it."""
 
     def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         ctx.meta[f"traindx.{name}"] = read(value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from traindx import rule as rules_
@@ -86,6 +87,12 @@ class Diagnosis:
 
     def with_status(self, status: Status) -> tuple[Outcome, ...]:
         return tuple(o for o in self.outcomes if o.status is status)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the HTML report: one file that works offline."""
+        target = Path(path)
+        target.write_text(str(_renderer("traindx.report.html").render([self])), encoding="utf-8")
+        return target
 
     def __str__(self) -> str:
         return str(_renderer("traindx.report.text").plain(self))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from traindx import opening
-from traindx.errors import RecordError
+from traindx.errors import RecordError, UsageError
 from traindx.record.format import MAGIC, PROLOGUE, Kind, from_json, scan
 from traindx.record.manifest import MANIFEST, Manifest, Start, read_manifest, starts
 from traindx.record.process import ended_by
@@ -55,6 +55,26 @@ def list_records(folder: str | Path, now: float | None = None) -> list[Record]:
         names = sorted(e.name for e in entries if e.is_dir())
     found = [record for n in names if is_record(folder / n) and (record := _readable(folder / n, now)) is not None]
     return sorted(found, key=lambda r: (-(r.updated or r.created or 0.0), r.path.name))
+
+
+def named(text: str, folder: str | Path | None = None) -> Path:
+    """The record that `@last`, `@2` (the last but one), a name or the beginning of a name means, in the folder of records."""
+    home = Path(folder or os.environ.get("TRAINDX_DIR") or "traindx-runs")
+    found = list_records(home) if home.is_dir() else []
+    if not found:
+        raise UsageError(f"'{text}' is looked up among the records in {home}, and there are none")
+    if text.startswith("@"):
+        place = {"last": 1}.get(text[1:], int(text[1:]) if text[1:].isdecimal() and len(text) < 9 else 0)
+        if not 1 <= place <= len(found):
+            raise UsageError(
+                f"'{text}' is no run: there are @last and @1 (the newest) to @{len(found)}; `traindx ls` shows them"
+            )
+        return found[place - 1].path
+    hits = [r.path for r in found if text in (r.path.name, r.name)] or [r.path for r in found if r.path.name.startswith(text)]
+    if len(hits) != 1:
+        told = f"fits {', '.join(p.name for p in hits[:5])}" if hits else f"is the name of no run in {home}"
+        raise UsageError(f"'{text}' {told}; `traindx ls` shows them")
+    return hits[0]
 
 
 def _readable(path: Path, now: float | None) -> Record | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from traindx.diagnosis import Diagnosis
+from traindx.errors import UsageError
 from traindx.finding import Severity
 from traindx.report import charts, issues, narrative
 from traindx.report.narrative import code, text
@@ -102,3 +103,21 @@ class Live:
             return fragment(self._source())
         except Exception as why:  # a picture that cannot be made must not end the cell, let alone the training
             return framed(f"<p class=soft>No picture this time: {text(why, 200)}</p>")
+
+
+class Charts:
+    """Series of a run as the charts of the report."""
+
+    def __init__(self, run: Run, names: Sequence[str]) -> None:
+        missing = [n for n in names if not len(run.series(n))]
+        if len(missing) == len(names):
+            raise UsageError(f"the run has no series '{missing[0]}'; it has {', '.join(sorted(run.signals)[:12])}")
+        self._run, self._names = run, [n for n in names if n not in missing]
+
+    def __repr__(self) -> str:
+        lines = [f"{n}: {number(s.values[0])} to {number(s.last)}" for n in self._names if len(s := self._run.series(n))]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        drawn = [charts.line_chart([charts.trace(name, self._run.series(name))], title=name) for name in self._names]
+        return framed("".join(drawn))

@@ -1,0 +1,50 @@
+"""`traindx rm RUN…`"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import rich_click as click
+
+from traindx.cli.ls import megabytes, size
+from traindx.errors import EnvironmentFault, UsageError
+from traindx.plain import say
+from traindx.record.listing import is_record, list_records, named
+
+
+@click.command("rm")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option("--debug", is_flag=True, hidden=True)
+def command(runs: tuple[str, ...], yes: bool, dry_run: bool, debug: bool) -> int:
+    """Delete recorded runs. It lists them and asks first; only folders that are a traindx record are ever touched.
+
+    Example:  traindx rm @last
+    """
+    paths = list(dict.fromkeys(_record(run) for run in runs))
+    for path in paths:
+        click.echo(f"{path}  {megabytes(size(path))}")
+    if dry_run:
+        return 0
+    if not yes:
+        click.confirm(f"Delete {len(paths)} {'run' if len(paths) == 1 else 'runs'}?", abort=True)
+    for path in paths:
+        try:
+            shutil.rmtree(path)
+        except OSError as why:
+            raise EnvironmentFault(f"cannot delete {path}: {why.strerror or why}") from None
+    say(f"deleted {len(paths)} {'run' if len(paths) == 1 else 'runs'}")
+    return 0
+
+
+def _record(text: str) -> Path:
+    path = Path(text)
+    if not path.exists():
+        path = named(text)
+    if path.is_symlink() or not path.is_dir() or not is_record(path):
+        raise UsageError(f"{path} is not the folder of a traindx record, so it is not deleted")
+    if any(r.ended == "running" for r in list_records(path)):
+        raise UsageError(f"{path} is still being written; stop that run first")
+    return path
