@@ -44,9 +44,8 @@ def waiting(run: Run, verdict: str, step: int | None, forecast: Mapping[str, Any
         lost = last - step
         if lost > 0:
             return f"Stop this run: the {_effort(run, lost)} since then have to be repeated, and so would further ones."
-        if skipped := breakdown.guarded(run):
-            done = "1 update was" if skipped == 1 else f"{skipped} updates were"
-            return f"{done} skipped and the weights are clean: you may let it run, and nothing has to be repeated."
+        if skipped := _skipped(run):
+            return f"{skipped}: you may let it run, and nothing has to be repeated."
         return "Each further step is partly wasted until you fix this."
     if verdict == "fix-evaluation":
         return "Do not pick checkpoints by this evaluation until it is fixed."
@@ -66,11 +65,20 @@ def _afterwards(run: Run, verdict: str, step: int | None) -> str:
         return f"The {_effort(run, last - first + 1)} so far are lost."
     if verdict == "fix-and-resume" and step is not None and last > step:
         return f"The {_effort(run, last - step)} since then have to be repeated."
+    if verdict == "fix-and-resume" and (skipped := _skipped(run)):
+        return f"{skipped}: nothing has to be repeated."
     if verdict == "fix-evaluation":
         return "Do not pick checkpoints by this evaluation until it is fixed."
     if verdict == "stop-keep-best" and (best := _best(run)) is not None and last > best:
         return f"The {_effort(run, last - best)} since the best validation brought nothing."
     return ""
+
+
+def _skipped(run: Run) -> str:
+    """The updates that the guard skipped, as half a sentence; empty where there were none."""
+    skipped = breakdown.guarded(run)
+    done = "1 update was" if skipped == 1 else f"{skipped} updates were"
+    return f"{done} skipped and the weights are clean" if skipped else ""
 
 
 def _ahead(run: Run, last: int, forecast: Mapping[str, Any] | None) -> str:
