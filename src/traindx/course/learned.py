@@ -20,7 +20,7 @@ from traindx.regime.curves import noise_of
 from traindx.run import Floats, Run, Series
 
 NOTHING = 0.05  # of what can be had: so little is no knowledge
-WELL = 0.7  # from here on it has learned as it should
+WELL, NEARLY_ALL = 0.8, 0.9  # from here on it has learned as it should; and also if it was still getting better
 REACHABLE = 0.65  # of a perfect score: what the best run of a task reaches at least
 FEW_EVALUATIONS, FEW_RECORDS = 8, 100  # fewer do not show that nothing is being learned
 ABSURD = math.log(300_000)  # a cross-entropy above this is worse than guessing, whatever the vocabulary
@@ -51,6 +51,7 @@ class Learned:
     reasons: tuple[str, ...] = ()
     would_tell: str = ""
     ended: Ended = field(default_factory=lambda: Ended("unknown"))
+    lost: str = ""  # what speaks against having learned as it should: another curve that is far behind, a part lost again
 
     @property
     def sentence(self) -> str:
@@ -83,7 +84,7 @@ class Learned:
     @property
     def well(self) -> bool:
         """It learned as it should: no statistic is an alarm any more."""
-        return self.yes and self.low >= WELL
+        return self.yes and not self.lost and self.low >= WELL
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,18 @@ def _weigh(run: Run, found: list[_Reading], end: Ended) -> Learned:
     if lead.low <= NOTHING and not (lead.rising and lead.moved and end.may_go_on):
         missing = "a metric, or the loss of a constant answer"
         return Learned(State.CANNOT_KNOW, low, high, reasons, missing, end)
-    return Learned(State.LEARNING if lead.rising or end.how == "running" else State.LEARNED, low, high, reasons, "", end)
+    state = State.LEARNING if lead.rising or end.how == "running" else State.LEARNED
+    return Learned(state, low, high, reasons, "", end, _lost(found))
+
+
+def _lost(found: list[_Reading]) -> str:
+    """What was not had though it could be: a loss that stays far behind the metric, a level that was left again, a slow end."""
+    lead, losses = found[0], [r for r in found if not r.metric and r.sure and r.known]
+    if losses and max(r.low for r in losses) < WELL:
+        return losses[0].said
+    if gone := [r for r in losses if r.best - r.low > max(2 * (r.high - r.low), NOTHING) and r.part == "train"]:
+        return f"{gone[0].said}, and was lower"
+    return f"{lead.said}, and still gets better" if lead.rising and lead.low < NEARLY_ALL else ""
 
 
 def _disputed(lead: _Reading, found: list[_Reading]) -> bool:

@@ -2,7 +2,7 @@
 
 A rule says how large its finding is (info, warning, critical). The table caps that: a run that learned as it should gets no
 alarm from a statistic; an exact fault of the program stays a warning, never lower, so that what was said early is not taken
-back; what makes the result wrong stays as loud as it is. A run that did not learn is spared nothing.
+back; what makes the result wrong stays as loud as it is. Where nothing was learned, an exact fault is critical.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ class Course(enum.Enum):
 
     WELL = "it learned as it should"
     EARLY = "too early to say"
-    OTHER = "it did not, only in part, or nobody knows"
+    NOT = "it did not, though it had the time"
+    OTHER = "only in part, or nobody knows"
 
 
 POLICY: dict[tuple[Harm, Course], Severity] = {
     (Harm.RESULT_WRONG, Course.WELL): Severity.CRITICAL,
     (Harm.PROGRAM_WRONG, Course.WELL): Severity.WARNING,
-    (Harm.COST, Course.WELL): Severity.WARNING,
+    (Harm.COST, Course.WELL): Severity.INFO,
     (Harm.GAIN_LOST, Course.WELL): Severity.WARNING,
     (Harm.TREND, Course.WELL): Severity.INFO,
     (Harm.TREND, Course.EARLY): Severity.INFO,
@@ -65,6 +66,7 @@ GAIN_LOST = frozenset(["LOSS001", "LOSS008", "TUNE001"])
 PROGRAM_WRONG = frozenset(("DATA005",))  # besides every finding that is exact: the order of samples is read, not inferred
 COST_FAMILIES = ("PERF", "REPR")
 COST = frozenset(("DIST004",))
+RESUME = frozenset(["REPR003", "REPR005"])  # what a resume left behind: the steps after it are not those that were meant
 
 
 def harm_of(finding: Finding) -> Harm:
@@ -73,6 +75,8 @@ def harm_of(finding: Finding) -> Harm:
         return Harm.RESULT_WRONG
     if finding.code in GAIN_LOST:
         return Harm.GAIN_LOST
+    if finding.code in RESUME:
+        return Harm.PROGRAM_WRONG
     if finding.code in COST or finding.code.startswith(COST_FAMILIES):
         return Harm.COST
     exact = finding.confidence is Confidence.EXACT or finding.code in PROGRAM_WRONG
@@ -82,6 +86,8 @@ def harm_of(finding: Finding) -> Harm:
 def course_of(learned: Learned) -> Course:
     if learned.well:
         return Course.WELL
+    if learned.no:
+        return Course.NOT
     return Course.EARLY if learned.state is State.TOO_EARLY else Course.OTHER
 
 
@@ -90,7 +96,10 @@ def capped(outcomes: Sequence[Outcome], learned: Learned) -> tuple[Outcome, ...]
     course = course_of(learned)
 
     def cap(f: Finding) -> Finding:
-        most = POLICY.get((harm_of(f), course), Severity.CRITICAL)
+        harm = harm_of(f)
+        if harm is Harm.PROGRAM_WRONG and course is Course.NOT and f.severity is Severity.WARNING:
+            return replace(f, severity=Severity.CRITICAL)  # it may be why nothing was learned
+        most = POLICY.get((harm, course), Severity.CRITICAL)
         return f if f.severity <= most else replace(f, severity=most)
 
     return tuple(replace(o, findings=tuple(cap(f) for f in o.findings)) if o.findings else o for o in outcomes)
