@@ -58,7 +58,7 @@ def judge_version() -> str:
 def environment() -> dict[str, str]:
     """One thread, no bytecode of ours in the way, no user settings."""
     keep = {k: v for k, v in os.environ.items() if not k.startswith("TRAINDX")}
-    return keep | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
+    return keep | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "TRAINDX_LIVE": "0"}
 
 
 def record_dir(case: Case, *, any_observer: bool = False) -> Path:

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 
 from patience import until
-from runs import a_run, learning
-from traindx import alerts as alerts_
-from traindx.alerts import Alerts, addresses_of, everyone, follow, sender, watch_record, webhook
-from traindx.diagnosis import diagnose
+from runs import learning
+from traindx.alerts import Alerts, addresses_of, everyone, sender, webhook
 from traindx.errors import UsageError
+from traindx.live.start import Judge
 from traindx.record import Writer
-
-SICK = diagnose(a_run(loss__train=np.r_[learning(300), np.geomspace(0.4, 80, 200)]))
 
 
 def join() -> None:
@@ -29,16 +26,11 @@ def join() -> None:
 def test_once_per_cause_until_the_cooldown_is_over() -> None:
     now, sent = [0.0], []
     alerts = Alerts(lambda title, text: sent.append(title), cooldown_s=60, clock=lambda: now[0])
-    assert alerts.consider(SICK) and not alerts.consider(SICK)
+    assert alerts.tell("LOSS001", "a", "b") and not alerts.tell("LOSS001", "a", "b")
     now[0] = 61
-    assert alerts.consider(SICK)
+    assert alerts.tell("LOSS001", "a", "b")
     join()
     assert len(sent) == 2
-
-
-def test_a_healthy_run_is_no_news() -> None:
-    alerts = Alerts(lambda title, text: None)
-    assert not alerts.consider(diagnose(a_run(loss__train=learning(800))))
 
 
 def test_a_dead_receiver_is_noted_not_raised() -> None:
@@ -46,7 +38,7 @@ def test_a_dead_receiver_is_noted_not_raised() -> None:
         raise OSError("no route")
 
     alerts = Alerts(broken)
-    alerts.consider(SICK)
+    alerts.tell("LOSS001", "a", "b")
     join()
     assert alerts.failures == ["OSError: no route"]
 
@@ -100,35 +92,16 @@ def record(path: Path, losses: np.ndarray, close: bool = True) -> Writer:
 DIVERGED = np.r_[learning(300), np.geomspace(0.4, 80, 200)]
 
 
-def test_a_webhook_gets_the_verdict_and_the_cure_as_text(inbox: Inbox) -> None:
-    alerts = Alerts(webhook(inbox.url))
-    assert alerts.consider(SICK)
-    alerts.wait(5)
-    [letter] = inbox.letters
-    assert SICK.summary in letter["body"] and SICK.causes[0].prescription in letter["text"]
-
-
-def test_a_process_beside_the_training_sends_word_once(inbox: Inbox, tmp_path: Path) -> None:
+def test_the_judge_beside_the_training_sends_word_once(inbox: Inbox, tmp_path: Path) -> None:
     writer = record(tmp_path / "run", DIVERGED, close=False)
     writer.flush()
-    assert follow(tmp_path / "run", [inbox.url], every_s=0.1)
-    assert until(lambda: inbox.letters)
+    judge = Judge("job", lines="", addresses=[inbox.url])
+    judge.begin(tmp_path / "run")
     writer.close()
-    assert alerts_._children.pop().wait(30) == 0  # the process leaves when the run has ended
-    assert len(inbox.letters) == 1
-
-
-def test_a_run_that_was_killed_is_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record(tmp_path / "run", learning(300))
-    from dataclasses import replace
-
-    killed = [replace(r, ended="killed") for r in alerts_.list_records(tmp_path / "run")]
-    monkeypatch.setattr(alerts_, "list_records", lambda folder: killed)
-    sent: list[str] = []
-    alerts = Alerts(lambda title, text: sent.append(title))
-    watch_record(tmp_path / "run", alerts, 0.01)
-    alerts.wait(5)
-    assert sent == ["traindx: the run was killed"]
+    judge.end()
+    assert until(lambda: inbox.letters)
+    [letter] = inbox.letters
+    assert letter["title"] == "traindx: fix and resume" and "the training loss rose" in letter["body"]
 
 
 def test_one_dead_address_does_not_keep_word_from_the_others(inbox: Inbox) -> None:
@@ -144,10 +117,6 @@ def test_a_typo_in_an_address_is_heard_of_at_once(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TRAINDX_ALERT", "https://a.example/x https://b.example/y")
     assert addresses_of(None) == ["https://a.example/x", "https://b.example/y"]
     assert addresses_of("https://c.example") == ["https://c.example"]
-
-
-def test_no_addresses_start_no_process(tmp_path: Path) -> None:
-    assert not follow(tmp_path, [])
 
 
 def test_the_server_tells_of_running_runs_only(tmp_path: Path) -> None:

@@ -96,11 +96,11 @@ def test_the_verb_as_a_module_imports_nothing_but_what_python_itself_takes(trap:
     assert not marks(trap), done.stderr
 
 
-def test_the_judging_process_and_the_alerts_import_nothing_from_the_served_folder(trap: Path) -> None:
+def test_the_judging_processes_import_nothing_from_the_served_folder(trap: Path) -> None:
     program = textwrap.dedent("""
         import sys, time
         from pathlib import Path
-        from traindx import alerts
+        from traindx.live.start import Judge
         from traindx.dashboard.doctor import Doctor
         doctor = Doctor()
         doctor.ask("x", Path("run"), 0, "1")
@@ -108,14 +108,16 @@ def test_the_judging_process_and_the_alerts_import_nothing_from_the_served_folde
             time.sleep(0.05)
         print(doctor.answer("x").health["verdict"])
         doctor.close()
-        assert alerts.follow(Path("run"), ["http://127.0.0.1:9/"], 0.1)
-        print(alerts._children[0].wait(60))
+        judge = Judge("run", lines="warning")
+        judge.begin(Path("run"))
+        judge.end()
     """)
     done = subprocess.run(
         [sys.executable, "-P", "-c", program], cwd=trap, capture_output=True, text=True, check=False, timeout=120
     )
     assert not marks(trap), done.stderr
-    assert done.stdout.split("\n")[0] in ("healthy", "wait") and done.stdout.split()[-1] == "0", done.stderr
+    assert done.stdout.split("\n")[0] in ("healthy", "wait"), done.stderr
+    assert "traindx · watching run" in done.stderr
 
 
 def test_a_replay_imports_nothing_from_the_folder_it_is_called_in(trap: Path) -> None:

@@ -1,40 +1,23 @@
 """Word to the user when something new is found, once per cause: a webhook, or any service apprise knows.
 
-Live alerts come from a process of their own that reads the record: training never waits for a judgement or a network, and
-word goes out even when the training process was killed.
+The judge beside a run sends it (`live/`), or the server for all runs it shows.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from traindx import api
-from traindx import diagnosis as diagnosis_
-from traindx.children import ours
-from traindx.diagnosis import Diagnosis
-from traindx.errors import EnvironmentFault, TraindxError, UsageError
-from traindx.finding import Severity
-from traindx.plain import say
-from traindx.record import list_records
-from traindx.report.words import safe
+from traindx.errors import EnvironmentFault, UsageError
 
 Send = Callable[[str, str], None]  # title, text
-
-EVERY_S = 10.0  # between two looks at a record
-PATIENCE = 4.0  # at least so many times what the last judgement took: on a long run alerts may not eat a core
-LOST_S = 300.0  # a record that never appears is given up
 
 
 @dataclass
@@ -42,24 +25,11 @@ class Alerts:
     """Sends one message per cause (or root finding) and stays quiet about it for `cooldown_s`; never waits, never raises."""
 
     send: Send
-    least: Severity = Severity.WARNING
     cooldown_s: float = 3600.0
     clock: Callable[[], float] = time.monotonic
     failures: list[str] = field(default_factory=list)
     _told: dict[str, float] = field(default_factory=dict)
     _threads: list[threading.Thread] = field(default_factory=list)
-
-    def consider(self, diagnosis: Diagnosis) -> bool:
-        """Send word of the diagnosis when its worst story is new; whether anything was sent."""
-        loud = [s for s in diagnosis.stories if s.severity >= self.least]
-        if not loud:
-            return False
-        key = diagnosis.causes[0].cause.name if diagnosis.causes else loud[0].root.code
-        where = f"steps {diagnosis.run.steps[0]}–{diagnosis.run.steps[1]} of " if diagnosis.run.steps else ""
-        text = [safe(diagnosis.summary, 500), f"{where}{safe(diagnosis.run.source, 200) or 'a run'}"]
-        if diagnosis.causes:
-            text.insert(1, safe(diagnosis.causes[0].prescription, 400))
-        return self.tell(key, f"traindx: {diagnosis.verdict.replace('-', ' ')}", "\n".join(text))
 
     def tell(self, key: str, title: str, text: str) -> bool:
         """Send word under that key unless that was done within the cooldown; whether it was sent."""
@@ -146,62 +116,3 @@ def addresses_of(alerts: str | Sequence[str] | None) -> list[str]:
     for address in found:
         sender(address)
     return found
-
-
-_children: list[subprocess.Popen[bytes]] = []  # held, so that a child that is done is collected and not complained of
-
-
-def follow(record: Path, addresses: Sequence[str], every_s: float = EVERY_S) -> bool:
-    """Start the process that watches the record and sends word; addresses hold secrets: they travel by pipe, not by argv."""
-    if not addresses:
-        return False
-    task = json.dumps({"record": str(Path(record).absolute()), "addresses": list(addresses), "every_s": every_s})
-    command, quiet = ours("traindx.alerts"), subprocess.DEVNULL
-    try:
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True)
-        with child.stdin as pipe:  # type: ignore[union-attr]
-            pipe.write(task.encode())
-    except OSError as why:  # no process to be had: training goes on, without alerts
-        say(f"no alerts for this run: {why.strerror or why}")
-        return False
-    _children.append(child)
-    return True
-
-
-def watch_record(record: Path, alerts: Alerts, every_s: float = EVERY_S) -> None:
-    """Look at the record until its run has ended, and once more then; a run that was killed is news of its own."""
-    begun, stamp = time.monotonic(), None
-    while True:
-        found = list_records(record) if record.is_dir() else []
-        if not found and time.monotonic() - begun > LOST_S:
-            return
-        took = 0.0
-        if found and (found[0].last_step, found[0].ended) != stamp:
-            stamp = (found[0].last_step, found[0].ended)
-            looked = time.monotonic()
-            with contextlib.suppress(TraindxError):
-                runs = api.load(record)
-                for run in runs[:1]:
-                    alerts.consider(diagnosis_.diagnose(run))
-            took = time.monotonic() - looked
-        if found and found[0].ended != "running":
-            if found[0].ended == "killed":
-                alerts.tell(
-                    "killed", "traindx: the run was killed", f"{safe(found[0].name, 100)} stopped at step {found[0].last_step}"
-                )
-            return
-        time.sleep(max(every_s, PATIENCE * took))
-
-
-def main() -> None:
-    """The process behind `follow`: reads what to watch from stdin."""
-    with contextlib.suppress(OSError, AttributeError):
-        os.nice(10)
-    task = json.loads(sys.stdin.read())
-    alerts = Alerts(everyone(task["addresses"]))
-    watch_record(Path(task["record"]), alerts, float(task["every_s"]))
-    alerts.wait(30.0)
-
-
-if __name__ == "__main__":
-    main()

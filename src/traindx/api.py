@@ -92,6 +92,8 @@ def watch(
     capture_batch: bool = False,
     profiler: int = 0,
     alerts: str | Sequence[str] | None = None,
+    live: bool | None = None,
+    stop_on: str = "",
     **options: Any,
 ) -> Any:
     """Observe a training loop; see `traindx.probes.watch`. Loaded by name because it needs torch.
@@ -101,8 +103,12 @@ def watch(
     evaluation, and the batch in the capsule. `profiler`: profile this many steps once with torch.profiler, and say
     where the time goes. `skip_nonfinite`: do not make updates whose gradients are not finite; the only option that
     changes what your run computes. `alerts`: one or more addresses (a webhook, or anything apprise knows) that get a
-    message for each new finding, once; $TRAINDX_ALERT if absent. A separate process reads the record for that.
+    message for each new finding, once; $TRAINDX_ALERT if absent. `live`: say a finding on stderr as soon as it is settled
+    ($TRAINDX_LIVE if absent, else yes). `stop_on="critical"`: when an exact critical finding is settled, raise
+    KeyboardInterrupt after an update. A separate process reads the record for all three.
     """
+    if stop_on not in ("", "critical"):
+        raise UsageError(f"stop_on is 'critical' or nothing; not {stop_on!r}")
     told = importlib.import_module("traindx.alerts") if alerts or os.environ.get("TRAINDX_ALERT") else None
     addresses = told.addresses_of(alerts) if told else []
     dx = importlib.import_module("traindx.probes.watch").watch(*models_and_optimizers, **options)
@@ -116,8 +122,9 @@ def watch(
             forensics.arm(dx._recorder, capture_batch=capture_batch)
         if skip_nonfinite:
             forensics.guard(dx._recorder)
-    if told is not None and dx.open and dx.dir is not None:
-        told.follow(dx.dir, addresses)
+    if dx._recorder is not None:
+        judging = importlib.import_module("traindx.live.start")
+        judging.beside(dx._recorder, dx.name, live=judging.wanted(live), addresses=addresses, stop_on=stop_on)
     return dx
 
 

@@ -69,12 +69,12 @@ class _Stderr:
                 return
             fd = sys.__stderr__.fileno()
             if wait or select.select((), (fd,), (), 0)[1]:
-                _write(fd, text.encode(self.encoding, "replace"))
+                put(fd, text.encode(self.encoding, "replace"))
         except Exception:  # closed, full, without a reader, none at all, or a class of the script's: nobody to tell
             return
 
 
-def _write(fd: int, data: bytes) -> None:
+def put(fd: int, data: bytes) -> None:
     """Write past Python's buffer. Its lock may be held, and what it cannot write fails again at the end: exit code 120.
 
     SIGPIPE is held back, for scripts that have asked to die of it.

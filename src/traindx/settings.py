@@ -36,6 +36,7 @@ class Settings:
     budget: float | None = 0.01  # share of step time spent on observing; None: everything every step
     replay: bool = True
     capture_batch: bool = False
+    live: bool = True  # say what is found while it trains
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     source: str = ""  # the file they came from
 
@@ -103,6 +104,7 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
     "budget": ("budget", (int, float)),
     "replay": ("replay", (bool,)),
     "capture-batch": ("capture_batch", (bool,)),
+    "live": ("live", (bool,)),
     "rules": ("rules", (dict,)),
 }
 

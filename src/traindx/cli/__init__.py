@@ -26,6 +26,7 @@ VERBS: dict[str, str] = {
     "replay": "Find the first non-finite operation of a broken step.",
     "report": "Write a self-contained HTML report.",
     "serve": "Open a live dashboard in the browser.",
+    "now": "Print the page of a run that is still training.",
     "top": "Show running trainings in the terminal.",
     "compare": "Show what differs between two runs, and from which step on.",
     "bisect": "Find the commit that broke training.",
@@ -45,7 +46,7 @@ click.rich_click.SHOW_ARGUMENTS = True
 click.rich_click.COMMAND_GROUPS = {
     "traindx": [
         {"name": "Before", "commands": ["check", "trial", "sweep", "demo", "doctor"]},
-        {"name": "During", "commands": ["run", "serve", "top"]},
+        {"name": "During", "commands": ["run", "now", "serve", "top"]},
         {"name": "After", "commands": ["diagnose", "report", "ls", "rm", "note", "compare", "bisect", "export"]},
         {"name": "When it breaks", "commands": ["replay"]},
         {"name": "Reference", "commands": ["rules", "explain", "mcp"]},

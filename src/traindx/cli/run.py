@@ -16,6 +16,7 @@ from traindx import alerts
 from traindx import diagnosis as diagnosis_
 from traindx.cli import launcher, options, spawned
 from traindx.errors import NO_TORCH, UsageError
+from traindx.live import start as live_
 from traindx.plain import say
 from traindx.probes import launch, session, surroundings, torchrun
 from traindx.record import is_record, read, remote, sources
@@ -65,6 +66,13 @@ _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
     default=None,
     help="With -m torch.distributed.run: run it again on this many processes with the same global batch, and compare.",
 )
+@click.option("--live/--no-live", default=None, help="Say what is found while it trains, on stderr.  [default: yes]")
+@click.option(
+    "--stop-on",
+    type=click.Choice(("critical",)),
+    default=None,
+    help="Stop the run, as Ctrl-C would, once an exact critical finding is settled.",
+)
 @options.judging("never")
 @click.argument("target")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
@@ -77,6 +85,8 @@ def command(
     profiler: int | None,
     sync: str | None,
     nproc: int | None,
+    live: bool | None,
+    stop_on: str | None,
     target: str,
     args: tuple[str, ...],
     format_: str,
@@ -115,6 +125,7 @@ def command(
         raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
     watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen, alerts.addresses_of(alert or None))
     watcher.sync, watcher.profiler = sync, profiler
+    watcher.live = {"live": live_.wanted(live, chosen.live), "quiet": quiet, "finish": False, "stop_on": stop_on or ""}
     ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
     code = ended.code
     try:
@@ -198,6 +209,7 @@ class Watcher:
         self.without = ""  # why no training was seen, where that is known
         self._disarm: Callable[[], None] = lambda: None
         self.sync: str | None = None  # where the record is copied
+        self.live: dict[str, Any] = {"live": False}  # how a judge beside it speaks
         self._spool: remote.Spool | None = None
         self.spawned = self.forked = 0  # processes, or groups of them, that observe themselves; and that cannot
         self._unfollow: Callable[[], None] = lambda: None
@@ -225,8 +237,7 @@ class Watcher:
             arm(self.recorder, capture_batch=self.chosen.capture_batch)
         self._observer = attach(self.recorder)
         siblings.follow(sink.path)
-        if session.rank() == 0:
-            alerts.follow(sink.path, self.addresses)
+        live_.beside(self.recorder, Path(self.target).name, addresses=self.addresses, chosen=self.chosen, **self.live)
         self._disarm = zero_code.arm()
         self._unfollow = spawned.follow(self._spawns, self._forks)
         if self.sync is not None and os.environ.get("LOCAL_RANK", "0") == "0":  # one of each machine's ranks copies for all

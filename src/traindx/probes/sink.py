@@ -83,6 +83,8 @@ class DiskSink:
         self._name, self._rank = name, rank
         self._writer: record.Writer | None = None
         self._early: list[tuple[str, tuple[Any, ...]]] = []
+        self.begun: list[Callable[[Path], None]] = []  # called with the folder when the first numbers come
+        self.over: list[Callable[[], None]] = []  # called when all is written
 
     def _do(self, what: str, *args: Any) -> None:
         if self._writer is None:
@@ -98,6 +100,8 @@ class DiskSink:
             early, self._early = self._early, []
             for what, args in early:
                 getattr(self._writer, what)(*args)
+            for hear in self.begun:
+                hear(self.path)
         self._writer.write(step, values, time)
 
     def names(self, signal: str, names: tuple[str, ...]) -> None:
@@ -116,6 +120,8 @@ class DiskSink:
     def close(self, how: str) -> None:
         if self._writer is not None:
             self._writer.close(how)
+            for hear in self.over:
+                hear()
 
     @property
     def written(self) -> bool:

@@ -96,6 +96,7 @@ class Watch:
             return
         script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else ""
         own = name or (script if script not in ("", "-c", "-m", "ipykernel_launcher") else "run")
+        self.name = own
         sink = DiskSink(session.folder(own, dir), own, session.rank())
         self._recorder = Recorder(sink, budget=session.share(budget))
         self._recorder.post.heard = self._stopping.heard

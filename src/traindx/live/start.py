@@ -1,0 +1,113 @@
+"""Starts the judge beside a program, so that nothing of the program's sees it or waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from traindx.children import ours
+from traindx.live import stop
+from traindx.plain import put, say
+from traindx.probes import session
+from traindx.settings import Settings
+
+# a shell starts it and leaves: it is no child of the program's, has a session of its own, and Ctrl-C does not reach it
+_AWAY = 'exec 3<&0; "$@" <&3 3<&- &'
+
+
+def wanted(live: bool | None, default: bool = True) -> bool:
+    """Whether a judge is to speak: as asked, else as $TRAINDX_LIVE says."""
+    if live is not None:
+        return live
+    given = os.environ.get("TRAINDX_LIVE", "").lower()
+    return default if not given else given not in ("0", "no", "false", "off")
+
+
+class Judge:
+    """The judge of one record as its program sees it: started with the first number that is written, told when it is over."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        lines: str = "warning",
+        finish: bool = True,
+        addresses: Sequence[str] = (),
+        stop_on: str = "",
+        chosen: Settings | None = None,
+    ) -> None:
+        kept = [(k, getattr(chosen, k)) for k in ("select", "ignore", "rules")] if chosen is not None else []
+        self._task: dict[str, Any] = {"name": name, "lines": lines, "finish": finish, "addresses": list(addresses)}
+        self._task |= {"stop_on": stop_on, "settings": kept}
+        self._pipe: int | None = None
+        self._pid = os.getpid()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, record: Path) -> None:
+        """Start it; on a thread of its own, so that training waits for nothing."""
+        task = {**self._task, "record": str(Path(record).absolute()), "shown": str(record), "pid": self._pid}
+        self._thread = threading.Thread(target=self._start, args=(task,), daemon=True, name="traindx-judge")
+        self._thread.start()
+
+    def _start(self, task: dict[str, Any]) -> None:
+        shell = shutil.which("sh")
+        command = [shell, "-c", _AWAY, "sh", *ours("traindx.live.judge")] if shell else ours("traindx.live.judge")
+        try:
+            child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, env=_environment()
+            )
+        except OSError as why:  # no process to be had: training goes on, without a judge
+            say(f"nobody judges this run while it trains: {why.strerror or why}")
+            return
+        assert child.stdin is not None
+        pipe = os.dup(child.stdin.fileno())
+        put(pipe, json.dumps(task).encode() + b"\n")
+        child.stdin.close()
+        self._pipe = pipe
+        if shell:
+            child.wait()
+
+    def end(self) -> None:
+        """The record is complete."""
+        if self._thread is None or os.getpid() != self._pid:
+            return
+        self._thread.join(5.0)
+        if self._pipe is not None:
+            put(self._pipe, b"end\n")
+            with contextlib.suppress(OSError):
+                os.close(self._pipe)
+            self._pipe = None
+
+
+def _environment() -> dict[str, str]:
+    """The program's, without what would make the judge a program that is watched itself."""
+    return {k: v for k, v in os.environ.items() if k not in ("TRAINDX_JOB", "PYTHONSTARTUP")}
+
+
+def beside(
+    recorder: Any,
+    name: str,
+    *,
+    live: bool = True,
+    quiet: bool = False,
+    finish: bool = True,
+    addresses: Sequence[str] = (),
+    stop_on: str = "",
+    chosen: Settings | None = None,
+) -> None:
+    """Have this record judged while it is written: lines on stderr, word to these addresses, a stop where that is asked for."""
+    if stop_on:
+        recorder.on_step.append(stop.Obeys(recorder.sink.path))
+    if not (live or addresses or stop_on):
+        return
+    lines = "" if not live else "critical" if quiet else "warning"
+    judge = Judge(name, lines=lines, finish=finish, addresses=addresses, stop_on=stop_on, chosen=chosen)
+    recorder.sink.begun.append(lambda record: judge.begin(record) if session.rank() == 0 else None)
+    recorder.sink.over.append(judge.end)
