@@ -51,14 +51,15 @@ class Judge:
         self._thread: threading.Thread | None = None
 
     def begin(self, record: Path) -> None:
-        """Start it; on a thread of its own, so that training waits for nothing."""
+        """Start it; on a thread of its own, so that training waits for nothing. On Windows there is no judge."""
+        if os.name == "nt":
+            return
         task = {**self._task, "record": str(Path(record).absolute()), "shown": str(record), "pid": self._pid}
         self._thread = threading.Thread(target=self._start, args=(task,), daemon=True, name="traindx-judge")
         self._thread.start()
 
     def _start(self, task: dict[str, Any]) -> None:
-        shell = shutil.which("sh")
-        command = [shell, "-c", _AWAY, "sh", *ours("traindx.live.judge")] if shell else ours("traindx.live.judge")
+        command = [shutil.which("sh") or "/bin/sh", "-c", _AWAY, "sh", *ours("traindx.live.judge")]
         try:
             child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, env=_environment()
@@ -71,8 +72,7 @@ class Judge:
         put(pipe, json.dumps(task).encode() + b"\n")
         child.stdin.close()
         self._pipe = pipe
-        if shell:
-            child.wait()
+        child.wait()
 
     def end(self) -> None:
         """The record is complete."""
