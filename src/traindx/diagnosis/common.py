@@ -164,10 +164,7 @@ def _told(value: Any) -> str:
 
 
 def names(runs: Sequence[Run]) -> list[str]:
-    """Short names that tell the runs apart: the name their tool shows, else the part of the path in which they differ."""
-    own = [run.fact("name") for run in runs]
-    if all(isinstance(n, str) and n for n in own) and len(set(own)) == len(own):
-        return [str(n) for n in own]
+    """Short names that tell the runs apart: the part of the path in which they differ."""
     paths = [PurePath(run.source or f"run {i + 1}").parts for i, run in enumerate(runs)]
     head = 0
     while all(len(p) > head + 1 for p in paths) and len({p[head] for p in paths}) == 1:

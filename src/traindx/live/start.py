@@ -61,9 +61,7 @@ class Judge:
     def _start(self, task: dict[str, Any]) -> None:
         command = [shutil.which("sh") or "/bin/sh", "-c", _AWAY, "sh", *ours("traindx.live.judge")]
         try:
-            child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, env=_environment()
-            )
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
         except OSError as why:  # no process to be had: training goes on, without a judge
             say(f"nobody judges this run while it trains: {why.strerror or why}")
             return
@@ -84,11 +82,6 @@ class Judge:
             with contextlib.suppress(OSError):
                 os.close(self._pipe)
             self._pipe = None
-
-
-def _environment() -> dict[str, str]:
-    """The program's, without what would make the judge a program that is watched itself."""
-    return {k: v for k, v in os.environ.items() if k not in ("TRAINDX_JOB", "PYTHONSTARTUP")}
 
 
 def beside(
