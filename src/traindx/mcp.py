@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from traindx import __version__, api, children
+from traindx import __version__, api, children, opening
 from traindx import cause as causes_
 from traindx import rule as rules_
 from traindx import trial as trials_
@@ -153,7 +153,7 @@ def server(root: Path, *, trials: bool = False) -> Any:
     for tool in (desk.list_runs, desk.diagnose, desk.explain, desk.series, desk.compare):
         made.add_tool(_sayable(tool), annotations=hints)
     running = importlib.import_module("mcp_types").ToolAnnotations(read_only_hint=False, destructive_hint=False)
-    bench = Bench(Path.cwd())
+    bench = Bench(opening.here())
     for experiment in (bench.check, bench.trial) if trials else ():
         made.add_tool(_sayable(experiment), annotations=running)
     return made

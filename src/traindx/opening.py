@@ -38,6 +38,14 @@ def opened(path: str | Path, *, named: bool = False, pipe: bool = False) -> Bina
     return os.fdopen(handle, "rb")
 
 
+def here() -> Path:
+    """The current folder; the root of the file system where it has been deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
+
+
 def whole(path: str | Path, most: int, *, named: bool = False) -> bytes:
     """All bytes of a file that has at most so many."""
     with opened(path, named=named) as file:

@@ -49,7 +49,7 @@ def load(start: Path | None = None, file: Path | None = None) -> Settings:
     """The settings in force: `file` if given, else the nearest traindx.toml or pyproject.toml above `start`."""
     if file is not None:
         return _read(file, required=True)
-    for folder in [here := (start or Path.cwd()).resolve(), *here.parents]:
+    for folder in [here := (start or opening.here()).resolve(), *here.parents]:
         for name in ("traindx.toml", "pyproject.toml"):
             path = folder / name
             if path.is_file():

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from patience import until
-from traindx.alerts import follow, sender
+from traindx.alerts import sender
 from traindx.errors import UsageError
+from traindx.live.start import Judge
 from traindx.record import Writer
 
 pytestmark = pytest.mark.framework
@@ -59,6 +60,8 @@ def test_the_process_beside_the_training_sends_through_it(inbox: Any, tmp_path: 
     for step, loss in enumerate(np.r_[np.geomspace(2.0, 0.4, 300), np.geomspace(0.4, 80, 200)]):
         writer.write(step, {"loss/train": float(loss)})
     writer.close()
-    assert follow(tmp_path / "run", [address], every_s=0.1)
+    judge = Judge("job", lines="", addresses=[address])
+    judge.begin(tmp_path / "run")
+    judge.end()
     until(lambda: letters)
     assert [letter["title"] for letter in letters] == ["traindx: fix and resume"]

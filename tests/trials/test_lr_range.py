@@ -83,11 +83,13 @@ def test_rates_race_and_the_start_lies_below_the_lowest_that_no_other_beats() ->
     best = 3e-2
     found = racing(lambda rate: 0.5 + 0.5 * abs(np.log10(rate / best))).answer
     assert best / 3 <= found["won"] <= 3 * best and found["start_lr"] == pytest.approx(found["won"] / 2)
+    assert found["fastest"] == found["won"]  # nothing lower is level with it
     best = found["won"] / 9  # too hot: it walks down
     again = racing(lambda rate: 0.5 + 0.5 * abs(np.log10(rate / best))).answer
     assert again["won"] < found["won"] / 2 and again["interval"][0] <= again["start_lr"]
     level = racing(lambda rate: 0.5)
     assert level.answer["won"] == pytest.approx(min(map(float, level.answer["raced"])), rel=0.01)  # equally well: the lowest
+    assert f"a few hundred updates take {level.answer['fastest']:.2g}" in level.reason
 
 
 def test_a_rate_that_breaks_in_the_race_is_not_recommended_in_any_way() -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
 
+from traindx import opening
 from traindx.cause import settling
 from traindx.diagnosis import Diagnosis, Suspect
 from traindx.diagnosis.story import Story
@@ -121,7 +121,7 @@ def next_command(d: Diagnosis) -> list[str] | None:
 
 
 def _script_here(d: Diagnosis) -> str:
-    told, here = d.run.fact("script"), Path.cwd()
+    told, here = d.run.fact("script"), opening.here()
     if not isinstance(told, str) or not told.endswith(".py") or "\0" in told:
         return ""
     path = (here / told).resolve()
@@ -136,7 +136,7 @@ def line_of(f: Finding) -> str:
 
 def seen_from_here(path: str) -> str:
     """A path without the current folder in front."""
-    return path.removeprefix(f"{Path.cwd()}{os.sep}")
+    return path.removeprefix(f"{opening.here()}{os.sep}")
 
 
 def checked(d: Diagnosis) -> str:

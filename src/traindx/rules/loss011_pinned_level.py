@@ -61,12 +61,11 @@ MOST_CLASSES = 12.0  # ln of it, 160,000: a larger number is no cross-entropy
     "LOSS011",
     needs={"loss/train | loss/val": 4},
     says={
-        "": "the {what} sits at {level:.4g} = {floor:.4g}, {meaning}",
-        "perfect": "the {what} sits at {level:.4g} = {floor:.4g}, {meaning}",
-        "integer": "the {what} sits at {level:.4g} = ln {classes}: the level of a model that knows nothing about {classes} "
-        "classes",
-        "squashed": "{what} and accuracy add up to {level:.4g} = ln(e + {classes} − 1) throughout: {loss:.4g} at an "
-        "accuracy of "
+        "": "the {what} sits at {level:.4g}, next to {floor:.4g}: {meaning}",
+        "perfect": "the {what} sits at {level:.4g}, next to {floor:.4g}: {meaning}",
+        "integer": "the {what} sits at {level:.4g}; ln {classes} = {floor:.4g} is the level of a model that knows nothing about "
+        "{classes} classes",
+        "squashed": "{what} and accuracy add up to {level:.4g} (ln(e + {classes} − 1) = {floor:.4g}): {loss:.4g} at an accuracy of "
         "{accuracy:.1%}, as when softmax is applied before a cross-entropy over {classes} classes",
         "zero": "the {what} is exactly 0 from step {first} on ({count} records)",
         "negative": "the {what} is negative ({level:.4g}), which a cross-entropy alone cannot be",
@@ -148,7 +147,7 @@ def _integer(run: Run, stands: Plateau, series: Series, what: str, span: tuple[i
     if guess is None:
         return None
     classes, chance = guess
-    numbers = {"what": what, "level": stands.level, "classes": classes, "chance": chance}
+    numbers = {"what": what, "level": stands.level, "classes": classes, "floor": float(np.log(classes)), "chance": chance}
     sure = chance < accident and len(series) >= 8 and stands.start == 0
     return Evidence(numbers, steps=span, say="integer", confidence=Confidence.STRONG if sure else Confidence.SUGGESTIVE)
 
@@ -176,7 +175,8 @@ def _squashed(
     if not right <= now <= 1 or level > MOST_CLASSES:
         return None
     classes = round(float(np.exp(level) - np.e + 1))
-    if classes < 3 or abs(level - float(np.log(np.e + classes - 1))) > off:
+    floor = float(np.log(np.e + max(classes, 1) - 1))
+    if classes < 3 or abs(level - floor) > off:
         return None
     if float(np.ptp(a)) < 0.05:
         return None
@@ -184,7 +184,8 @@ def _squashed(
     slope = float(np.polyfit(a, y, 1)[0])
     if not -1.25 < slope < -0.8 or float(np.corrcoef(a, y)[0, 1]) > -0.97:
         return None
-    values = {"what": what, "level": level, "classes": classes, "loss": float(np.median(y[late])), "accuracy": now}
+    values = {"what": what, "level": level, "classes": classes, "floor": floor}
+    values |= {"loss": float(np.median(y[late])), "accuracy": now}
     return Evidence(values, (), (int(steps[0]), int(steps[-1])), "squashed")
 
 

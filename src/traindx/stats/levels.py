@@ -72,11 +72,15 @@ def smoothing_entropy(smoothing: float, classes: int) -> float:
 
 
 def floor_match(level: float, se: float, floors: Mapping[str, float], loose: float = 0.005) -> list[FloorMatch]:
-    """The floors within max(3·SE, .5 %) of a level, nearest first."""
+    """The floors within max(3·SE, .5 %) of a level, nearest first; never further than 5 %, however noisy the curve is.
+
+    >>> floor_match(3.266, 1.0, {"uniform": 2.485})
+    []
+    """
     found: list[FloorMatch] = []
     top = max([abs(level), *map(abs, floors.values()), 1e-12])
     for name, value in floors.items():
-        tolerance = max(3 * se if math.isfinite(se) else 0.0, loose * abs(value))
+        tolerance = max(_error(se, value), loose * abs(value))
         gap = level - value
         if abs(gap) <= tolerance:
             found.append(FloorMatch(name, value, gap, tolerance, min(1.0, 2 * tolerance * len(floors) / top)))
@@ -84,6 +88,11 @@ def floor_match(level: float, se: float, floors: Mapping[str, float], loose: flo
 
 
 COMMON_SIZES = (100, 1000, 10_000, 21_841, 30_522, 32_000, 32_128, 49_152, 50_257, 50_304, 65_536, 100_277, 128_256, 151_936)
+
+
+def _error(se: float, level: float, most: float = 0.05) -> float:
+    """Three standard errors, up to a share of the level: what is further away is not the same number."""
+    return min(3 * se, most * abs(level)) if math.isfinite(se) else 0.0
 
 
 def integer_chance(level: float, se: float, most: int = 12) -> tuple[int, float] | None:
@@ -96,7 +105,7 @@ def integer_chance(level: float, se: float, most: int = 12) -> tuple[int, float]
     """
     if not 0.5 < level < 13:
         return None
-    tolerance = max(3 * se if math.isfinite(se) else 0.0, 0.002 * level)
+    tolerance = max(_error(se, level), 0.002 * level)
     sizes = [*range(2, most + 1), *COMMON_SIZES]
     nearest = min(sizes, key=lambda k: abs(level - math.log(k)))
     gap = abs(level - math.log(nearest))

@@ -168,6 +168,7 @@ def _race(sweep: Sweep, reading: Reading, steps: int, now: float) -> tuple[Readi
     )  # nothing hotter is recommended, not even in passing
     low, high = answer["interval"]
     answer["won"], answer["start_lr"] = won, won / math.sqrt(LONGER)
+    answer["fastest"] = best  # for a run as short as the race
     answer["max_lr"] = min(max(answer["max_lr"], won), top)
     answer["interval"] = [min(low, answer["start_lr"]), min(max(high, won), top)]
     if now > 0:  # last, so that it cannot change what is recommended
@@ -199,7 +200,7 @@ def _result(rates: Floats, losses: Floats, reading: Reading, taken: int) -> Resu
     said = f"start with {a['start_lr']:.2g} (between {low:.2g} and {high:.2g})"
     if len(a.get("raced", ())) > 1:
         said += f"; of {len(a['raced'])} rates that ran on the same batches {a['won']:.2g} was the lowest that no other beats, "
-        said += "and a longer run wants less"
+        said += f"and a longer run wants less; for a run of only a few hundred updates take {a['fastest']:.2g}"
     if "now" in a:
         said += (
             f"; yours, {a['now']:.2g}, learns {a['now_learned']:.0%} of what the best does"
