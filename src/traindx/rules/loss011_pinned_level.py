@@ -63,10 +63,10 @@ MOST_CLASSES = 12.0  # ln of it, 160,000: a larger number is no cross-entropy
     says={
         "": "the {what} sits at {level:.4g}, next to {floor:.4g}: {meaning}",
         "perfect": "the {what} sits at {level:.4g}, next to {floor:.4g}: {meaning}",
-        "integer": "the {what} sits at {level:.4g}; ln {classes} = {floor:.4g} is the level of a model that knows nothing about "
-        "{classes} classes",
-        "squashed": "{what} and accuracy add up to {level:.4g} (ln(e + {classes} − 1) = {floor:.4g}): {loss:.4g} at an accuracy of "
-        "{accuracy:.1%}, as when softmax is applied before a cross-entropy over {classes} classes",
+        "integer": "the {what} sits at {level:.4g}; ln {classes} = {floor:.4g} is the level of a model that knows nothing "
+        "about {classes} classes",
+        "squashed": "{what} and accuracy add up to {level:.4g} (ln(e + {classes} − 1) = {floor:.4g}): {loss:.4g} at an "
+        "accuracy of {accuracy:.1%}, as when softmax is applied before a cross-entropy over {classes} classes",
         "zero": "the {what} is exactly 0 from step {first} on ({count} records)",
         "negative": "the {what} is negative ({level:.4g}), which a cross-entropy alone cannot be",
         "below": "the {what} is {level:.4g}, below the entropy {floor:.4g} of its smoothed labels, which cannot be",
