@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # one thread per test process: the tests share two cores, and thread counts change floating-point sums
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check docs pictures bench clinic wild rule setup browser release test-matrix clean
+.PHONY: help demo test test-slow check docs pictures bench clinic wild rule setup browser release test-matrix audit clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,15 +28,16 @@ setup: $(STAMP)  ## the development environment in .venv
 demo: $(VENV)/.core  ## two trainings and a log, each with its own problem, diagnosed
 	$(BIN)/traindx demo
 
-browser:
-	@test -x /usr/bin/chromium || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null)
+browser:  # and gdb, with which the tests attach to programs
+	@test -x /usr/bin/chromium -a -x /usr/bin/gdb || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium gdb >/dev/null)
 
 test: $(STAMP) browser  ## every test but the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow and not framework"
 	$(MAKE) --no-print-directory check
 
-test-slow: $(STAMP) browser  ## soak, kill and framework suites
+test-slow: $(STAMP) browser  ## soak, kill, fuzzing and framework suites
 	$(BIN)/python -m pytest -m "slow and not framework"
+	cd tests && PYTHONPATH=.:.. ../$(BIN)/python -m attacks.fuzz --minutes 70  # 34 readers, more than two minutes each
 	$(BIN)/python -m tools.framework_env all
 
 check: $(STAMP)  ## format, lint, types, layers, fresh docs
@@ -76,6 +77,11 @@ release: $(STAMP)  ## wheel, sdist and SBOM, built and checked; tag=1 tags the c
 
 test-matrix:  ## the tests that need no torch, on every Python that is installed, lowest and newest dependencies
 	$(PY) -m tools.matrix
+
+audit: $(STAMP)  ## known holes in what is pinned; needs a package index that tells them
+	$(BIN)/pip install -q pip-audit
+	grep -v "^torch" constraints.txt > $(VENV)/pinned.txt
+	$(BIN)/pip-audit --no-deps --disable-pip -r $(VENV)/pinned.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache site

@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from traindx import course
+from traindx.diagnosis.severity import capped
+from traindx.finding import Finding
+from traindx.rule import Rule
 from traindx.run import Event, Run
 
 
@@ -42,3 +46,8 @@ def learning(n: int = 1000, start: float = 2.3, floor: float = 0.3, sd: float = 
 
 def steady(n: int = 400, level: float = 1.0, sd: float = 0.05, seed: int = 0) -> np.ndarray:
     return level * (1 + noise(n, sd, seed))
+
+
+def judged(rule: Rule, run: Run, **limits: Any) -> list[Finding]:
+    """What a rule finds, as loud as the table of severities lets it be in this run."""
+    return list(capped([rule.outcome(run, **limits)], course.learned(run))[0].findings)

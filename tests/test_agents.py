@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,14 @@ def test_a_finding_stands_at_the_operation_and_shows_its_source(project: Path) -
     assert first["file"].endswith("model.py") and first["line"] == 12 and "torch.softmax(out, dim=1)" in first["source"]
     assert call["file"].endswith("train.py") and "criterion(model(x), y)" in call["source"]
     assert "battery" not in json.dumps(found) and len(call["source"].splitlines()) <= 5
+
+
+def test_the_source_is_shown_where_the_folder_of_runs_is_named(project: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(project / "rec", tmp_path / name)
+    for run in api.load(tmp_path):
+        (found,) = [f for f in report(api.diagnose(run))["findings"] if f["code"] == "WIRE006"]
+        assert "torch.softmax" in found["sites"][0]["source"]
 
 
 def test_no_source_is_read_from_a_path_that_a_record_names(project: Path, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_an_ansi_bomb_in_a_name_is_shown_as_text(tmp_path: Path) -> None:
 
 def test_rules_as_json_carry_the_contract() -> None:
     rows = json.loads(traindx("rules", "--format", "json").stdout)
-    assert {"code", "name", "family", "summary", "needs", "severity", "stable"} == set(rows[0])
+    assert {"code", "name", "family", "summary", "needs", "severity", "stable", "package"} == set(rows[0])
 
 
 def test_a_page_fits_a_narrow_terminal(diverged: Path) -> None:

@@ -59,8 +59,8 @@ def test_every_printed_command_exists_with_its_options() -> None:
         if verb not in known:
             wrong.append(f"{where}: there is no `traindx {verb}`")
             continue
-        if verb == "run":  # what follows the script belongs to the script
-            own = own[: next((i for i, w in enumerate(own) if w.endswith(".py") or w == "-m"), len(own))]
+        if verb == "run":  # what follows the script or the command belongs to it
+            own = own[: next((i for i, w in enumerate(own) if w.endswith(".py") or w in ("-m", "torchrun")), len(own))]
         flags = [w.partition("=")[0].rstrip(".,;:)") for w in own if re.fullmatch(r"--[a-z][a-z-]*[=.,;:)]?.*", w)]
         wrong += [f"{where}: `traindx {verb}` has no {flag}" for flag in flags if flag not in options[verb]]
         if verb == "trial" and own and re.fullmatch(r"[a-z-]+", own[0]) and own[0] not in {*trials(), *PLACEHOLDERS}:

@@ -1,9 +1,12 @@
 """Two runs side by side."""
 
+from pathlib import Path
+
 import numpy as np
+from click.testing import CliRunner
 
 from runs import a_run, learning, noise, steady
-from traindx.cli.compare import exit_code
+from traindx.cli.compare import command, exit_code
 from traindx.diagnosis.compare import compare
 from traindx.diagnosis.effects import MARGIN
 from traindx.run import Run
@@ -139,6 +142,19 @@ def test_accuracy_counts_as_well_as_loss() -> None:
     assert code(a, b)[1] == 1 and code(b, a)[0] in ("better", "cannot-tell") and code(b, a)[1] == 0
 
 
+def test_an_accuracy_that_is_kept_by_two_names_is_told_once() -> None:
+    scores = {f"{name}": [0.9, 0.95, 0.97, 0.98] for name in ("accuracy__val", "metric__val__acc")}
+    found = compare(a_run(loss__train=[1.0] * 4, **scores), a_run(loss__train=[1.0] * 4, **scores))
+    assert [e.signal for e in found.effects] == ["accuracy/val"]
+
+
+def test_an_exit_code_that_the_headline_does_not_explain_is_explained(tmp_path: Path) -> None:
+    for name, last in (("a", 0.08), ("b", 0.15)):
+        tmp_path.joinpath(f"{name}.csv").write_text(f"step,loss,val_loss\n1,1.0,\n2,0.9,\n3,0.8,{last}\n")
+    done = CliRunner().invoke(command, [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], standalone_mode=False)
+    assert done.return_value == 1 and "Cannot tell" in done.output and "Exit code 1" in done.output
+
+
 def test_rows_say_what_the_headline_says() -> None:
     rng = np.random.default_rng(0)
     for n in (8, 9, 10, 20):
@@ -176,6 +192,16 @@ def test_slower_and_larger_runs_are_worse() -> None:
     assert compare(base, slow).outcome == "worse" and compare(base, slow).judged_by == "time/step"
     assert compare(base, large).judged_by == "mem/rss"
     assert compare(base, busy).outcome == "same"
+
+
+def test_three_slow_epochs_are_not_the_same() -> None:
+    loss = [0.5, 0.3, 0.2]
+    fast, slow, large = (
+        evaluated(*loss, **{"time/step": [t] * 3, "mem/rss": [m] * 3}) for t, m in ((0.05, 1e9), (0.55, 1e9), (0.05, 5e9))
+    )
+    busy = evaluated(*loss, **{"time/step": [0.06, 0.065, 0.06], "mem/rss": [1e9] * 3})
+    assert code(fast, slow) == code(fast, large) == ("cannot-tell", 1)
+    assert "time/step" in compare(fast, slow).summary and code(fast, busy)[1] == 0
 
 
 def test_several_baselines_are_a_band() -> None:

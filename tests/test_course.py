@@ -63,8 +63,37 @@ def test_a_loss_that_falls_at_once_and_stands_shows_nothing() -> None:
     assert told.state is State.CANNOT_KNOW and "metric" in told.would_tell
 
 
-def test_a_loss_that_falls_step_by_step_is_learning() -> None:
-    assert state(log(loss__train=5 * FALL + 0.1, loss__val=5 * FALL + 0.2)) in (State.LEARNED, State.LEARNING)
+def test_a_loss_that_falls_at_two_speeds_is_learning() -> None:
+    """The way to a constant answer has one speed; what comes after it, more slowly, is learned from the inputs."""
+    fast = np.exp(-np.arange(EPOCHS))
+    assert state(log(loss__train=5 * fast + FALL + 0.1, loss__val=5 * fast + FALL + 0.2)) in (State.LEARNED, State.LEARNING)
+    assert state(log(loss__train=5 * FALL + 1.1, loss__val=5 * FALL + 1.2)) is State.CANNOT_KNOW
+
+
+def test_a_loss_that_stands_still_for_two_thirds_of_the_run_is_an_alarm_but_no_proof() -> None:
+    fast = np.exp(-2 * np.arange(EPOCHS))
+    told = course.learned(log(loss__train=2 * fast + 1, loss__val=2 * fast + 1.1))
+    assert told.state is State.CANNOT_KNOW and "two thirds" in told.lost
+    moving = np.linspace(1.0, 0.9, EPOCHS)
+    assert not course.learned(log(loss__train=2 * fast + moving, loss__val=2 * fast + 1.1)).lost
+
+
+def test_a_loss_that_still_falls_as_at_first_has_hardly_begun() -> None:
+    slow = np.linspace(1.0, 0.85, EPOCHS)
+    assert state(log(loss__train=slow, loss__val=slow + 0.1)) is State.NOT_LEARNING
+
+
+@pytest.mark.parametrize(("loss", "sure"), [(0.34, True), (0.2, False)])
+def test_an_accuracy_that_never_moves_is_that_of_a_constant_answer_unless_the_loss_knows_more(loss: float, sure: bool) -> None:
+    """88 % right cost a constant answer 0.367 at least: that is the entropy of classes so unequal."""
+    curve = 0.03 + loss + 0.3 * np.exp(-np.arange(EPOCHS))
+    run = log(loss__train=curve, loss__val=curve, accuracy__val=np.append([0.7, 0.85], np.full(EPOCHS - 2, 0.88)))
+    assert (state(run) is State.NOT_LEARNING) is sure and not course.learned(run).well
+
+
+def test_half_of_two_answers_right_is_nothing() -> None:
+    curve = 0.7 + 0.1 * FALL
+    assert not course.learned(log(loss__train=curve, loss__val=curve, accuracy__val=np.linspace(0.2, 0.42, EPOCHS))).yes
 
 
 def test_a_few_records_are_too_early() -> None:

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from runs import a_run, learning, noise
+from traindx.cause import catalogue as causes
 from traindx.cli.options import exit_code
 from traindx.diagnosis import Diagnosis, Verdict, diagnose
+from traindx.diagnosis.place import mended_at
 from traindx.diagnosis.posterior import rank
 from traindx.diagnosis.story import tell
-from traindx.diagnosis.verdict import judge
+from traindx.diagnosis.verdict import judge, said_by
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import catalogue
 from traindx.run import Run
@@ -81,6 +83,30 @@ def test_what_the_first_cause_explains_is_no_trouble_apart() -> None:
     assert not any(c.apart for c in rank(a_run(), outcomes, catalogue()))
 
 
+def test_the_reason_is_what_only_the_named_cause_shows() -> None:
+    outcomes = [finding("OPTM002", Severity.CRITICAL, Confidence.EXACT), finding("DATA002"), finding("LOSS010")]
+    causes = rank(watched(), outcomes, catalogue())
+    scaled = next(c for c in causes if c.cause.name == "unscaled-inputs")
+    told = said_by(scaled, [f for o in outcomes for f in o.findings])
+    assert told is not None and told.code == "DATA002"  # a large first step has many causes
+
+
+def test_nothing_counts_for_a_cause_and_against_it() -> None:
+    outcomes = [said("NUMR001", "norms", Severity.CRITICAL), finding("NUMR004", Severity.CRITICAL, Confidence.EXACT)]
+    causes = rank(watched(), outcomes, catalogue())
+    assert causes and not any(set(c.supports) & set(c.against) for c in causes)
+
+
+def test_a_rate_that_was_raised_is_no_noise_floor() -> None:
+    causes = rank(watched(), [said("OPTM013", "raised")], catalogue())
+    assert causes[0].cause.name == "lr-too-high"
+
+
+def test_what_has_no_effect_explains_nothing() -> None:
+    outcomes = [said("EVAL009", "harmless", Severity.INFO), finding("EVAL002", Severity.INFO)]
+    assert {s.root.code for s in tell(outcomes, catalogue())} == {"EVAL009", "EVAL002"}
+
+
 def test_nothing_found_means_no_cause() -> None:
     assert rank(a_run(), [Outcome("LOSS001", Status.CLEAR)], catalogue()) == ()
 
@@ -105,6 +131,12 @@ def test_a_program_that_broke_is_not_healthy() -> None:
     assert name == "fix-and-resume" and resume == 399 and "No problem found in its training" in summary
     by_hand = {"ended": "exception", "exception": {"type": "KeyboardInterrupt", "message": ""}}
     assert told(learning(400), **by_hand)[0] in ("healthy", "wait")
+
+
+def test_an_exit_code_of_the_program_is_told() -> None:
+    run = a_run({"loss/train": learning(400)}, facts={"ended": "exit", "exit.code": 3})
+    left = diagnose(run)
+    assert "exit code 3" in str(left) and left.verdict == diagnose(run.with_(facts={"exit.code": None})).verdict
 
 
 def test_a_falling_curve_is_left_alone() -> None:
@@ -153,7 +185,8 @@ def test_a_plateau_without_an_alarm_has_hypotheses_and_is_not_called_healthy() -
 
 
 def test_a_plateau_far_below_where_it_began_is_the_end_of_a_healthy_run() -> None:
-    loss = np.r_[np.geomspace(3.0, 0.2, 200), np.full(1800, 0.2)] + noise(2000, 0.01)
+    fast, slow = (np.exp(-np.arange(2000) / steps) for steps in (15, 120))
+    loss = 0.2 + 1.4 * fast + 1.4 * slow + noise(2000, 0.01)
     d = diagnose(a_run(loss__train=loss))
     assert {f.code for f in d.findings} >= {"LOSS003"}
     assert d.verdict == "healthy" and not d.causes
@@ -281,3 +314,18 @@ def test_a_restart_is_critical_for_builds_whatever_its_findings_are() -> None:
     with pytest.raises(AssertionError, match="restart"):
         assert_healthy(told, least="critical")
     assert_healthy(told, least="critical", ignore=("OPTM",))
+
+
+def test_a_symptom_is_given_the_line_of_its_cause() -> None:
+    sites = {"optimizer": "/home/me/train.py:12", "loader": "/home/me/train.py:5"}
+    rising = np.concatenate([learning(100), np.linspace(0.5, 90.0, 200)])
+    d = diagnose(Run.of({"loss/train": rising, "update_ratio/group0": np.full(300, 0.3)}, facts={"code.sites": sites}))
+    [loss] = [f for f in d.findings if f.code == "LOSS001"]
+    at = mended_at(d.causes[0].cause, catalogue())
+    assert d.causes[0].cause.name == "lr-too-high" and at == "optimizer"
+    assert loss.where[-1:] == ("/home/me/train.py:12",)
+
+
+def test_a_cause_that_no_rule_places_has_no_line() -> None:
+    assert not mended_at(causes()["capacity-floor"], catalogue())
+    assert mended_at(causes()["class-without-weight"], catalogue()) == "loss"

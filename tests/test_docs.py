@@ -6,6 +6,7 @@ import json
 import os
 import posixpath
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -155,18 +156,18 @@ def test_the_configuration_page_names_every_setting_and_every_variable() -> None
     from traindx import settings
 
     page = (DOCS / "configuration.md").read_text(encoding="utf-8")
-    first, second = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    first, second, *_ = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     table = tomllib.loads(first)["tool"]["traindx"]
-    assert set(table) == set(settings._KEYS) and tomllib.loads(second)["rules"] == table["rules"]
+    assert set(table) | {"extends"} == set(settings.KEYS) | {"extends"} and tomllib.loads(second)["rules"] == table["rules"]
     source = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py"))
-    inner = {"TRAINDX_TOLD_ABOVE", "TRAINDX_BATCH_TIMES"}  # one process tells another
+    inner = {"TRAINDX_RUN", "TRAINDX_PYTHON", "TRAINDX_BATCH_TIMES"}  # one process tells another
     assert set(re.findall(r"\"(TRAINDX(?:_[A-Z]+)*)\"", source)) - inner <= set(re.findall(r"`(TRAINDX\w*)", page))
 
 
 def test_the_example_of_the_configuration_page_is_read_as_it_says(tmp_path: Path) -> None:
     from traindx import settings
 
-    first, second = re.findall(r"```toml\n(.*?)```", (DOCS / "configuration.md").read_text(encoding="utf-8"), re.DOTALL)
+    first, second, *_ = re.findall(r"```toml\n(.*?)```", (DOCS / "configuration.md").read_text(encoding="utf-8"), re.DOTALL)
     for name, text in (("pyproject.toml", first), ("traindx.toml", second)):
         (tmp_path / name).write_text(text, encoding="utf-8")
         found = settings.load(file=tmp_path / name)
@@ -181,3 +182,25 @@ def test_the_readme_is_short() -> None:
 def test_nothing_links_to_a_site_of_ours_that_does_not_exist() -> None:
     texts = [*PAGES, *(ROOT / "src").rglob("*.py"), ROOT / "pyproject.toml"]
     assert [p.name for p in texts if re.search(r"readthedocs|pypi\.org/project/traindx", p.read_text(encoding="utf-8"))] == []
+
+
+def test_the_house_keeping_of_the_ci_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from traindx.cli import cli
+    from traindx.record import Writer
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("monday", "tuesday", "wednesday"):
+        writer = Writer(tmp_path / "traindx-runs" / name)
+        for step in range(60):
+            writer.write(step, {"loss/train": 2.0 * 0.97**step})
+        writer.close()
+    section = (DOCS / "ci.md").read_text(encoding="utf-8").split("## House-keeping")[1].split("\n## ")[0]
+    lines = re.findall(r"^\$ traindx (.*?)(?: +#.*)?$", section, re.MULTILINE)
+    assert [shlex.split(line)[0] for line in lines] == ["rm", "prune", "bundle", "diagnose"]
+    for line in lines:
+        done = CliRunner().invoke(cli, shlex.split(line), standalone_mode=False, input="y\n")
+        assert done.exception is None and done.return_value == 0, (line, done.output, done.exception)
+    assert sorted(p.name for p in (tmp_path / "traindx-runs").iterdir()) == ["monday", "wednesday"]
+    assert (tmp_path / "run.zip").is_file()

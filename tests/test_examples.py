@@ -32,3 +32,25 @@ def test_the_production_loop_learns_and_is_found_healthy(tmp_path: Path) -> None
     assert diagnosis.worst is None or diagnosis.worst.value == "info", str(diagnosis)
     assert len(diagnosis.run.series("loss/train")) == 260
     assert list((tmp_path / "out" / "tensorboard").glob("events.*"))
+
+
+def test_what_the_command_line_does_is_done_in_python(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "in_python.py"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    for told in (
+        "healthy\n",
+        "restart",
+        "worse\n",
+        "Best: slow (lr 0.01)",
+        "loss/train: 2.3 to",
+        str(tmp_path / "report.html"),
+    ):
+        assert told in done.stdout, told
+    page = (EXAMPLES.parent / "docs" / "api.md").read_text(encoding="utf-8")
+    assert 'traindx.sweep(home, by="val_acc")' in page

@@ -92,6 +92,16 @@ def test_restart_fails_on_that_verdict_only() -> None:
     assert [gates.exit_code([d], "restart") for d in (found, restart)] == [0, 1]
 
 
+def test_a_crash_is_critical() -> None:
+    curve = [2.3 * 0.98**i + 0.1 for i in range(300)]
+    boom = {"ended": "exception", "exception": {"type": "RuntimeError", "message": "boom"}}
+    by_hand = {"ended": "exception", "exception": {"type": "KeyboardInterrupt", "message": ""}}
+    crashed, stopped, whole = (diagnosis.diagnose(Run.of({"loss/train": curve}, facts=f)) for f in (boom, by_hand, {}))
+    assert [gates.exit_code([d], "critical") for d in (crashed, stopped, whole)] == [1, 0, 0]
+    assert [gates.exit_code([crashed], how) for how in ("warning", "restart", "never")] == [1, 0, 0]
+    assert crashed.verdict_.ended.startswith("The program ended with RuntimeError: boom") and crashed.verdict_.waiting == ""
+
+
 def test_every_format_names_the_gate() -> None:
     failed = gates.judged(diagnosis.diagnose(_run()), [gates.parse("val_acc >= 0.99")])
     for renderer in (junit, github, markdown, sarif):

@@ -52,7 +52,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(forking: None, monkeypatch: p
 
 
 def test_a_few_runs_are_not_worth_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "_forked", lambda *args: pytest.fail("forked"))
+    monkeypatch.setattr(many, "ProcessPoolExecutor", lambda *args, **given: pytest.fail("forked"))
     assert len(many.diagnose_all(_runs(3))) == 3
 
 

@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 from traindx.diagnosis import examine
 from traindx.finding import Severity, Status
-from traindx.probes.recorder import every_probe
+from traindx.probes.drive.recorder import every_probe
 from traindx.run import Run
 
 SHORT, LONG = 24, 200

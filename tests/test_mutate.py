@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from clinic import mutate
 from clinic.case import HERE
-from clinic.mutate import FAULTS, Mutant, Source, differs, fault, mutants
+from clinic.mutate import FAULTS, Mutant, Source, differs, fault, mutants, places
 
 from traindx import cause as causes_
 from traindx.rule import catalogue
@@ -150,6 +150,15 @@ def test_the_guilty_line_is_the_one_that_changed() -> None:
         before, after = LOGITS.splitlines(), m.text.splitlines()
         changed = [k for k, row in enumerate(after, 1) if k > len(before) or row != before[k - 1]]
         assert m.line in changed, (m.operator, m.line, changed[:3])
+
+
+def test_a_place_is_a_line_of_the_guilty_statement_or_of_the_block_that_lacks_a_call() -> None:
+    assert all(m.line in places(m) for m in mutants(LOGITS))
+    [rate] = mutants(LOGITS, "rate_times_300")
+    assert all("optim" in rate.text.splitlines()[k - 1] for k in places(rate)) and len(places(rate)) == 1
+    [gone] = mutants(LOGITS, "zero_grad_gone")
+    rows = [gone.text.splitlines()[k - 1].strip() for k in sorted(places(gone))]
+    assert rows[0] == "pass" and any(".backward()" in row for row in rows) and not any("Adam(" in row for row in rows)
 
 
 def test_a_mutant_that_changes_more_than_it_says_is_refused() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import doctest
 import math
+from dataclasses import replace
 
 from runs import a_run
 from traindx import outline
+from traindx.finding import Evidence
+from traindx.rule import catalogue
 
 SHAPES = {"body.0.weight": [8, 4], "body.0.bias": [8], "head.weight": [2, 8], "head.bias": [2]}
 OUTLINE = [
@@ -53,3 +56,16 @@ def test_precision_is_read_from_autocast_or_from_the_weights() -> None:
     assert outline.low_precision(a_run(facts={"model.param_dtypes": {"a": "bfloat16"}})) == "bfloat16"
     assert outline.low_precision(a_run(facts={"amp.half_model": True})) == "float16"
     assert outline.low_precision(a_run(facts={"amp.autocast": None})) == ""
+
+
+def test_a_layer_that_is_only_a_number_is_named_with_its_class() -> None:
+    run = a_run(
+        facts={"model.outline": [{"name": "1", "class": "Tanh"}, {"name": "encoder.3", "class": "Linear"}]},
+    )
+    said = [outline.spoken(run, name) for name in ("1", "encoder.3", "1.weight", "fc1", "7")]
+    assert said == ["1 (Tanh)", "encoder.3 (Linear)", "1.weight", "fc1", "7"]
+    rule = replace(
+        catalogue()["ACTV003"], look=lambda run: iter([Evidence({"level": 0.9, "before": 0.1}, ("1",), (0, 9), "tails")])
+    )
+    [found] = rule.findings(run)
+    assert found.message.startswith("outputs of 1 (Tanh) sit") and found.where == ("1",)

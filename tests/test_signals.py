@@ -11,15 +11,15 @@ from torch import nn
 
 import traindx.probes
 from probes.conftest import observing
-from traindx.probes.recorder import Recorder
+from traindx.probes.drive.recorder import Recorder
 from traindx.signals import REFINED, SIGNALS, WRITERS
 
 PROBES = Path(traindx.probes.__file__).parent
 # they hand on what others wrote, or make the rows from which a writer takes one
 NOT_WRITERS = {
-    "glimpse": "tells in short what `updates` and `step` tell of other steps",
+    "skipped": "tells in short what `updates` and `step` tell of other steps",
     "losses": "its figures are taken by `contract`",
-    "taps_foreign": "the arguments of a foreign optimizer",
+    "foreign_optimizers": "the arguments of a foreign optimizer",
     "recorder": "what arrives late from a device",
 }
 

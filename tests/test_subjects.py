@@ -13,9 +13,9 @@ from probes.watched import fit
 from runs import a_run, learning
 from traindx.diagnosis import examine
 from traindx.finding import Outcome, Status
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
-from traindx.probes.sink import MemorySink
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.drive.sink import MemorySink
+from traindx.probes.launch.attach import attach, detach
 from traindx.rule import catalogue
 from traindx.run import Event
 from traindx.subjects import SUBJECTS, missing

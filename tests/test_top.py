@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from runs import learning
-from traindx.cli import top
+from traindx.cli import cli, top
 from traindx.dashboard.library import Library
 from traindx.errors import UsageError
 from traindx.record import Writer
@@ -48,6 +49,15 @@ def test_one_frame_has_a_line_per_run_and_names_the_sick_one(
     )
     assert "LOSS001" in sick and "499" in sick
     assert "599" in well and "LOSS" not in well
+
+
+def test_without_a_folder_top_and_mcp_look_where_runs_are_recorded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINDX_DIR", str(folder))
+    shown = CliRunner().invoke(cli, ["top", "--once", "--no-color"])
+    assert shown.exit_code == 0 and "monday" in shown.output and "tuesday" in shown.output
+    served: list[Path] = []
+    monkeypatch.setattr("traindx.mcp.serve", lambda root, trials: served.append(root))
+    assert CliRunner().invoke(cli, ["mcp"]).exit_code == 0 and served == [folder]
 
 
 def test_a_terminal_without_unicode_gets_plain_bars(folder: Path) -> None:

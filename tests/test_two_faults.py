@@ -16,7 +16,7 @@ from traindx.diagnosis.verdict import judge
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.report.issues import issues
 from traindx.rule import catalogue
-from traindx.run import Run
+from traindx.run import Event, Run
 
 EXACT, STRONG = Confidence.EXACT, Confidence.STRONG
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
@@ -90,6 +90,31 @@ def test_the_resume_point_lies_before_the_break_live_and_in_the_end(length: int)
         assert (d.verdict, d.verdict_.resume_from) == ("fix-and-resume", 1200), d.verdict_
 
 
+def test_what_began_shortly_before_the_break_is_not_resumed_from() -> None:
+    loss = learning(1500, 4.0, 0.3)
+    loss[1203:] = np.geomspace(5, 1e9, 297)
+    run = a_run(loss__train=loss, lr=np.where(np.arange(1500) < 1200, 0.05, 0.4), facts={"model.outline": [{}]})
+    d = diagnose(run)
+    assert (d.causes[0].cause.name, d.verdict, d.verdict_.resume_from) == ("lr-too-high", "fix-and-resume", 1199)
+    live = a_run(loss__train=loss[:1204], events=[Event(1205, "nonfinite", {"what": "loss"})], facts={"model.outline": [{}]})
+    found = diagnosed(live, outcome("LOSS001", "nonfinite", CRITICAL, EXACT, (1205, 1205)))
+    assert found.verdict_.resume_from is not None and found.verdict_.resume_from <= 1202  # its loss was not recorded yet
+
+
+def test_broken_samples_come_before_the_gradients_they_made_explode() -> None:
+    loss = np.r_[np.full(5, 2.3), np.geomspace(3, 1e20, 295)]
+    found = [
+        outcome("DATA001", "harmful", WARNING, STRONG, (0, 299)),
+        *(
+            outcome(c, v, CRITICAL, STRONG)
+            for c, v in (("GRAD002", ""), ("LOSS001", ""), ("OPTM002", ""), ("LOSS013", "worse"))
+        ),
+        *(outcome(c, "", WARNING, STRONG) for c in ("LOSS006", "WGHT001", "ACTV004")),
+    ]
+    d = diagnosed(a_run(loss__train=loss, facts={"model.outline": [{}]}), *found)
+    assert d.causes[0].cause.name == "bad-data-values" and d.verdict_.resume_from in (None, 0)
+
+
 def test_a_run_that_never_learned_has_nothing_to_resume_from() -> None:
     loss = np.r_[[2.3, 2.3, 2.4], np.geomspace(3, 1e6, 200)]
     d = diagnosed(a_run(loss__train=loss, facts={"model.outline": [{}]}), outcome("LOSS001", "", CRITICAL, STRONG, (3, 202)))
@@ -151,3 +176,12 @@ def test_bad_batches_that_come_again_are_not_healthy_and_each_counts_once() -> N
 def test_what_an_ended_run_learned_is_not_called_lost() -> None:
     told = way_on.waiting(a_run(loss__train=learning(1000), facts={"ended": "closed"}), "restart", None, None)
     assert "lost" not in told and "Stop this run" not in told
+
+
+@pytest.mark.parametrize(
+    ("variant", "cause"), [("nll", "loss-head-mismatch"), ("kl", "loss-head-mismatch"), ("softmax", "double-activation")]
+)
+def test_a_missing_activation_is_not_called_one_too_many(variant: str, cause: str) -> None:
+    found, clear = outcome("WIRE006", variant, CRITICAL, EXACT), Outcome("WIRE007", Status.CLEAR)
+    d = diagnosed(a_run(loss__train=np.full(300, 12.0), facts={"model.outline": [{}]}), found, clear)
+    assert d.causes[0].cause.name == cause and d.causes[0].probability > 0.5

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from clinic import symptoms
+from clinic.case import written
 
 import traindx
 from tools import rule_pictures
@@ -135,6 +136,8 @@ def sagemaker_page() -> str:
 def api_page() -> str:
     """The public names with their signatures and docstrings."""
     lines = ["# Python API", "", "`import traindx` loads the standard library only; every name is fetched on first use.", ""]
+    example = (ROOT / "examples" / "in_python.py").read_text(encoding="utf-8")
+    lines += ["## By example", "", "```python", example[example.index("diagnosis = ") :].rstrip(), "```", ""]
     for title, module, names in (
         ("traindx", traindx, [n for n in traindx.__all__ if n != "__version__"]),
         ("traindx.kit: single tools", kit, kit.__all__),
@@ -181,28 +184,30 @@ def figures_page() -> str:
     lines = [
         "# Figures",
         "",
-        "`make clinic` runs and diagnoses broken and healthy programs whose faults are known. These are its results as",
-        "written, with misses and false alarms. Intervals are 95 % (Wilson).",
+        "Real programs that nobody here wrote come first (`make wild`, `python -m clinic mutants`). Then come programs of our",
+        "own whose faults are known (`make clinic`). All results are as written, with misses and false alarms. Intervals are",
+        "95 % (Wilson).",
         "",
     ]
-    for path in sorted((ROOT / "clinic" / "results").glob("*.md")):
+    results = (ROOT / "clinic" / "results").glob("*.md")
+    for path in sorted(
+        results, key=lambda p: (not p.stem.startswith(("wild", "mutants")), p.stem.startswith("mutants"), p.name)
+    ):
         text = path.read_text(encoding="utf-8")
         lines += [f"## {path.stem}", "", text.split("\n| condition |")[0].strip(), ""]
-    cost = ROOT / "bench" / "results" / "overhead.md"
-    if cost.exists():
-        lines += ["## What observing costs", "", cost.read_text(encoding="utf-8").strip(), ""]
-    knows = ROOT / "bench" / "results" / "learned.md"
-    if knows.exists():
-        lines += ["## Did it learn?", "", knows.read_text(encoding="utf-8").strip(), ""]
-    soon = ROOT / "bench" / "results" / "exact_facts.md"
-    if soon.exists():
-        lines += ["## How soon exact facts are found", "", soon.read_text(encoding="utf-8").strip(), ""]
-    same = ROOT / "bench" / "results" / "determinism.md"
-    if same.exists():
-        lines += ["## What determinism costs", "", same.read_text(encoding="utf-8").strip(), ""]
-    many = ROOT / "bench" / "results" / "ranks.md"
-    if many.exists():
-        lines += ["## Many ranks, many runs", "", many.read_text(encoding="utf-8").strip(), ""]
+    for name, title in (
+        ("slope", "What observing costs a whole program"),
+        ("overhead", "What observing costs"),
+        ("learned", "Did it learn?"),
+        ("logs", "Logs in the wild"),
+        ("forensics", "Where the first bad number came from"),
+        ("exact_facts", "How soon exact facts are found"),
+        ("determinism", "What determinism costs"),
+        ("ranks", "Many ranks, many runs"),
+    ):
+        measured = ROOT / "bench" / "results" / f"{name}.md"
+        if measured.exists():
+            lines += [f"## {title}", "", measured.read_text(encoding="utf-8").strip(), ""]
     return "\n".join(lines)
 
 
@@ -253,6 +258,18 @@ def trials_page() -> str:
     return "\n".join(lines)
 
 
+def _measured(item: dict[str, Any]) -> str:
+    """What was measured on one item of the lessons; how many programs of the clinic were judged right is counted here."""
+    text = str(item.get("measured", ""))
+    if "clinic" in item:
+        results = json.loads((ROOT / "clinic" / "results" / "written.json").read_text(encoding="utf-8"))["cases"]
+        right = {r["name"]: r["hit"] if r["kind"] == "sick" else not r["alarms"]["critical"] for r in results}
+        names = [c.name for c in written() if any(row.startswith(tuple(item["clinic"].split())) for row in c.covers)]
+        count = f"{sum(bool(right.get(name)) for name in names)} of {len(names)} programs of the clinic judged right"
+        text = f"{count}; {text}" if text else f"{count}."
+    return text or "–"
+
+
 def lessons_page() -> str:
     """What a reader of the usual lessons knows, and where it is here; the list is `report/lessons.json`."""
     held = search.lessons()
@@ -278,7 +295,7 @@ def lessons_page() -> str:
                     f"{item['name']} ({item['kind']})",
                     f"`{item['here']}`",
                     item["better"] + still,
-                    item.get("measured", "") or "–",
+                    _measured(item),
                 )
                 lines.append("| " + " | ".join(_cell(c) for c in cells) + " |")
         lines.append("")

@@ -1,7 +1,8 @@
 """Build what a release consists of, and look at it: `make release`. Nothing is published.
 
-Wheel and sdist are built, checked by twine, opened and looked through; the wheel is installed in an environment of its own
-without torch and diagnoses a log; the list of everything it brings (an SBOM) is written beside it. Then the commit is tagged.
+Wheel and sdist are built, checked by twine, opened and looked through; some tests are run in the unpacked sdist. The wheel is
+installed in an environment of its own without torch and diagnoses a log. The list of everything it brings (an SBOM) is written
+beside it. Then the commit is tagged.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from traindx import __version__
 
 DIST = Path("dist")
+SDIST_TESTS = ("tests/record/test_format.py", "tests/record/test_reader.py", "tests/test_settings.py", "tests/test_common.py")
 CSV = "step,loss,val_loss\n" + "".join(f"{i},{2.3 * 0.97**i:.4f},{2.3 * 0.975**i:.4f}\n" for i in range(120))
 
 
@@ -45,6 +47,28 @@ def look(wheel: Path, sdist: Path) -> None:
     assert {"README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml"} <= inside, "the sdist lacks a file"
 
 
+def tested(sdist: Path) -> None:
+    """The sdist alone: its tests of the record, of the settings and of what needs no torch pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(sdist) as files:
+            files.extractall(folder, filter="data")
+        [home] = Path(folder).iterdir()
+        run(
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            "not slow",
+            "-p",
+            "no:cacheprovider",
+            "-o",
+            "pythonpath=src tests .",
+            *SDIST_TESTS,
+            cwd=home,
+        )
+
+
 def tried(wheel: Path) -> None:
     """A fresh environment, without torch: the version is right and a log is diagnosed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -68,6 +92,7 @@ def main() -> None:
     assert not list(Path("changes").glob("*.*.md")), "changes/ still holds fragments: run towncrier build"
     wheel, sdist = built()
     look(wheel, sdist)
+    tested(sdist)
     tried(wheel)
     if "--tag" in sys.argv:
         run("git", "tag", "-a", f"v{__version__}", "-m", f"traindx {__version__}")

@@ -23,6 +23,7 @@ _PUBLIC: dict[str, str] = {
     "load": "traindx.api",
     "compare": "traindx.api",
     "runs": "traindx.api",
+    "sweep": "traindx.api",
     "Run": "traindx.run",
     "Series": "traindx.run",
     "Matrix": "traindx.run",
@@ -32,10 +33,12 @@ _PUBLIC: dict[str, str] = {
     "Outcome": "traindx.finding",
     "Diagnosis": "traindx.diagnosis",
     "Task": "traindx.api",
+    "Settings": "traindx.settings",
     "seed_everything": "traindx.kit.seeds",
     "seed_worker": "traindx.kit.seeds",
     "TraindxError": "traindx.errors",
 }
+_PACKAGES = ("integrations", "kit", "testing")
 
 __all__ = [
     "Diagnosis",
@@ -45,6 +48,7 @@ __all__ = [
     "Outcome",
     "Run",
     "Series",
+    "Settings",
     "Severity",
     "Task",
     "TraindxError",
@@ -58,13 +62,28 @@ __all__ = [
     "runs",
     "seed_everything",
     "seed_worker",
+    "sweep",
     "watch",
 ]
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext traindx`"""
+    importlib.import_module("traindx.bedside.notebook").load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext traindx`"""
+    importlib.import_module("traindx.bedside.notebook").unload(shell)
+
+
 def __getattr__(name: str) -> Any:
+    if name == "kit":
+        return importlib.import_module("traindx.kit")
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
+    if name in _PACKAGES:
+        return importlib.import_module(f"traindx.{name}")
     raise AttributeError(f"module 'traindx' has no attribute '{name}'")
 
 

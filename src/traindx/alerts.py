@@ -1,6 +1,6 @@
 """Word to the user when something new is found, once per cause: a webhook, or any service apprise knows.
 
-The judge beside a run sends it (`live/`), or the server for all runs it shows.
+The judge next to a run sends it (`live/`), or the server for all runs it shows.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
+
+JUDGE = "TRAINDX_PYTHON"  # names the Python that has traindx, for a program in an environment without it
 
 
 def ours(module: str, *words: str) -> list[str]:
@@ -12,12 +14,7 @@ def ours(module: str, *words: str) -> list[str]:
     >>> ours("traindx.alerts")[1:]
     ['-P', '-m', 'traindx.alerts']
     """
-    return [sys.executable, "-P", "-m", module, *words]
-
-
-def main_file() -> str:
-    """The program `python -m traindx` runs, as a file: for launchers that write `python FILE` themselves."""
-    return str(Path(__file__).with_name("__main__.py"))
+    return [os.environ.get(JUDGE) or sys.executable, "-P", "-m", module, *words]
 
 
 def first_on_path(folder: str) -> None:

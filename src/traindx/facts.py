@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ ACCURACY_NAMES = (
     "categorical_accuracy",
     "sparse_categorical_accuracy",
 )
+# The share of wrong answers; "error" alone may be that of a regression, and counts only in percent.
+ERROR_NAMES = ("error_rate", "err_rate", "err", "err1", "top1_err", "top1_error", "error", "misclassification")
 # Layers that do nothing to the scale of what passes through them.
 PASSIVE = ("Flatten", "Unflatten", "Identity", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout")
 
@@ -52,7 +54,10 @@ def number(value: Any, default: float = math.nan) -> float:
     (0.0, 1.0, 3.0)
     """
     if isinstance(value, bool | int | float | np.number):
-        found = float(value)
+        try:
+            found = float(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            return default
         return found if math.isfinite(found) else default
     return default
 
@@ -98,20 +103,42 @@ def accuracy(run: Run, part: str = "val") -> Series:
     own = run.series(f"accuracy/{part}").finite()
     if len(own):
         return own
-    for name, signal in run.matching(f"metric/{part}/*").items():
-        if name.rsplit("/", 1)[-1].lower() in ACCURACY_NAMES and isinstance(signal, Series):
-            found = signal.finite()
-            percent = len(found) and float(np.max(found.values)) > 1.5
-            return Series(found.steps, found.values / 100.0, found.times) if percent else found
+    told = {
+        n.rsplit("/", 1)[-1].lower(): s.finite() for n, s in run.matching(f"metric/{part}/*").items() if isinstance(s, Series)
+    }
+    for name in (*ACCURACY_NAMES, *ERROR_NAMES):
+        if name not in told or not len(told[name]):
+            continue
+        found = told[name]
+        top = float(np.max(found.values))
+        values = found.values / 100.0 if top > 1.5 else found.values
+        if name in ERROR_NAMES:
+            if float(np.min(found.values)) < 0 or top > 100 or (name == "error" and top <= 1.5):
+                continue
+            values = 1.0 - values
+        return Series(found.steps, values, found.times)
     return run.series("eval/claimed_accuracy").finite() if part == "val" else own
 
 
 def layers(run: Run) -> list[str]:
     """Classes of the innermost modules in the order they are first called; empty when the model was not seen."""
     outline = [r for r in rows(run, "model.outline") if r.get("name") and math.isfinite(number(r.get("order")))]
-    names = [str(r["name"]) for r in outline]
-    inner = [r for r in outline if not any(other.startswith(f"{r['name']}.") for other in names)]
-    return [str(r.get("class", "")) for r in sorted(inner, key=lambda r: number(r.get("order")))]
+    inner = innermost(str(r["name"]) for r in outline)
+    ordered = sorted((r for r in outline if str(r["name"]) in inner), key=lambda r: number(r.get("order")))
+    return [str(r.get("class", "")) for r in ordered]
+
+
+def innermost(names: Iterable[str]) -> set[str]:
+    """Modules that hold no other module.
+
+    >>> sorted(innermost(["a", "a.0", "a.b.c", "ab"]))
+    ['a.0', 'a.b.c', 'ab']
+    """
+    kept, outer = set(names), set()
+    for name in kept:
+        while name := name.rpartition(".")[0]:
+            outer.add(name)
+    return kept - outer
 
 
 def has_layer(run: Run, *kinds: str) -> bool:

@@ -27,6 +27,7 @@ from traindx.diagnosis.compare import compare as compare_runs
 from traindx.errors import EnvironmentFault, TraindxError, UsageError
 from traindx.record import is_record, list_records
 from traindx.report import json as reports
+from traindx.report import sweep as sweeps
 from traindx.report.words import safe
 from traindx.run import Run, Series
 
@@ -56,8 +57,17 @@ class Desk:
         return _told({"runs": rows})
 
     def diagnose(self, run: str) -> dict[str, Any]:
-        """What ails a run: verdict, ranked causes with cure, findings with evidence, what could not be looked at."""
+        """What is wrong with a run: verdict, ranked causes with cure, findings with evidence, what could not be looked at."""
         return _told(reports.report(api.diagnose(self._run(run))))
+
+    def sweep(self, folder: str = ".", by: str = "") -> dict[str, Any]:
+        """All runs below a folder side by side: settings, metric, verdict, and what the sick ones have in common."""
+        path = (self.root / folder).resolve()
+        if not path.is_relative_to(self.root) or not path.is_dir():
+            raise UsageError("folders are named relative to the served one and lie below it")
+        found = api.sweep(path, by=by or None)
+        head, lines = sweeps.rows(found)
+        return _told({**sweeps.document(found), "table": [head, *lines]})
 
     def explain(self, code: str) -> dict[str, Any]:
         """The manual page of a condition (GRAD002) or cause (lr-too-high): what it sees, what looks like it, what to do."""
@@ -88,10 +98,14 @@ class Desk:
         return "." if path == self.root else path.relative_to(self.root).as_posix()
 
     def _run(self, name: str) -> Run:
-        path = (self.root / name).resolve()
+        try:
+            path = (self.root / name).resolve()
+            there = path.exists()
+        except (OSError, ValueError, RuntimeError):  # too long, with a NUL, a loop of links
+            raise UsageError(f"'{safe(name, 100)}' cannot be the name of a run") from None
         if not path.is_relative_to(self.root):
             raise UsageError("runs are named relative to the served folder and lie below it")
-        if not path.exists() and "#" not in path.name:
+        if not there and "#" not in path.name:
             raise UsageError(f"there is no run '{safe(name, 100)}' here; list_runs names them")
         runs = api.load(path)
         if len(runs) != 1 and not is_record(path):
@@ -150,7 +164,7 @@ def server(root: Path, *, trials: bool = False) -> Any:
     hints = importlib.import_module("mcp_types").ToolAnnotations(read_only_hint=True, open_world_hint=False)
     made = sdk.MCPServer("traindx", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     desk = Desk(root)
-    for tool in (desk.list_runs, desk.diagnose, desk.explain, desk.series, desk.compare):
+    for tool in (desk.list_runs, desk.diagnose, desk.sweep, desk.explain, desk.series, desk.compare):
         made.add_tool(_sayable(tool), annotations=hints)
     running = importlib.import_module("mcp_types").ToolAnnotations(read_only_hint=False, destructive_hint=False)
     bench = Bench(opening.here())

@@ -16,12 +16,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from traindx import innards
+
 NUMBERS = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}  # as they lie in memory
 _READ: dict[torch.dtype, Any] = {dtype: kind.from_address for dtype, kind in NUMBERS.items()}
 _READ[torch.int64] = ctypes.c_int64.from_address
 _PLAIN = (Tensor, torch.nn.Parameter)
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_wrapped = innards.functorch_wrapped
 SAMPLE = 16_384  # entries of an activation that are looked at
 CHUNKS = 64  # spread over it in so many pieces: a first-16K sample misses 34 % of the spread, this one 5 % (performance 2d)
 
@@ -239,9 +241,10 @@ def spectral_norm(matrix: Tensor, start: Tensor, rounds: int = 2) -> tuple[Tenso
 
 
 def effective_rank(features: Tensor) -> Tensor:
-    """exp(entropy) of the singular values of centred features. ()"""
+    """exp(entropy) of the singular values of centred features; NaN where they are not finite. ()"""
     centred = features - features.mean(0)
     gram = centred @ centred.t() if centred.shape[0] <= centred.shape[1] else centred.t() @ centred
-    sigma = torch.linalg.eigvalsh(gram.double()).clamp_min(0).sqrt()
+    held = gram.double().nan_to_num(0.0, 0.0, 0.0)  # of NaN there are no eigenvalues: LAPACK gives up
+    sigma = torch.linalg.eigvalsh(held).clamp_min(0).sqrt()
     share = sigma / sigma.sum().clamp_min(1e-30)
-    return torch.special.entr(share).sum().exp()
+    return torch.special.entr(share).sum().exp() + 0 * gram.sum()  # NaN stays NaN

@@ -10,10 +10,12 @@ import json
 import os
 import select
 import stat
+import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
 PRIVATE = 0o600
+SOURCE = 4 << 20  # bytes of a Python file that is quoted
 PATIENCE_S = 2.0  # a pipe with a name that nobody writes to is given up after this
 
 
@@ -73,3 +75,47 @@ def parsed(data: bytes | str) -> Any:
 def private(path: str | Path, how: int) -> int:
     """A handle of a file of ours that only its owner may read; never through a link that lies in its place."""
     return os.open(path, how | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0), PRIVATE)
+
+
+def for_group(path: str | Path) -> None:
+    """Let the group read a file or folder of a record that was just made, where the settings say so."""
+    if os.environ.get("TRAINDX_RECORDS") == "group":
+        mode = os.stat(path).st_mode  # noqa: PTH116 (paths of many kinds)
+        os.chmod(path, stat.S_IMODE(mode) | (0o050 if stat.S_ISDIR(mode) else 0o040))  # noqa: PTH101
+
+
+def cache() -> Path | None:
+    """Our cache folder; None where there is none that only we can write to. $TRAINDX_CACHE names one, 0 none."""
+    chosen = os.environ.get("TRAINDX_CACHE", "")
+    if chosen == "0":
+        return None
+    try:
+        base = Path(chosen) if chosen else _caches() / "traindx"
+        base.mkdir(parents=True, exist_ok=True, mode=0o700)
+        about = base.stat()
+    except (OSError, RuntimeError):  # no home, a full or read-only disk
+        return None
+    foreign = hasattr(os, "getuid") and (about.st_uid != os.getuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return None if foreign else base
+
+
+def _caches() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home())
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def mark(fd: int) -> tuple[int, int]:
+    """What a handle of ours stands for. Who closes all handles, as daemons do, gets our number for a file of its own."""
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
+
+
+def still(fd: int, marked: tuple[int, int]) -> bool:
+    """Whether a handle is still the one that was marked; else it must not be written to, cut or closed."""
+    try:
+        return mark(fd) == marked
+    except OSError:
+        return False

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from traindx import facts
-from traindx.run import Matrix, Run
+from traindx.run import Matrix, Run, remembered
 
 
 def named(value: object) -> tuple[str, ...]:
@@ -23,12 +23,14 @@ def named(value: object) -> tuple[str, ...]:
     return tuple(str(v) for v in value) if isinstance(value, list | tuple) else ()
 
 
+@remembered
 def shapes(run: Run) -> dict[str, tuple[int, ...]]:
     """Parameter name → sizes, where the model was seen."""
     table = facts.table(run, "model.param_shapes")
     return {str(n): tuple(int(s) for s in v) for n, v in table.items() if isinstance(v, list | tuple)}
 
 
+@remembered
 def elements(run: Run) -> dict[str, int]:
     """Parameter name → number of entries."""
     return {name: math.prod(sizes) for name, sizes in shapes(run).items()}
@@ -48,9 +50,20 @@ def is_matrix(run: Run, name: str) -> bool:
     return sizes is None or len(sizes) >= 2
 
 
+@remembered
 def classes(run: Run) -> dict[str, str]:
     """Module name → class name."""
     return {str(row.get("name", "")): str(row.get("class", "")) for row in facts.rows(run, "model.outline")}
+
+
+def spoken(run: Run, name: str) -> str:
+    """A name for a sentence: a layer that is only a number gets its class, as in `4 (Linear)`.
+
+    >>> spoken(Run(facts={"model.outline": [{"name": "4", "class": "Linear"}]}), "4")
+    '4 (Linear)'
+    """
+    kind = classes(run).get(name, "") if name.rpartition(".")[2].isdigit() else ""
+    return f"{name} ({kind})" if kind else name
 
 
 def owner(parameter: str) -> str:
@@ -71,16 +84,16 @@ def inside(name: str, modules: Iterable[str]) -> bool:
     return any(name == m or name.startswith(f"{m}.") for m in modules if m)
 
 
+@remembered
 def last_called(run: Run) -> str:
     """The module with parameters that is called last in a forward; empty when unknown."""
     called = [r for r in facts.rows(run, "model.outline") if r.get("name") and math.isfinite(facts.number(r.get("order")))]
-    names = [str(r["name"]) for r in called]
-    leaves = [
-        r for r in called if facts.number(r.get("params"), 0) > 0 and not any(n.startswith(f"{r['name']}.") for n in names)
-    ]
+    inner = facts.innermost(str(r["name"]) for r in called)
+    leaves = [r for r in called if facts.number(r.get("params"), 0) > 0 and str(r["name"]) in inner]
     return str(max(leaves, key=lambda r: facts.number(r.get("order")))["name"]) if leaves else ""
 
 
+@remembered
 def first_called(run: Run) -> dict[str, float]:
     """Module name → position in the forward, for modules that were called."""
     return {
@@ -90,6 +103,7 @@ def first_called(run: Run) -> dict[str, float]:
     }
 
 
+@remembered
 def with_gradient(run: Run) -> set[str]:
     """Parameters that had a gradient other than zero at some recorded step."""
     norms = run.matrix("grad_norm/param")
@@ -112,10 +126,12 @@ def is_copy(run: Run, names: Iterable[str]) -> bool:
 
 def is_hidden(run: Run, parameter: str) -> bool:
     """Whether a parameter is a weight inside the network: no embedding, no norm gain, not the last layer, no adapter."""
-    special = {*facts.strings(run, "model.embeddings"), *facts.strings(run, "model.norm_gains")}
-    special |= set(facts.strings(run, "model.adapters"))
-    head = last_called(run)
-    return parameter not in special and is_matrix(run, parameter) and not (head and inside(parameter, [head]))
+    return parameter not in _special(run) and is_matrix(run, parameter) and not inside(parameter, [last_called(run)])
+
+
+@remembered
+def _special(run: Run) -> set[str]:
+    return {n for kind in ("embeddings", "norm_gains", "adapters") for n in facts.strings(run, f"model.{kind}")}
 
 
 def latest(matrix: Matrix) -> dict[str, float]:

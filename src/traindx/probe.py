@@ -1,7 +1,7 @@
 """The shape of a probe: it reads signals off a living step and hands back numbers that are still on their device.
 
 A probe overrides the moments it needs. Schedule, cost accounting, guarding, packing, transfer and names belong to the
-recorder (`probes/recorder.py`), the maths to `measures.py`. What every probe must keep to:
+recorder (`probes/drive/recorder.py`), the maths to `measures.py`. What every probe must keep to:
 
 - never `.item()`, `float(tensor)`, `.tolist()`, `.cpu()`, `bool(tensor)` or anything else that waits for a device
   inside a moment; `facts` may (it is called off the step path), and `Later.result` gets floats already;
@@ -99,7 +99,7 @@ class Evaluation:
     grad_enabled: int = 0  # forwards that built a graph
     forwards: int = 0
     loader: Any = None  # the loader its batches came from, where one was seen
-    other: bool = False  # not of the validation set: a test set, or a part of the training set, beside it
+    other: bool = False  # not of the validation set: a test set, or a part of the training set, next to it
     models: frozenset[int] = frozenset()  # ids of the models that were evaluated, known at its end
     hits: tuple[float, int] | None = None  # predictions that the script found right when it compared them, of how many
     mean_hits: float | None = None  # the mean over its batches of the share that was found right
@@ -114,11 +114,12 @@ class Scene:
 
     def __init__(self) -> None:
         self._models: list[weakref.ref[nn.Module]] = []  # only the user's program keeps its things alive
-        self._optimizers: list[weakref.ref[Optimizer]] = []
-        self._params: list[weakref.ref[Tensor]] = []
+        self.optimizer_refs: list[weakref.ref[Optimizer]] = []
+        self.param_refs: list[weakref.ref[Tensor]] = []
         self.names: tuple[str, ...] = ()  # names of the parameters, wrappers' prefixes removed
         self.version = 0  # grows when params, names or models change
         self.step = 0  # the update on the way (0-based)
+        self.begun = 0  # the first that we saw
         self.epoch = 0
         self.phase = OTHER
         self.full = True  # this step is one for everything: per-layer passes, contents of batches …
@@ -142,11 +143,15 @@ class Scene:
         self.remembered: Callable[..., tuple[int, float] | None] = lambda args, kwargs, known: None  # (`data.py`)
         self._owned: Callable[[Any], tuple[list[Tensor], tuple[str, ...]]] = lambda optimizer: (self.params, self.names)
 
+    def bind(self, event: Callable[..., None], nonfinite: Callable[..., None], owned: Callable[[Any], Any]) -> None:
+        """Who answers for it (the recorder)."""
+        self._event, self._nonfinite, self._owned = event, nonfinite, owned
+
     def cast(self, models: Iterable[Any], optimizers: Iterable[Any], params: Iterable[Tensor], names: tuple[str, ...]) -> None:
         """Who is on stage from now on (the recorder's business)."""
         self._models = [weakref.ref(m) for m in models]
-        self._optimizers = [weakref.ref(o) for o in optimizers]
-        self._params = [weakref.ref(p) for p in params]
+        self.optimizer_refs = [weakref.ref(o) for o in optimizers]
+        self.param_refs = [weakref.ref(p) for p in params]
         self.names = names
 
     @property
@@ -157,12 +162,12 @@ class Scene:
     @property
     def optimizers(self) -> list[Optimizer]:
         """Optimizers in order of their first step."""
-        return [o for r in self._optimizers if (o := r()) is not None]
+        return [o for r in self.optimizer_refs if (o := r()) is not None]
 
     @property
     def params(self) -> list[Tensor]:
         """Every distinct parameter of models and optimizers, in model order."""
-        return [p for r in self._params if (p := r()) is not None]
+        return [p for r in self.param_refs if (p := r()) is not None]
 
     @property
     def model(self) -> nn.Module | None:
@@ -172,7 +177,7 @@ class Scene:
     @property
     def optimizer(self) -> Optimizer | None:
         """The primary optimizer: the first that stepped."""
-        return next((o for r in self._optimizers if (o := r()) is not None), None)
+        return next((o for r in self.optimizer_refs if (o := r()) is not None), None)
 
     def owned(self, optimizer: Any) -> tuple[list[Tensor], tuple[str, ...]]:
         """The parameters whose update this optimizer's step is, and their names (one tuple object until `version` grows)."""
@@ -198,7 +203,7 @@ class Scene:
 class Probe:
     """Base of all probes: every moment does nothing. `cadence` 'full' means: moments are called on full steps only.
 
-    An ordinary step (neither full nor anything but training) must cost next to nothing: there a probe of cadence 'step' is
+    An ordinary step (neither full nor anything but training) must cost almost nothing: there a probe of cadence 'step' is
     asked only at the moments of the pass (`PASS`) that it lists in `ordinary`, and not at all while it is `idle`, except at
     those it lists in `wakes`.
     """
@@ -313,38 +318,47 @@ class Probe:
         """The run is over: readings that were still being gathered."""
 
     def facts(self, scene: Scene) -> Mapping[str, Any] | None:
-        """Facts so far (`signals.FACTS`); called off the step path now and then and at the end; reading own tensors is fine."""
+        """Facts so far (`signals.FACTS`); called off the step path occasionally and at the end; reading own tensors is fine."""
+
+
+class Noted(NamedTuple):
+    """A call of a model in a skipped step."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    versions: tuple[int, ...]  # of the tensors in them
+    random: Tensor | None  # state before it; None: it draws no random numbers
+    autocast: tuple[str, Any] | None
+    begun: float
+    first: int  # autograd's number before it
 
 
 class Keeper(Probe):
-    """Keeps what a step was made of until the step ends: the only kind of probe that is asked of glimpsed steps, too.
+    """Keeps what a step was made of until the step ends: the only kind of probe that is asked of skipped steps, too.
 
-    Where `patient` says so, such a step is not told to it at all: `before_forward` is replaced by `brief`, whose answer is
-    kept, and when somebody wants to know, `untold` brings it all with one `recall`.
+    Where `patient` says so, such a step is not told to it at all: the calls of the model are noted, and when somebody wants to
+    know, `untold` brings it all with one `recall`.
     """
 
     light = True
+    on = True  # it keeps something; not after it has seen what it was there for
     untold: Callable[[], None] | None = None  # brings what was kept back, if anything was
 
     def patient(self, model: nn.Module | None) -> bool:
         """Whether a step through this model may be told afterwards."""
         raise NotImplementedError
 
-    def brief(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Note what would be gone by then."""
+    def draws(self, model: nn.Module | None) -> bool:
+        """Whether its forward draws random numbers."""
         raise NotImplementedError
 
-    def recall(
-        self,
-        model: nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        brief: Any,
-        output: Any,  # None: it has not returned yet
-        call: tuple[Any, ...],  # (name, module, args, kwargs, output, site) of the loss call; empty: not made yet
-        root: Tensor | None,  # what backward was called on
-    ) -> None:
-        """What the step was made of so far."""
+    def versions(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+        """The versions of the tensors in a call."""
+        raise NotImplementedError
+
+    def recall(self, calls: Sequence[Noted], outputs: Sequence[Any], batch: Any, root: Tensor | None) -> None:
+        """What the step was made of so far: calls of its models, the loader's batch, what backward was called on."""
         raise NotImplementedError
 
 

@@ -134,13 +134,13 @@ def _last(found: list[tuple[str, Matrix]], name: str) -> int | None:
 
 
 def _mean_and_spread(matrix: Matrix, name: str) -> str:
-    values = matrix.column(name).finite().values if name in matrix.names else np.empty(0)
+    values = matrix.column(name).finite().values if name in matrix.place else np.empty(0)
     return f"{np.mean(values):.3g}\u00a0±\u00a0{np.std(values):.2g}" if len(values) else "–"
 
 
 def _typical_ms(matrix: Matrix, name: str) -> str:
     """The median and how far half of the steps stray from it: a first step or a checkpoint takes a thousand times longer."""
-    values = 1e3 * matrix.column(name).finite().values if name in matrix.names else np.empty(0)
+    values = 1e3 * matrix.column(name).finite().values if name in matrix.place else np.empty(0)
     return f"{np.median(values):.3g}\u00a0±\u00a0{mad(values):.2g}" if len(values) else "–"
 
 

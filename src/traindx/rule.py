@@ -11,24 +11,29 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.metadata
 import inspect
 import math
 import pkgutil
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from traindx import said, signals, subjects
+from traindx import outline, said, signals, subjects
 from traindx.errors import UsageError
 from traindx.finding import Blind, Confidence, Evidence, Finding, Muted, Outcome, Severity, Status, Unsure
+from traindx.plain import say
 from traindx.run import Run
 
 Look = Callable[..., Iterator[Evidence]]
-LINE = re.compile(r"\.py:\d+$")
-_NEAREST = {"loss": "backward", "dataset": "loader", "val_loader": "evaluate", "zero_grad": "step"}  # where a line is unknown
+LINE = re.compile(r"\.py:\d+$|^cell \d+, line \d+$")
+_NEAREST = {  # where a line is unknown
+    "loss": "backward", "dataset": "loader", "loader": "forward", "val_loader": "evaluate", "zero_grad": "step"
+}  # fmt: skip
 
 FAMILIES: dict[str, str] = {
     "WIRE": "model wiring and loop",
@@ -72,7 +77,8 @@ class Rule:
     stable: bool
     page: str  # the module's docstring
     subject: str = ""  # what it is about, where that need not be there (subjects.py); empty: training itself
-    at: Mapping[str, str] = field(default_factory=dict)  # variant → the line it is mended at: "loss", or a key of `code.sites`
+    at: Mapping[str, str] = field(default_factory=dict)  # variant → the line it is fixed at: "loss", or a key of `code.sites`
+    origin: str = ""  # the package of a house rule; empty for ours
 
     @property
     def family(self) -> str:
@@ -96,7 +102,7 @@ class Rule:
         """What the rule says about this run."""
         self._check_limits(limits)
         for evidence in self.look(run, **limits):
-            yield self._in_words(evidence, self._line(run, evidence))
+            yield self._in_words(run, evidence, self._line(run, evidence))
 
     def outcome(self, run: Run, **limits: Any) -> Outcome:
         """How the rule fares on this run; exactly one outcome, whatever happens."""
@@ -136,13 +142,14 @@ class Rule:
             if message is None or message.code != self.code:
                 continue
             count, line = event.data.get("count", 1), str(event.data.get("line", ""))[:200]
-            often = f", {count} times" if isinstance(count, int) and count > 1 else ""
+            again = f", {often(count)}" if isinstance(count, int) and count > 1 else ""
+            survived = message.fatal and bool(event.data.get("survived"))
             yield Finding(
                 self.code,
                 self.name,
-                message.severity,
+                Severity.INFO if survived else message.severity,
                 Confidence.STRONG,
-                f"{message.says}; the log says{often}: {line}",
+                f"{message.says}{', and continued' if survived else ''}; the log says{again}: {line}",
                 (),
                 (event.step, event.step),
                 {"line": line, "count": count},
@@ -162,21 +169,19 @@ class Rule:
 
     def _line(self, run: Run, e: Evidence) -> tuple[str, ...]:
         """The line of the user's code that the evidence is about, unless it names one itself."""
-        what = self.at.get(e.say, self.at.get("", ""))
-        told = run.fact("code.sites")
-        sites = told if isinstance(told, dict) else {}
-        line = run.fact("loss.site") if what == "loss" else sites.get(what)
-        line = line or sites.get(_NEAREST.get(what, ""))
-        named = any(LINE.search(w) for w in e.where)
-        return (line,) if isinstance(line, str) and line and not named else ()
+        line = site(run, self.at.get(e.say, self.at.get("", "")))
+        return (line,) if line and not any(LINE.search(w) for w in e.where) else ()
 
-    def _in_words(self, e: Evidence, line: tuple[str, ...] = ()) -> Finding:
+    def _in_words(self, run: Run, e: Evidence, line: tuple[str, ...] = ()) -> Finding:
         severity = e.severity or self.severity
         confidence = e.confidence or self.confidence
         if confidence is Confidence.SUGGESTIVE:
             severity = Severity.INFO
-        words = {"where": _listed(e.where), "first": e.steps[0] if e.steps else None, "last": e.steps[1] if e.steps else None}
-        words.update(e.facts)
+        first, last = e.steps or (None, None)
+        where = _listed([outline.spoken(run, w) for w in e.where])
+        words = {"where": where, "first": first, "last": last, **e.facts}
+        if isinstance(count := e.facts.get("count"), int | float):
+            words["often"] = often(int(count))
         return Finding(
             self.code,
             self.name,
@@ -232,6 +237,15 @@ def rule(
     return make
 
 
+def often(count: int) -> str:
+    """A number of times in words.
+
+    >>> often(1), often(2), often(1200)
+    ('once', 'twice', '1,200 times')
+    """
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
 @cache
 def catalogue() -> dict[str, Rule]:
     """Every rule by code, found by scanning the folder `traindx/rules`; sorted root before consequence."""
@@ -244,8 +258,54 @@ def catalogue() -> dict[str, Rule]:
                 if value.code in found and found[value.code] is not value:
                     raise RuntimeError(f"two rules call themselves {value.code}")
                 found[value.code] = value
-    families = list(FAMILIES)
-    return dict(sorted(found.items(), key=lambda kv: (families.index(kv[0][:4]), kv[0])))
+    for own in house():
+        found.setdefault(own.code, own)
+    return dict(sorted(found.items(), key=lambda kv: (place(kv[0]), kv[0])))
+
+
+def site(run: Run, what: str) -> str:
+    """The line of the user's code where something is done, or where what is nearest to it is; empty where none is known."""
+    told = run.fact("code.sites")
+    sites = told if isinstance(told, dict) else {}
+    line = run.fact("loss.site") if what == "loss" else sites.get(what)
+    while not line and what in _NEAREST:
+        what = _NEAREST[what]
+        line = sites.get(what)
+    return line if isinstance(line, str) else ""
+
+
+def place(code: str) -> int:
+    """Where the family of a code stands, root before consequence; house rules come last."""
+    return list(FAMILIES).index(code[:4]) if code[:4] in FAMILIES else len(FAMILIES)
+
+
+@cache
+def house() -> tuple[Rule, ...]:
+    """Rules of other packages, found through the entry point `traindx.rules`; a broken one is told and left out."""
+    found: dict[str, Rule] = {}
+    for point in sorted(importlib.metadata.entry_points(group="traindx.rules"), key=lambda p: p.name):
+        package = point.dist.name if point.dist is not None else point.name
+        try:
+            loaded = point.load()
+            rules = [v for v in (vars(loaded).values() if inspect.ismodule(loaded) else [loaded]) if isinstance(v, Rule)]
+        except (Exception, SystemExit) as why:  # somebody else's code: it must not take a diagnosis down
+            say(f"the house rules of {package} were left out: {type(why).__name__}: {why}")
+            continue
+        for r in rules:
+            if not _HOUSE.fullmatch(r.code) or r.code[:4] in FAMILIES or r.code in found:
+                say(f"{package}: {r.code!r} is left out: a house rule has a code of its own such as ACME001")
+                continue
+            found[r.code] = replace(r, name=f"{package}/{r.name}", origin=package)
+    return tuple(found.values())
+
+
+_HOUSE = re.compile(r"[A-Z]{4}\d{3}")
+
+
+def house_mark() -> list[tuple[str, str, int]]:
+    """What tells one state of the house rules from another: code, package and age of its file."""
+    files = [(r, inspect.getsourcefile(inspect.unwrap(r.look))) for r in house()]
+    return [(r.code, r.origin, Path(f).stat().st_mtime_ns if f and Path(f).exists() else 0) for r, f in files]
 
 
 def select(codes: Mapping[str, Rule], chosen: tuple[str, ...] = (), ignored: tuple[str, ...] = ()) -> dict[str, Rule]:
@@ -352,6 +412,6 @@ def _check_limit(what: str, default: Any, value: Any) -> None:
         raise UsageError(f"{what} must be {type(default).__name__} such as {default!r}, not {value!r}")
 
 
-def _listed(where: tuple[str, ...], most: int = 3) -> str:
+def _listed(where: Sequence[str], most: int = 3) -> str:
     shown = ", ".join(where[:most])
     return f"{shown} and {len(where) - most} more" if len(where) > most else shown

@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import importlib
 import importlib.util
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -127,7 +128,12 @@ class Matrix:
 
     def column(self, name: str) -> Series:
         """The series of one name."""
-        return Series(self.steps, self.values[:, self.names.index(name)])
+        return Series(self.steps, self.values[:, self.place[name]])
+
+    @functools.cached_property
+    def place(self) -> Mapping[str, int]:
+        """Name → its column; the first of those that share a name."""
+        return {name: i for i, name in reversed(list(enumerate(self.names)))}
 
     def columns(self) -> Iterator[tuple[str, Floats]]:
         """Each name with its values."""
@@ -153,6 +159,21 @@ class Event:
 
 
 Signal = Series | Matrix
+T = TypeVar("T")
+
+
+def remembered(work: Callable[[Run], T]) -> Callable[[Run], T]:
+    """Worked out once for each run, however many rules ask for each of its layers. Nobody changes what they are given."""
+
+    @functools.wraps(work)
+    def known(run: Run) -> T:
+        held = run.__dict__.setdefault("_remembered", {})
+        if work not in held:
+            held[work] = work(run)
+        found: T = held[work]
+        return found
+
+    return known
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -303,7 +324,8 @@ class Run:
         start = span[0]
         mine = self.between(hi=start - 1)
         own_end = self.steps[1] if self.steps else start
-        seam = Event(start, "resume", {"previous_last_step": own_end, "steps_repeated": max(0, own_end - start + 1)})
+        kind = "attached" if "attached" in later.facts else "resume"  # the same process, now watched from inside
+        seam = Event(start, kind, {"previous_last_step": own_end, "steps_repeated": max(0, own_end - start + 1)})
         names = dict.fromkeys((*mine.signals, *later.signals))
         return replace(
             self,

@@ -26,6 +26,11 @@ class Message:
     fix: str
     severity: Severity = Severity.CRITICAL
 
+    @property
+    def fatal(self) -> bool:
+        """It ends the program: where records follow, it was caught."""
+        return self.severity is Severity.CRITICAL and self.code in ("PERF003", "DIST005")
+
 
 MESSAGES: tuple[Message, ...] = (
     Message(
@@ -38,7 +43,8 @@ MESSAGES: tuple[Message, ...] = (
     ),
     Message(
         "oom",
-        r"out of memory|OutOfMemoryError|can't allocate memory|oom-kill|exit code 137|ResourceExhausted",
+        r"out of memory|OutOfMemoryError|can't allocate memory|oom[-_]kill|exit ?code *:? *(?:137|-9)\b|ResourceExhausted"
+        r"|STATUS_ALLOC_FAILED|^Killed$|line \d+: +\d+ Killed\b",
         "PERF003",
         "the program ran out of memory",
         "Halve the batch size and accumulate over two batches, or use mixed precision. "
@@ -54,19 +60,28 @@ MESSAGES: tuple[Message, ...] = (
     Message(
         "label-range",
         r"t >= 0 && t < n_classes|Target -?\d+ is out of bounds|cur_target >= 0 && cur_target < n_classes"
-        r"|device-side assert|all elements of (?:target|input) should be between 0 and 1",
+        r"|device-side assert|all elements of (?:target|input) should be between 0 and 1|is not in range \[0, \d+\]",
         "DATA003",
         "a label lies outside the classes of the model's head (the usual cause of a device-side assert)",
         "Print the smallest and largest label and the number of outputs. Run one batch on the CPU: it names the line.",
     ),
     Message(
         "collective-timeout",
-        r"collective operation timeout|NCCL (?:watchdog|timeout)|Watchdog caught|ncclRemoteError|ncclSystemError"
+        r"collective operation timeout|NCCL (?:watchdog|timeout)|Watchdog caught|ncclRemoteError"
+        r"|ncclSystemError|ncclInternalError"
         r"|Timed out (?:after|waiting).{0,40}(?:clients|recv|ranks)|gloo.{0,80}(?:Connection closed|timed out)",
         "DIST005",
         "a collective call timed out: some ranks waited for a rank that did something else or was gone",
         "Find the rank that stopped first; its own log holds the reason. "
         "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 to see which call differs.",
+    ),
+    Message(
+        "launch",
+        r"Duplicate GPU detected|ncclInvalidUsage|Address already in use|ChildFailedError",
+        "DIST005",
+        "the processes of the job did not come together, or one of them ended with an error and the others were stopped",
+        "Look for the first error of the rank that is named. Give each process its own device (LOCAL_RANK) "
+        "and each job its own port.",
     ),
     Message(
         "unused-parameters",
@@ -91,9 +106,9 @@ MESSAGES: tuple[Message, ...] = (
     ),
     Message(
         "newly-initialized",
-        r"newly initialized",
+        r"newly initialized|were not used when initializing",
         "TUNE008",
-        "some weights were not in the checkpoint and start from random numbers",
+        "weights of the checkpoint and of the model are not the same set: some start from random numbers, or were left out",
         "Read the list of names. A new head is as it should be; anything else was not loaded.",
         Severity.INFO,
     ),
@@ -120,18 +135,49 @@ MESSAGES: tuple[Message, ...] = (
         "Look for no_grad(), detach(), .item() or frozen parameters between the model and the loss.",
     ),
     Message(
+        "graph-freed",
+        r"backward through the graph a second time",
+        "WIRE011",
+        "backward ran twice through one graph: a tensor of an earlier step is still part of this one's loss",
+        "Detach what is kept from step to step (hidden states, running sums), or add up the losses and call backward once.",
+    ),
+    Message(
         "shapes",
-        r"mat1 and mat2 shapes cannot be multiplied|Expected input batch_size .{0,40}to match target batch_size"
-        r"|The size of tensor a .{0,40}must match",
+        r"shapes cannot be multiplied|Expected input batch_size .{0,40}to match target batch_size|size mismatch, (?:got|m1)"
+        r"|The size of tensor a .{0,40}must match|to have \d+ channels, but got|is invalid for input of size"
+        r"|Sizes of tensors must match|shape mismatch|(?:equal|same) number of dimensions",
         "WIRE007",
         "shapes do not fit: the model, its input or its target has another size than expected",
         "Print the shapes just before the line of the traceback, and compare them with what the layer expects.",
     ),
     Message(
+        "kinds",
+        r"(?:expected scalar type|to have the same dtype|[Ff]ound dtype)|tensors to be on the same device"
+        r"|Input type \(.{0,60}weight type|not implemented for '(?:Half|Long|Int|Double|Bool|BFloat16)'",
+        "WIRE007",
+        "tensors of different number types, or on different devices, meet in one operation",
+        "Print dtype and device of both just before the line of the traceback. "
+        "Targets of cross-entropy are long, those of other losses float.",
+    ),
+    Message(
+        "one-value",
+        r"Expected more than 1 value per channel when training",
+        "ACTV008",
+        "batch normalisation got a batch of one: a mean over one value is no mean",
+        "Set drop_last=True for the training loader, or use a norm that does not look at the batch.",
+    ),
+    Message(
+        "no-parameters",
+        r"optimizer got an empty parameter list|Module .{0,40}has no parameters",
+        "WIRE001",
+        "the optimizer was given nothing to train",
+        "Register layers as attributes or in nn.ModuleList, and make the optimizer after the model is complete.",
+    ),
+    Message(
         "backward-nan",
-        r"Function '?\w*Backward\d*'? returned nan",
+        r"Function '?\w*Backward\d*'? returned nan|is non-finite, so it cannot be clipped",
         "NUMR002",
-        "a backward pass made NaN out of a finite loss",
+        "a backward pass made NaN or infinity out of a finite loss",
         "Guard the operation that is named: sqrt and norm at 0, division by 0, log of 0.",
     ),
     Message(
@@ -140,6 +186,21 @@ MESSAGES: tuple[Message, ...] = (
         "NUMR009",
         "mixed precision is used in the wrong order",
         "Keep the weights in float32, and call scaler.unscale_ once, before clipping, then scaler.step and scaler.update.",
+    ),
+    Message(
+        "scale-at-minimum",
+        r"loss scale already at minimum|Minimum loss scale reached",
+        "NUMR005",
+        "the loss scale fell to its minimum: gradients overflow at every step",
+        "Train in bfloat16, or lower the learning rate. `traindx run` names the first tensor that overflows.",
+    ),
+    Message(
+        "scale-lowered",
+        r"OVERFLOW! .{0,30}[Ss]kipping|Gradient overflow",
+        "NUMR004",
+        "a gradient overflowed in half precision and its step was skipped; a few at the start are normal",
+        "If it continues, train in bfloat16 or lower the learning rate.",
+        Severity.INFO,
     ),
     Message(
         "nan-skipped",
@@ -151,10 +212,18 @@ MESSAGES: tuple[Message, ...] = (
     ),
     Message(
         "nan-loss",
-        r"loss is (?:nan|inf)\b|\bnan (?:loss|detected|encountered)|NaN or Inf (?:found|detected)|loss diverged",
+        r"\bloss\b.{0,40}\bis (?:nan|inf)\b|\bnan (?:loss|detected|encountered)|NaN or Inf (?:found|detected)|loss diverged",
         "NUMR001",
         "the program itself says that its loss is not finite",
         "`traindx run` names the first operation that is not finite and its line.",
+    ),
+    Message(
+        "nan-input",
+        r"[Ii]nput (?:\w+ )?contains (?:NaN|infinity)",
+        "DATA001",
+        "the data hold NaN or infinity",
+        "Look for them where the data are read: `np.isfinite(x).all()`. Divisions by a standard deviation of "
+        "0 are the usual source.",
     ),
     Message(
         "masked-labels",
@@ -173,6 +242,27 @@ MESSAGES: tuple[Message, ...] = (
         Severity.WARNING,
     ),
     Message(
+        "no-padding",
+        r"tokenizer does not have a padding token",
+        "TUNE007",
+        "the tokenizer has no padding token",
+        "Add one, or use eos as padding and mask it out of the labels by position, not by its id.",
+    ),
+    Message(
+        "disk-full",
+        r"No space left on device|Disk quota exceeded",
+        "REPR005",
+        "the disk is full: the checkpoint that was being written is cut off",
+        "Free room or keep fewer checkpoints, and resume from the last one that loads.",
+    ),
+    Message(
+        "kernel",
+        r"illegal memory access|(?:CUBLAS|CUDNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|NOT_INITIALIZED|MAPPING_ERROR)",
+        "DIST007",
+        "a kernel failed on the device: most often an index out of range or memory that ran out, seldom the device itself",
+        "Run one batch on the CPU: it names the line. Then CUDA_LAUNCH_BLOCKING=1.",
+    ),
+    Message(
         "device-fault",
         r"uncorrectable ECC|ECC error|NVRM: Xid|GPU has fallen off the bus|CUDA error: unspecified launch failure",
         "DIST007",
@@ -185,7 +275,8 @@ BY_KEY = {message.key: message for message in MESSAGES}
 _ANY = re.compile("|".join(f"(?P<m{i}>{message.pattern})" for i, message in enumerate(MESSAGES)), re.I)
 _HINT = re.compile(
     r"error|nan\b|inf\b|memory|assert|bounds|index|timeout|timed|watchdog|nccl|size|shape|key|initialized|step\(\)|inplace|grad|"
-    r"killed|unscale|reduction|ignored|maximum|ecc|xid|137|diverged|prior",
+    r"killed|unscale|reduction|ignored|maximum|minimum|ecc|xid|137|-9|diverged|prior|overflow|graph|dtype|type|channel|param|"
+    r"quota|space|gpu|status|access|contains|used|token",
     re.I,
 )
 

@@ -278,7 +278,7 @@ WRITERS = {
     name: writer
     for writer, names in {
         "updates": "loss/train loss/optimizer epoch lr lr/group time/own",
-        "evaluations": (
+        "evaluation_spans": (
             "loss/val eval/samples eval/loss_se eval/unweighted_loss eval/loss/batch eval/train_in_eval "
             "eval/train_mode eval/minds_mode eval/grad_enabled"
         ),
@@ -286,11 +286,11 @@ WRITERS = {
             "loss/terms loss/sample_var accuracy/train confidence/train output_std output_top_share logit_maxabs "
             "logz_mean batch/labels/class batch/valid_targets batch/micro_valid_cv loss/token_mean"
         ),
-        "evaluation": (
+        "validation": (
             "accuracy/val confidence/val eval/claimed_accuracy eval/recall/class eval/predicted/class "
             "eval/support/class eval/buffers_changed eval/weights_differ eval/weights_stand weights_moved"
         ),
-        "figures": "eval/nll_tempered eval/temperature",
+        "validation_figures": "eval/nll_tempered eval/temperature",
         "loop": "probe/loss clip/norm clip/threshold amp/scale amp/skipped loop/eval_submodules",
         "gradients": (
             "grad_norm grad_norm/param grad_mean/param grad_std/param grad_maxabs/param grad_zero/param "
@@ -314,7 +314,7 @@ WRITERS = {
             "effective_rank/module feature_cosine/module"
         ),
         "experts": "expert_load/expert",
-        "special": (
+        "kinds_of_training": (
             "vae/kl_active gan/d_real gan/d_fake rl/entropy gan/d_accuracy gan/g_grad_norm gan/fake_diversity "
             "ssl/embedding_spread"
         ),
@@ -323,7 +323,7 @@ WRITERS = {
             "batch/channel_std batch/fingerprint batch/repeat"
         ),
         "extremes": "batch/input_min batch/input_max batch/input_nonfinite batch/input_extreme",
-        "readings": "batch/label_min batch/label_max batch/label_mean batch/label_std batch/pad_share batch/length",
+        "one_batch": "batch/label_min batch/label_max batch/label_mean batch/label_std batch/pad_share batch/length",
         "replicas": (
             "batch/targets loss/target_mean rank/fingerprint rank/grad_fingerprint rank/buffer_fingerprint shard_norm/param "
             "time/ddp_compute time/ddp_comm"
@@ -341,7 +341,7 @@ WRITERS = {
 REFINED = (
     "loss/val",
     "eval/loss_se",
-)  # told by `evaluations` from the loss calls, and by `evaluation` from each sample where it can
+)  # told by `evaluation_spans` from the loss calls, and by `validation` from each sample where it can
 
 # Facts of a run: things known once, keyed by dotted name. Absent means "not seen", never "no".
 FACTS: dict[str, str] = {
@@ -412,10 +412,10 @@ FACTS: dict[str, str] = {
     "schedule.objects": "distinct outermost scheduler objects that stepped",
     "code.source": "place of a finding (file:line) → five lines of source around it, taken while the script ran",
     "code.sites": "lines of the user's code (file:line): {optimizer, scheduler, loader, val_loader: where they are made; "
-    "dataset: where it gives a sample; evaluate: where an evaluation calls the model; backward, clip, step, zero_grad, "
-    "schedule (scheduler.step), eval, save, load: where they are called first; compared: where predictions meet labels, "
-    "metric, mean: where an accuracy or a mean loss is printed; activation: where what the loss gets goes through a softmax or "
-    "sigmoid}",
+    "dataset: where it gives a sample; forward: where training calls the model; evaluate: where an evaluation does; backward, "
+    "clip, step, zero_grad, schedule (scheduler.step), eval, save, load: where they are called first; compared: where "
+    "predictions meet labels, metric, mean: where an accuracy or a mean loss is printed; activation: where what the loss gets "
+    "goes through a softmax or sigmoid}",
     "loss.by_hand": "mse: the loss is a plain mean of squared differences, written by hand",
     "loss.kind": "ce, bce, bce_logits, nll, mse, l1, huber, kl, ctc, contrastive, margin or unknown",
     "loss.weightless": "classes whose weight in the loss is zero",
@@ -579,6 +579,9 @@ FACTS: dict[str, str] = {
     "columns": "importers: what each column was taken for: {column: signal}",
     "unmapped": "importers: columns we did not use",
     "hparams": "hyper-parameters found",
+    "code.files": "digest of the script and of every project file it imported: {path: sha256}",
+    "code.text": "their lines, kept with --keep-source",
+    "name": "importers: what the tracker calls the run",
     "diary": "the notes kept with the run: list of {time, kind (note, trial, investigation, conversation), …}",
     "git.commit": "commit of the user's repository",
     "script": "file the run was started from",
@@ -594,12 +597,18 @@ FACTS: dict[str, str] = {
     "distributed": "ddp, fsdp, fsdp2, tp, dp or null",
     "distributed.joined": "ranks run dry one after the other, under torch's Join",
     "started": "wall-clock start, seconds",
-    "ended": "how it ended: closed, exception, exit, killed, running",
+    "ended": "how it ended: closed, exception, exit, killed, running; detached: we left while it was running",
+    "exit.code": "the code the program gave itself, where it is not 0",
     "exception": "{type, message, file, line} that ended the run",
+    "history": "logs of the process from which its past was read, when we came to it",
+    "attached": "updates that had been made when we came to the process, or where we count from if that is not known",
+    "attached.guessed": "that number is not known: nothing counts the updates",
     "blind": "signal name → why it could not be seen",
     "watched": "event kinds that were being watched (absence of such an event is then a fact)",
     "cost": "what observing cost: {share (after the start), total_share, seconds, start_seconds, start_steps, full_steps, "
     "records}",
+    "looks": "the plan of looks: the `first` steps, one in 16 · 2^`octave` of the `dense` start, then one in `widest`. "
+    "`extra` looks followed something that happened",
     "origin": "forensics: first non-finite operation {op, phase, module, file, line, inputs, index, sample, blame, advice, "
     "proven}",
     "origins": "forensics: every origin, same shape",
@@ -613,9 +622,10 @@ FACTS: dict[str, str] = {
 EVENTS: dict[str, str] = {
     "nonfinite": "what (loss, grad, param, buffer, state, activation, input), names, value (nan, inf, -inf), "
     "when (before or after the update); one event per what",
-    "nan_hidden": "how (nan_to_num, skipped, scaler, logging), count, site; one event per how",
+    "nan_hidden": "how (nan_to_num, inside, skipped, logging), count, site; one event per how, and one with the count",
     "inplace_error": "autograd's version-counter error: forward (file:line), inplace (file:line), op, shape",
     "resume": "previous_last_step, steps_repeated",
+    "attached": "previous_last_step, steps_repeated: what came before is told by the logs of the process",
     "retrained": "another optimizer took over; a new training began in the same process. Data: previous_last_step, "
     "same_parameters (it continues with them), carried (share of its parameters that an earlier training worked on), alike (as "
     "many trainable parameters of the same shapes). Otherwise data, loss and model facts are those of the new one",
@@ -657,7 +667,7 @@ EVENTS: dict[str, str] = {
     "skip_guard": "an update was skipped by the opt-in guard",
     "grad_alert": "the gradient norm crossed the limit of `watch(alert_grad_norm=…)`, or is not finite: norm, limit",
     "oom": "out of memory",
-    "said": "a message of the program that names a condition (`key`, `line`, `count`)",
+    "said": "a message of the program that names a condition (`key`, `line`, `count`, `survived`)",
     "rank_lost": "a rank went before the others: rank, last_step, how (signal, error, left, silent), why",
     "collectives": "last collectives of a rank that stands still or fails, from torch's flight recorder: rank, entries",
     "collective_mismatch": "the first collective in which ranks do not meet: group, seq, kind (differ, missing), ranks, calls",

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
+from traindx.errors import UsageError
 from traindx.run import Run
 
 RESULTS = ("pass", "fail", "refused", "undecided", "done")
@@ -87,6 +88,8 @@ class TrialKind:
 
     def run(self, task: Any, progress: Progress = silent, **limits: Any) -> Result:
         """Run the trial with the user's limits and note what it cost."""
+        if not hasattr(task, "twin"):
+            raise UsageError(f"a trial takes a traindx.Task(model, loss_fn, train, …), not {type(task).__name__}")
         began = time.monotonic()
         result: Result = self.make(**limits).run(task, progress)
         return Result(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from traindx import api
+from traindx.forensics.arm import arm
 from traindx.probe import Probe
-from traindx.probes import recorder as recorder_
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
+from traindx.probes.drive import recorder as recorder_
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.launch.attach import attach, detach
 
 
 class Preempted(Exception):
@@ -114,6 +117,23 @@ def test_what_we_raise_ourselves_does_not() -> None:
         raise ValueError("ours")
 
     assert observed(Interrupted(bug)).failures[0].error == "ValueError: ours"
+
+
+def test_an_error_that_cannot_even_be_noted_does_not_reach_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise LookupError("no text")
+
+    def bug() -> None:
+        raise Mute
+
+    assert observed(Interrupted(bug)).off
+
+    def no_clock() -> float:
+        raise OSError("no clock")
+
+    monkeypatch.setattr(time, "time", no_clock)  # as a script that freezes time may do
+    observed(*(Interrupted(bug) for _ in range(3)))
 
 
 class Odd(nn.Module):
@@ -214,6 +234,22 @@ try:
         down(depth); depth += 1
 except RecursionError:
     print(depth)
+class Nested(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+    def forward(self, x):
+        return x if self.inner is None else self.inner(x)
+def nests(n):
+    model = None
+    for _ in range(n):
+        model = Nested(model)
+    try:
+        model(torch.ones(1))
+    except RecursionError:
+        return False
+    return True
+print(max(n for n in range(100, 400, 5) if nests(n)))
 """
 
 
@@ -223,4 +259,99 @@ def test_a_script_may_call_as_deeply_as_under_python(tmp_path: Path) -> None:
         subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False).stdout
         for words in (["deep.py"], ["-m", "traindx", "run", "-q", "--dir", "r", "deep.py"])
     ]
-    assert int(said[0]) <= int(said[1]) <= int(said[0]) + 10
+    plain, watched = ([int(word) for word in one.split()] for one in said)
+    assert plain[0] <= watched[0] <= 1.3 * plain[0] and plain[1] <= watched[1], (plain, watched)
+
+
+SAVED = ["mse_loss", "cross_entropy", "softmax", "dropout", "linear", "relu"]
+
+
+@pytest.mark.parametrize("back", ["while observed", "after"])
+def test_what_a_script_saved_on_a_step_that_is_looked_at_and_puts_back_later_is_torchs_own(back: str) -> None:
+    before = {name: getattr(nn.functional, name) for name in SAVED}
+    backward, kept, x = torch.autograd.backward, {}, torch.randn(4, 3)
+
+    class Saves(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            kept.update({name: getattr(nn.functional, name) for name in SAVED})
+            return super().forward(x)
+
+    def put_back() -> None:
+        for name, function in kept.items():
+            setattr(nn.functional, name, function)
+        torch.autograd.backward = own
+
+    recorder = Recorder(budget=None)
+    observer = attach(recorder)
+    arm(recorder)
+    own = torch.autograd.backward
+    try:
+        train(Saves(3, 1))
+        for name in SAVED:  # as a test or a patch of the script's own does
+            setattr(nn.functional, name, lambda *args, **kwargs: x)
+        torch.autograd.backward = lambda *args, **kwargs: None
+        if back == "while observed":
+            put_back()
+    finally:
+        detach(observer)
+        recorder.close()
+    try:
+        if back == "after":
+            put_back()
+            F = nn.functional  # called once, each finds that nobody listens and gives up its place
+            F.mse_loss(x, x), F.cross_entropy(x, x), F.softmax(x, -1), F.dropout(x), F.linear(x, x), F.relu(x)
+            torch.autograd.backward(x.sum().requires_grad_())
+        assert [name for name in SAVED if getattr(nn.functional, name) is not before[name]] == []
+        assert torch.autograd.backward is backward
+    finally:
+        torch.autograd.backward = backward
+        for name, function in before.items():
+            setattr(nn.functional, name, function)
+
+
+CLOSES = """
+import os, time, torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(12):
+    if step == 4:
+        os.closerange(3, 256)  # as a program does that becomes a daemon
+        mine = [os.open(f"mine-{k}", os.O_RDWR | os.O_CREAT) for k in range(20)]
+    optimizer.zero_grad(); model(torch.ones(1, 2)).sum().backward(); optimizer.step()
+    time.sleep(0.25)
+"""
+
+
+def test_nothing_of_ours_is_written_into_files_that_got_the_number_of_a_closed_one(tmp_path: Path) -> None:
+    (tmp_path / "closes.py").write_text(CLOSES)
+    words = [sys.executable, "-m", "traindx", "run", "-q", "--dir", "r", "closes.py"]
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "TRAINDX_LIVE": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert [p.name for p in tmp_path.glob("mine-*") if p.stat().st_size] == []
+    assert len(api.load(tmp_path / "r")[0].series("loss/train")) == 12  # and nothing is lost
+
+
+ERRORS = """
+import sys, torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(3):
+    optimizer.zero_grad(); model(torch.ones(1, 2)).sum().backward(); optimizer.step()
+class Leaves(Exception):
+    def __str__(self):
+        sys.exit(9)
+class Raises(Exception):
+    def __str__(self):
+        raise RuntimeError
+raise {"long": ValueError("=a" * 3_000_000), "leaves": Leaves(), "raises": Raises()}[sys.argv[1]]
+"""
+
+
+@pytest.mark.parametrize("kind", ["long", "leaves", "raises"])
+def test_whatever_an_error_says_the_program_ends_as_it_would(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "errs.py").write_text(ERRORS)
+    words = [sys.executable, "-m", "traindx", "run", "--dir", "r", "errs.py", kind]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1 and "the record is in" in done.stderr, done.stderr[-500:]

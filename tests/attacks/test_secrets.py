@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traindx.probes.surroundings import redacted, scrubbed
+from traindx.probes.read.machine.surroundings import redacted, scrubbed
 
 S = "hunter2x"  # short and no riddle: only what stands before it tells what it is
 ARGV = [

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from traindx.capture.capturer import Capturer
 from traindx.forensics.recipe import CannotCapture
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.launch.attach import attach, detach
 from traindx.trial import catalogue
 from traindx.trials.task import Task
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from runs import a_run, learning
+from traindx.cli import serve
 from traindx.dashboard.server import create_app
 from traindx.diagnosis import diagnose
 from traindx.record import Writer, read
@@ -142,3 +145,17 @@ def test_a_spike_of_one_step_survives_the_thinning(tmp_path: Path) -> None:
     steps, kept = thin(np.arange(100_000), values, 500)
     assert 9.0 in kept and 54_321 in steps
     assert len(a_run(loss__train=values)["loss/train"]) == 100_000
+
+
+def test_beyond_loopback_the_machines_own_addresses_and_allowed_names_are_answered(tmp_path: Path) -> None:
+    own = next(a.address for found in psutil.net_if_addrs().values() for a in found if a.family is socket.AF_INET)
+    everywhere = (*serve._names("0.0.0.0"), "box.example")
+    for names, host, status in (
+        (everywhere, own, 401),
+        (everywhere, socket.gethostname(), 401),
+        (everywhere, "box.example", 401),
+        (everywhere, "evil.example", 421),
+        (serve._names("127.0.0.1"), "box.example", 421),
+    ):
+        app = create_app(tmp_path, "key", names, port=7007)
+        assert TestClient(app, base_url=f"http://{host}:7007").get("/").status_code == status, host

@@ -13,9 +13,9 @@ import torch
 
 from traindx.forensics.arm import arm
 from traindx.probe import Probe
-from traindx.probes.attach import attach, detach
-from traindx.probes.gradients import GradNorms
-from traindx.probes.recorder import Recorder
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.launch.attach import attach, detach
+from traindx.probes.read.gradient.gradients import GradNorms
 
 Program = Callable[..., Recorder]
 

@@ -13,7 +13,7 @@ from tests.forensics.faults import FAULTS, HEAD, net
 from tests.forensics.healthy import HEALTHY
 
 from traindx.diagnosis import diagnose
-from traindx.probes.recorder import every_probe
+from traindx.probes.drive.recorder import every_probe
 from traindx.settings import Settings
 
 Observed = Callable[..., Any]

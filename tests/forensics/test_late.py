@@ -1,4 +1,4 @@
-"""Faults that come late, when steps are so short that traindx only glimpses them: the forensics know as much as early on."""
+"""Faults that come late, on steps that are skipped: the forensics know as much as early on."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.forensics.faults import HEAD
 
 from traindx.forensics.arm import arm
 from traindx.forensics.witness import Witness
-from traindx.probes.attach import attach, detach
-from traindx.probes.glimpse import Glimpse
-from traindx.probes.governor import Governor
-from traindx.probes.recorder import Recorder
+from traindx.probes.drive.plan import Plan
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.follow.skipped import Skip
+from traindx.probes.launch.attach import attach, detach
 
 LOOP = """
 opt = torch.optim.SGD(net.parameters(), lr=1e-3)
@@ -61,26 +61,26 @@ LATE = {
 
 
 @pytest.fixture
-def glimpsing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """After 30 steps every step is only glimpsed; gives a list that holds the step of each."""
-    glimpsed: list[int] = []
-    told = Glimpse._close
+def skipping(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """After 30 steps every step is skipped; gives a list that holds the step of each."""
+    skipped: list[int] = []
+    told = Skip.stepped
 
-    def close(lane: Glimpse, optimizer: Any, now: float) -> None:
-        glimpsed.append(lane._recorder.scene.step)
-        told(lane, optimizer, now)
+    def stepped(skip: Skip, optimizer: Any, now: float) -> None:
+        skipped.append(skip._recorder.scene.step)
+        told(skip, optimizer, now)
 
-    monkeypatch.setattr(Glimpse, "_close", close)
-    monkeypatch.setattr(Governor, "full", lambda governor, step: step < 25)
-    monkeypatch.setattr(Governor, "owing", property(lambda governor: governor.steps > 30))
-    return glimpsed
+    monkeypatch.setattr(Skip, "stepped", stepped)
+    monkeypatch.setattr(Plan, "full", lambda plan, step: step < 25)
+    monkeypatch.setattr(Plan, "skips", lambda plan, step: step > 30)
+    return skipped
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_the_line_is_named_on_a_glimpsed_step(name: str, observed: Callable[..., Any], glimpsing: list[int]) -> None:
+def test_the_line_is_named_on_a_skipped_step(name: str, observed: Callable[..., Any], skipping: list[int]) -> None:
     text, op = LATE[name]
     run = observed(text, budget=0.01).sink.run()
-    assert set(range(40, 70)) <= set(glimpsing)
+    assert set(range(40, 70)) <= set(skipping)
     assert run.fact("replay.failed") is None
     origin = run.fact("origin")
     assert origin is not None and origin["op"] == op
@@ -89,12 +89,9 @@ def test_the_line_is_named_on_a_glimpsed_step(name: str, observed: Callable[...,
     assert len(run["loss/train"].steps) == 80
 
 
-BY_HAND = "loss = ((out - y) ** 2).mean()"  # no call of a loss of torch: its steps cannot wait to be told
-
-
-@pytest.mark.parametrize("moment", ["before_forward", "on_forward", "on_backward", "brief", "recall"])
-def test_an_error_of_the_witness_on_a_glimpsed_step_is_ours_to_keep(
-    moment: str, tmp_path: Path, glimpsing: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("moment", ["versions", "recall"])
+def test_an_error_of_the_witness_on_a_skipped_step_is_ours_to_keep(
+    moment: str, tmp_path: Path, skipping: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound = getattr(Witness, moment)
 
@@ -105,9 +102,9 @@ def test_an_error_of_the_witness_on_a_glimpsed_step_is_ours_to_keep(
 
     monkeypatch.setattr(Witness, moment, breaks)
     file = tmp_path / "program.py"
-    late = moment in ("brief", "recall")
     spike = "\n    if step == 50: loss = loss * 1e6" if moment == "recall" else ""
-    file.write_text(program("return self.head(h)", ("loss = F.mse_loss(out, y)" if late else BY_HAND) + spike))
+    text = program("return self.head(h)", "loss = F.mse_loss(out, y)" + spike)
+    file.write_text(text.replace("net(x)", "net(x=x)") if moment == "versions" else text)
     recorder = Recorder(budget=0.01, probes=[])
     arm(recorder)
     observer = attach(recorder)
@@ -120,22 +117,22 @@ def test_an_error_of_the_witness_on_a_glimpsed_step_is_ours_to_keep(
     assert len(recorder.sink.run()["loss/train"].steps) == 80
 
 
-def test_what_waits_to_be_told_is_let_go_when_the_step_ends(observed: Callable[..., Any], glimpsing: list[int]) -> None:
+def test_what_waits_to_be_told_is_let_go_when_the_step_ends(observed: Callable[..., Any], skipping: list[int]) -> None:
     text = program("return self.head(h)").replace(
         "    opt.step()",
         "    import weakref\n    last = weakref.ref(out)\n    opt.step()\n    del out, loss\n    assert last() is None, step",
     )
     run = observed(text, budget=0.01).sink.run()
-    assert set(range(40, 80)) <= set(glimpsing)
+    assert set(range(40, 80)) <= set(skipping)
     assert run["loss/train"].steps.tolist() == list(range(80))
     assert len(run["time/traindx"].steps) == 80
 
 
-def test_a_second_backward_of_a_glimpsed_step_is_told_at_length(observed: Callable[..., Any], glimpsing: list[int]) -> None:
+def test_a_second_backward_of_a_skipped_step_is_told_at_length(observed: Callable[..., Any], skipping: list[int]) -> None:
     text = program("return self.head(h)").replace(
         "    opt.step()", "    if step == 50:\n        F.mse_loss(net(x), y).backward()\n    opt.step()"
     )
     run = observed(text, budget=0.01).sink.run()
-    assert 49 in glimpsing and 50 not in glimpsing
+    assert 49 in skipping and 50 not in skipping
     backwards = run.series("loop/backwards")
     assert dict(zip(backwards.steps.tolist(), backwards.values.tolist(), strict=True))[50] == 2

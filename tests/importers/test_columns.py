@@ -267,3 +267,85 @@ def test_columns_that_are_called_train_and_val_only_are_losses_if_they_fall() ->
         "is taken for a loss" in n for n in run.notes
     )
     assert "loss/train" not in of(Train=1 - falling() / 10, Val=1 - falling() / 10)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["time/total_timesteps", "total/steps", "current_steps", "timesteps_total", "train/n_updates", "Episode", "total_steps"],
+)
+def test_counters_of_rl_libraries_and_fine_tuners_are_the_axis(name: str) -> None:
+    [run] = importers.read({name: list(range(0, 10 * N, 10)), "loss": list(falling())})
+    assert run.fact("step_unit") == "step" and run["loss/train"].steps[-1] == 10 * (N - 1)
+
+
+def as_csv(folder: Path, columns: dict[str, Any]) -> Run:
+    rows = zip(range(N), falling(), *columns.values(), strict=True)
+    text = [",".join(["step", "loss", *columns])] + [",".join(map(str, row)) for row in rows]
+    (folder / "log.csv").write_text("\n".join(text))
+    [run] = importers.read(folder / "log.csv")
+    return run
+
+
+def test_a_running_total_of_time_is_a_clock_and_no_duration(tmp_path: Path) -> None:
+    elapsed = np.repeat(np.arange(N // 2) * 33.0, 2)  # whole seconds: some repeat
+    run = as_csv(tmp_path, {"time/time_elapsed": elapsed})
+    assert "time/step" not in run.signals and run["loss/train"].times[-1] == elapsed[-1]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "want"),
+    [
+        ("step_time", np.tile([0.9, 1.1], N // 2), 1.0),  # the clock runs one second a step
+        ("step_time_ms", np.tile([900.0, 1100.0], N // 2), 1.0),
+        ("step_time", np.tile([9e4, 1.1e5], N // 2), None),  # a day a step in a run of a minute
+    ],
+)
+def test_a_duration_must_add_up_to_what_the_clock_says(
+    tmp_path: Path, column: str, values: np.ndarray, want: float | None
+) -> None:
+    run = as_csv(tmp_path, {"timestamp": 1.7e9 + np.arange(N), column: values})
+    assert ("time/step" in run.signals) == (want is not None)
+    assert want is None or float(np.median(run["time/step"].values)) == pytest.approx(want)
+
+
+def test_a_return_of_rollouts_is_reinforcement_learning() -> None:
+    run = of(rollout__return=-falling(), train__loss_actor=falling(), train__loss_critic=falling() * 100)
+    assert run.fact("rl") is True and len(run["rl/return"]) == N
+
+
+def test_a_part_that_holds_another_is_the_total() -> None:
+    rng = np.random.default_rng(0)
+    recon = falling() * np.exp(rng.normal(0, 0.2, N))
+    kl = 200 + rng.normal(0, 10, N)
+    run = of(train_L_vae=recon + 3e-4 * kl, train_L_vae_recon=recon, train_L_vae_kl=kl)
+    np.testing.assert_allclose(run["loss/train"].values, recon + 3e-4 * kl)
+    assert any("total" in note for note in run.notes)
+
+
+def test_the_axis_can_be_named_and_what_was_named_is_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("clicks,zap\n" + "".join(f"{10 * i},{2 - i / 99}\n" for i in range(30)))
+    wanted = {"x": "clicks", "zap": "loss/train"}
+    [named] = importers.read(path, map=wanted)
+    assert named["loss/train"].steps[-1] == 290 and named.fact("step_unit") == "step"
+    assert importers.remember(path, wanted).parent == tmp_path
+    [again] = importers.read(path)
+    assert again["loss/train"].steps[-1] == 290
+    (tmp_path / ".log.csv.map.json").write_text("[]")
+    with pytest.raises(UsageError, match="no map of columns"):
+        importers.read(path)
+
+
+def test_a_loss_without_a_split_beside_a_training_loss_and_scores_is_that_of_the_evaluation() -> None:
+    run = of(train_loss=falling(), loss=falling() + 1, f1=np.linspace(0.2, 0.8, N))
+    assert run.series("loss/train").last < run.series("loss/val").last
+
+
+def test_a_validation_loss_of_zeros_was_not_computed() -> None:
+    run = of(train_loss=falling(), val_loss=np.zeros(N), val_acc=np.linspace(0.2, 0.8, N))
+    assert "loss/val" not in run.signals and any("was not computed" in note for note in run.notes)
+
+
+def test_an_error_of_validation_of_the_size_of_the_training_loss_is_the_validation_loss() -> None:
+    assert "loss/val" in of(train_loss=falling(), val_mse=1.1 * falling()).signals
+    assert "loss/val" not in of(train_loss=falling(), val_mae=100 * falling()).signals

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from patience import not_hanging
 from traindx import importers
+from traindx.diagnosis import diagnose
+from traindx.errors import NothingReadable
 from traindx.importers import shapes
 from traindx.run import Run
 
@@ -267,3 +270,77 @@ def test_memory_without_a_unit_is_placed_by_its_size_and_said(tmp_path: Path) ->
     assert run["mem/allocated"].values[0] == 2.3e9
     run = printed(tmp_path, "".join(f"iter: {i}  loss: {2 - i / 99:.3f}  memory: {3900 + i}\n" for i in range(30)))
     assert run["mem/allocated"].values[0] == 3.9e9 and any("memory" in note and "mb" in note for note in run.notes)
+
+
+def test_a_look_back_at_the_best_is_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("epochs: 0\nBest model found at epoch 0, Val Loss: inf, AUC: 0.00%\nDone\n")
+    with pytest.raises(NothingReadable):
+        importers.read(path)
+
+
+def test_the_hole_of_a_log_that_was_cut_off_while_written_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_bytes(b"\x00" * 11363 + "".join(f"step {i} | loss {2 - i / 99:.3f}\n" for i in range(30)).encode())
+    [run] = importers.read(path)
+    assert len(run["loss/train"]) == 30
+
+
+def test_a_comma_before_thousandths_of_a_second_makes_no_table(tmp_path: Path) -> None:
+    text = "".join(f"2020-02-10 21:{i:02d}:21,147 - log - INFO - epoch {i} loss: {2 - i / 99:.3f}\n" for i in range(30))
+    assert len(printed(tmp_path, text)["loss/train"]) == 30
+
+
+def test_a_running_mean_too_coarse_to_undo_leaves_the_end_of_each_epoch(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = []
+    for e in range(12):
+        each = 4.6 - 0.02 * e + rng.normal(0, 0.05, 1200)
+        mean = each.cumsum() / np.arange(1, 1201)
+        first = 800 if e == 0 else 10  # the log begins in the middle of an epoch
+        lines += [f"Epoch: {e} | Batch: {b}/1200 | Loss: {mean[b - 1]:.4f}\n" for b in range(first, 1201, 10)]
+    run = printed(tmp_path, "".join(lines))
+    assert run.fact("log_form") == {"loss/train": "window-mean"} and len(run["loss/train"]) == 12
+
+
+def test_a_count_in_a_line_that_never_changes_is_no_place(tmp_path: Path) -> None:
+    lines = [
+        f"[{5000 * i:6d}] | lr 0.0003 | loss {3 - i / 20:.2f}\nEval batches[ 100] | val loss {3.1 - i / 20:.2f}"
+        for i in range(1, 21)
+    ]
+    run = printed(tmp_path, "\n".join(lines))
+    assert list(run.series("loss/val").steps[:3]) == [5000, 10000, 15000]
+
+
+def test_of_two_progress_bars_the_outer_one_counts_epochs(tmp_path: Path) -> None:
+    out = []
+    for epoch in range(1, 5):
+        out += [
+            f"{25 * b}%|{'#' * b}1{' ' * (4 - b)}| {b}/4 [00:0{b}<00:09, 6.7batch/s, loss={3 / (4 * epoch + b):.3f}]"
+            for b in range(1, 5)
+        ]
+        out += [
+            f"{10 * epoch}%|{'#' * epoch}  | {epoch}/10 [00:26<04:01, 26.8s/epoch, loss={3 / (4 * epoch):.3f}, val_loss={epoch:.2f}]"
+        ]
+    run = printed(tmp_path, "\n".join(out))
+    assert list(run.series("loss/val").values) == [1, 2, 3, 4] and list(run.series("loss/val").steps) == [4, 8, 12, 16]
+
+
+@pytest.mark.parametrize(("after", "severity"), [(5, "info"), (0, "critical")])
+def test_a_program_that_went_on_did_not_run_out_of_memory(tmp_path: Path, after: int, severity: str) -> None:
+    lines = [f"step {i}: loss {3 / (1 + i):.3f}" for i in range(20)]
+    run = printed(
+        tmp_path, "\n".join([*lines[: 20 - after], "E: failed to allocate 613M: out of memory", *lines[20 - after :]])
+    )
+    [found] = [f for f in diagnose(run).findings if f.code == "PERF003"]
+    assert found.severity.value == severity and ("continued" in found.message) == bool(after)
+
+
+def test_losses_that_are_never_negative_are_no_running_mean_if_undoing_it_makes_them_so(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).exponential(0.02, (20, 60))
+    lines = [
+        f"Epoch {e + 1} | Step {20 * (i + 1)}/1200 | Loss: {0.01 + 0.5 * 0.8**e * 0.97**i + noise[e, i]:.6f}"
+        for e in range(20)
+        for i in range(60)
+    ]
+    assert printed(tmp_path, "\n".join(lines)).series("loss/train").values.min() > 0

@@ -42,3 +42,25 @@ def test_thousands_have_commas(tmp_path: Path) -> None:
     path.write_text("".join(f"[epoch: 1, iter: {i:7,d}] l_pix: {1 / i:.3e}\n" for i in range(500, 3000, 100)))
     [run] = importers.read(path)
     assert run["loss/train"].steps[[0, -1]].tolist() == [500, 2900]
+
+
+def test_a_very_long_log_keeps_one_line_in_so_many_and_each_that_is_not_finite() -> None:
+    lines = (f"step {i}: loss {'nan' if i == 150_001 else f'{1 + 1 / (1 + i):.6f}'} | lr 0.001" for i in range(260_000))
+    state = shapes.read(lines)
+    found = shapes.records_of(state)
+    steps = [r.step for r in found]
+    assert len(found) < 2 * shapes.MOST_OF_SHAPE and steps == sorted(steps) and 150_001 in steps and steps[-1] > 259_990
+
+
+def test_a_form_of_line_that_is_known_is_read_quickly_and_the_same() -> None:
+    lines = [
+        f"[2026-01-0{1 + i % 9} 10:00:{i % 60:02d}] INFO step {i}: loss {3 / (1 + i):.5f} | tok/s {i * 1000:,}"
+        for i in range(300)
+    ]
+    quick, thorough = shapes.read(lines), shapes.State()
+    for line in lines:
+        thorough.lines += 1
+        thorough.known.clear()
+        shapes.take(line, thorough)
+    assert max(k.agreed for k in quick.known.values()) >= shapes.ENOUGH
+    assert [r.values for r in shapes.records_of(quick)] == [r.values for r in shapes.records_of(thorough)]

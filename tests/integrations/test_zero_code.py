@@ -16,9 +16,9 @@ from torch import nn
 import traindx
 from traindx.integrations import lightning_callbacks, zero_code
 from traindx.integrations.fit import Fit
-from traindx.probes.arrivals import when_imported
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.hear.imported import when_imported
+from traindx.probes.launch.attach import attach, detach
 
 
 def test_an_arrival_is_told_once_after_the_module_has_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +44,36 @@ def test_waiting_can_be_called_off() -> None:
     assert sys.meta_path == before
     with pytest.raises(ModuleNotFoundError):
         import never_there  # type: ignore[import-not-found] # noqa: F401
+
+
+def test_what_was_put_into_frameworks_is_taken_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every framework whose classes are changed for the time of the watch, by stand-ins."""
+    kinds = {
+        ("fastai.learner", "Learner"): "__init__",
+        ("keras.src.backend.torch.trainer", "TorchTrainer"): "fit",
+        ("skorch.net", "NeuralNet"): "get_default_callbacks",
+        ("ignite.engine.engine", "Engine"): "run",
+    }
+    for (module, kind), method in kinds.items():
+        there = types.ModuleType(module)
+        setattr(there, kind, type(kind, (), {method: lambda self, *args, **kwargs: None}))
+        monkeypatch.setitem(sys.modules, module, there)
+    trainer = types.ModuleType("transformers.trainer")
+    trainer.DEFAULT_CALLBACKS = []  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "transformers.trainer", trainer)
+    monkeypatch.setattr(zero_code, "_ours", lambda name: name)
+
+    def now() -> list[Any]:
+        methods = [vars(getattr(sys.modules[module], kind))[method] for (module, kind), method in kinds.items()]
+        return [*methods, list(trainer.DEFAULT_CALLBACKS)]  # type: ignore[attr-defined]
+
+    before = now()
+    observer = attach(Recorder())
+    disarm = zero_code.arm()
+    assert all(one is not other for one, other in zip(now(), before, strict=True)) and now()[-1] == ["huggingface"]
+    disarm()
+    detach(observer)
+    assert now() == before and not zero_code.troubles
 
 
 class Optimizer:

@@ -104,6 +104,14 @@ def test_zero_bad_and_missing_gradients_have_a_status_of_their_own() -> None:
     assert told == ["ok", "vanishing", "no gradient", "not finite", "no gradient", "ok"]
 
 
+def test_statistics_call_no_bias_vanishing_that_a_norm_takes_away() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    nn.functional.cross_entropy(net(torch.randn(64, 8)), torch.arange(64) % 3).backward()
+    found = kit.gradient_statistics(net)
+    assert found["0.bias"]["mean_abs"] < 1e-6 and {row["status"] for row in found.values()} == {"ok"}
+
+
 def test_a_bias_that_a_norm_takes_away_is_no_vanishing_layer() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
@@ -298,6 +306,7 @@ def test_a_batch_is_validated_in_words() -> None:
     assert kit.validate_batch({"x": torch.randn(4, 3), "y": torch.arange(4)}) == []
     wrong = kit.validate_batch((torch.ones(4, 3), torch.tensor([1.0, float("nan")])))
     assert len(wrong) == 3 and "the same" in wrong[0] and "1 NaN" in wrong[1] and "[2, 4]" in wrong[2]
+    assert kit.validate_batch((np.full((4, 3), np.nan), np.zeros(4))) == ["tensor 0 holds 12 NaN"]
     assert kit.validate_batch([]) == ["there is no tensor in it"] and kit.validate_batch(torch.empty(0)) == [
         "the tensor is empty"
     ]
@@ -590,6 +599,39 @@ def test_constant_answers_cannot_fall_below_the_entropy_of_two_labels() -> None:
     assert "the entropy of the labels, ln 2 (0.6931)" in two(Constant()).reason
 
 
+@pytest.mark.parametrize("labels", [[7] * 60 + [0, 1, 2, 3], [7] * 64])
+def test_what_a_constant_answer_learns_proves_nothing(labels: list[int]) -> None:
+    """A bias alone memorises two samples of one class: another class is looked for; without one nothing is proven."""
+    x = torch.randn(64, 20, generator=torch.Generator().manual_seed(0))
+    for model in (Constant(), nn.Linear(20, 10)):
+        found = kit.two_example_check(kit.Task(model, nn.CrossEntropyLoss(), [(x, torch.tensor(labels))]))
+        able = "pass" if isinstance(model, nn.Linear) else "fail"
+        assert found.result == (able if len(set(labels)) > 1 else "undecided")
+    assert "one target" in found.reason or len(set(labels)) > 1
+
+
+def test_what_cannot_be_tried_is_refused_clearly() -> None:
+    x, y = torch.randn(8, 4), torch.arange(8) % 2
+    model = nn.Linear(4, 2)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    for tool in (kit.lr_finder, kit.overfit_one_batch, kit.sharpness, kit.clip_threshold):
+        with pytest.raises(UsageError, match="no train data"):
+            tool(kit.Task(model, nn.CrossEntropyLoss(), [], optimizer=sgd))
+        with pytest.raises(UsageError, match="not Linear"):
+            tool(model)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"one number; this one has the shape \(8, 2\)"):
+        kit.overfit_one_batch(kit.Task(model, lambda out, target: out, [(x, y)]))
+    still = nn.Linear(4, 2).requires_grad_(False)
+    with pytest.raises(UsageError, match="nothing to clip"):
+        kit.clip_threshold(kit.Task(still, nn.CrossEntropyLoss(), [(x, y)]))
+
+
+def test_the_kit_is_there_without_an_import_of_its_own() -> None:
+    code = "import sys, traindx; assert 'torch' not in sys.modules; print(traindx.kit.gradient_table.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "gradient_table", done.stderr
+
+
 # -- flat and sharp
 
 
@@ -647,7 +689,9 @@ def test_a_line_per_rank_and_agreement_without_a_group() -> None:
     kit.log_per_rank("x", torch.tensor([1.0, float("nan")]), log=said.append)
     kit.log_per_rank("n", torch.tensor([1, 2, 3]), log=said.append)
     kit.log_per_rank("none", torch.empty(0), log=said.append)
-    assert said[0].startswith("[rank 0 of 1] x:") and "1 not finite" in said[0] and "mean 2" in said[1] and "empty" in said[2]
+    kit.log_per_rank("lost", torch.tensor(float("inf")), log=said.append)
+    assert said[0] == "[rank 0 of 1] x: mean 1, std 0, 1 … 1, 1 of 2 not finite" and said[3].endswith("all 1 not finite")
+    assert "mean 2" in said[1] and "empty" in said[2]
     assert kit.ranks_differ(torch.tensor(1.0)) is None
 
 

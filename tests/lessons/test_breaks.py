@@ -89,6 +89,16 @@ def test_a_rate_that_is_too_high_is_not_answered_with_a_norm_from_after_the_expl
             assert finding.fix.startswith("Divide the learning rate by 10") and finding.facts.get("clip", 0) < 100 * norms[0]
 
 
+@pytest.mark.parametrize("lr", [2.0, 2.5, 3.0])
+def test_gradients_that_overflow_after_a_huge_step_are_a_rate_too_high_and_no_unstable_operation(
+    lr: float, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
+    found = watched(model, lambda o, y: nn.functional.mse_loss(o, 10.0 * nn.functional.one_hot(y, 4)), lr, tmp_path, scale=3.0)
+    assert found.causes[0].cause.name == "lr-too-high" and found.causes[0].probability > 0.9
+
+
 def exploded(norms: np.ndarray, **facts: Any) -> Run:
     """A run whose loss hardly moves until it breaks, with these gradient norms before."""
     n = len(norms)

@@ -13,6 +13,12 @@ RIGHT: dict[str, tuple[set[str], set[str]]] = {
     "stuck": ({"LOSS002", "LOSS013"}, {"restart"}),
     "overfit": ({"LOSS008"}, {"stop-keep-best"}),
     "overconfident": ({"LOSS008", "EVAL005"}, {"stop-keep-best"}),
+    "oscillating": ({"LOSS005"}, {"cannot-tell", "fix-and-resume"}),
+    "underfit": ({"LOSS009"}, {"cannot-tell", "restart"}),
+    "crawling": ({"LOSS004", "LOSS013", "LOSS009"}, {"restart", "cannot-tell"}),
+    "loss falls, accuracy stands": ({"EVAL010"}, {"cannot-tell"}),
+    "accuracy rises, loss stands": ({"EVAL010"}, {"healthy", "wait"}),
+    "spikes": ({"LOSS006", "LOSS007"}, {"healthy", "wait", "fix-and-resume"}),
 }
 COUNT = 20
 

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -140,7 +141,7 @@ def test_a_line_never_stands_inside_a_bar(tmp_path: Path) -> None:
 
 
 def test_ranks_stop_after_the_ordered_step(tmp_path: Path) -> None:
-    obeys = stop.Obeys(tmp_path)
+    obeys = stop.Obeys(SimpleNamespace(path=tmp_path))
     obeys(3, {})
     stop.order(tmp_path, 5, "because")
     obeys._next = 0.0
@@ -161,3 +162,18 @@ def test_now_takes_the_run_that_was_written_to_last(tmp_path: Path) -> None:
     assert now.newest(tmp_path).name == "b" and now.newest(tmp_path / "a").name == "a"
     with pytest.raises(UsageError, match="no run"):
         now.newest(tmp_path / "none")
+
+
+def test_the_judge_keeps_to_the_settings_that_it_is_sent() -> None:
+    import json
+
+    from traindx.live import judge, start
+    from traindx.settings import Settings
+
+    sent = start.Judge("run", chosen=Settings(ignore=("LOSS001",), select=("LOSS",), severity={"LOSS002": "info"}))._task
+    got = judge.told(json.loads(json.dumps({**sent, "record": "r", "shown": "r", "pid": 1})))
+    settings = Settings(**dict(got.settings))
+    assert settings == Settings(ignore=("LOSS001",), select=("LOSS",), severity={"LOSS002": "info"})
+    run = a_run(loss__train=DIVERGED)
+    assert "LOSS001" in [f.code for f in diagnose(run).findings]
+    assert "LOSS001" not in [f.code for f in diagnose(run, settings).findings]

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from traindx.probes.attach import PATCHES, attach, detach
-from traindx.probes.recorder import Recorder
-from traindx.probes.stand_in import UNSEEN
+from traindx.probes.drive.patches import PATCHES
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.hear.users_line import UNSEEN
+from traindx.probes.launch.attach import attach, detach
 from traindx.run import Run
 
 torch.set_num_threads(1)

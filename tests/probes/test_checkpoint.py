@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from probes.watched import fit, watched
-from traindx.probes import dice
-from traindx.probes.checkpoint import Checkpoints, parts_of
-from traindx.probes.surroundings import commit_of, looks_secret, redacted, scrubbed
+from traindx.probes.read.machine import generators
+from traindx.probes.read.machine.checkpoint import Checkpoints, parts_of
+from traindx.probes.read.machine.surroundings import commit_of, looks_secret, redacted, scrubbed
 from traindx.run import Run
 
 X, Y = torch.randn(32, 8), torch.randint(0, 3, (32,))
@@ -130,7 +130,7 @@ def test_a_generator_that_drew_its_own_seed_was_not_seeded(drawn, seeded, monkey
 
 
 def test_versions_are_those_of_what_runs():
-    from traindx.probes import session
+    from traindx.probes.drive import session
 
     assert session.about(None, [])["versions"]["torch"] == torch.__version__
 
@@ -217,9 +217,9 @@ def test_a_broken_or_hostile_repository_has_no_commit(tmp_path, head):
 
 @pytest.mark.parametrize("early", [False, True])
 def test_generators_that_were_drawn_from_are_known_where_we_launched_the_script(early, monkeypatch):
-    monkeypatch.setattr(dice, "_launched", {})
+    monkeypatch.setattr(generators, "_launched", {})
     assert "rng.used" not in watched(lambda: None, Checkpoints()).facts
-    dice.remember()
+    generators.remember()
     if early:
         random.seed(1)  # before anybody listened: used or seeded, who knows
 
@@ -234,10 +234,10 @@ def test_generators_that_were_drawn_from_are_known_where_we_launched_the_script(
 def test_a_generator_of_numpys_that_is_made_later_counts_once_it_is_drawn_from(monkeypatch):
     """numpy makes its generator when it is first asked for, which may be long after the launch."""
     mtrand = sys.modules["numpy.random.mtrand"]
-    monkeypatch.setattr(dice, "_launched", {"python": 1})
+    monkeypatch.setattr(generators, "_launched", {"python": 1})
     monkeypatch.setattr(mtrand, "_rand", np.random.RandomState())
-    assert "numpy" in dice.untouched()
+    assert "numpy" in generators.untouched()
     mtrand._rand.normal()
-    assert "numpy" not in dice.untouched()
+    assert "numpy" not in generators.untouched()
     monkeypatch.delitem(sys.modules, "numpy.random.mtrand")
-    assert "numpy" in dice.untouched()
+    assert "numpy" in generators.untouched()

@@ -12,8 +12,8 @@ from traindx import record
 SCRIPT = """
 import torch
 from torch import nn
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
+from traindx.probes.launch.attach import attach, detach
+from traindx.probes.drive.recorder import Recorder
 
 recorder = Recorder(probes=[])
 observer = attach(recorder)

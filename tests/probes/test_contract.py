@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from probes.watched import fit, watched
 from traindx.probe import LossCall
-from traindx.probes import graph, losses
-from traindx.probes.contract import Contract
+from traindx.probes.read.common import graph, losses
+from traindx.probes.read.loss.contract import Contract
 from traindx.run import Run
 
 X = torch.randn(160, 8, generator=torch.Generator().manual_seed(3))

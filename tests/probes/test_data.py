@@ -15,10 +15,11 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import traindx
 from probes.watched import fit, watched
-from traindx.probes import batches, contents
-from traindx.probes.data import Data
-from traindx.probes.feeds import Feed, describe
-from traindx.probes.governor import Governor
+from traindx.probes.drive.plan import Plan
+from traindx.probes.read.common import batches
+from traindx.probes.read.data import contents
+from traindx.probes.read.data.data import Data
+from traindx.probes.read.data.feeds import Feed, describe
 from traindx.record import read
 from traindx.run import Run
 
@@ -513,7 +514,7 @@ def test_every_dtype_can_be_hashed(kind):
 
 
 def test_memory_of_a_feed_is_bounded(monkeypatch):
-    monkeypatch.setattr("traindx.probes.feeds.MOST_HASHES", 100)
+    monkeypatch.setattr("traindx.probes.read.data.feeds.MOST_HASHES", 100)
     feed = Feed()
     parts = batches.parted([batches.Field("0", X)])
     assert parts is not None
@@ -531,7 +532,7 @@ def test_the_lean_path_looks_in_bursts_and_stays_right():
 
 @pytest.mark.parametrize("loaded", [True, False])
 def test_the_first_evaluation_is_described_whatever_the_budget_allows(loaded: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Governor, "full", lambda governor, step: step < 3)
+    monkeypatch.setattr(Plan, "full", lambda plan, step: step < 3)
     val = loader(100 * X[:96], Y[:96]) if loaded else [(100 * X[:96], Y[:96])]
     run = fed(loader() if loaded else list(zip(X.split(32), Y.split(32))), val, budget=0.01)
     assert run.fact("data.val_input_stats")["std"] > 50 * run.fact("data.input_stats")["std"]
@@ -582,8 +583,8 @@ def test_evaluations_under_inference_mode_are_described_as_any_other():
 
 @pytest.mark.parametrize("hashed", [1.0, 0.6])
 def test_a_look_at_the_training_set_is_no_validation_however_much_of_it_was_hashed(hashed: float) -> None:
-    from traindx.probes.contents import shared
-    from traindx.probes.feeds import Feed
+    from traindx.probes.read.data.contents import shared
+    from traindx.probes.read.data.feeds import Feed
 
     rng = np.random.default_rng(0)
     samples = rng.integers(1, 2**60, 1500).astype(np.uint64)

@@ -14,10 +14,10 @@ from torch.utils.data import DataLoader, Subset, TensorDataset
 
 from probes.watched import watched
 from traindx.probe import Forward
-from traindx.probes import scoring
-from traindx.probes.attach import PATCHES
-from traindx.probes.evaluation import Evaluations, metric_kind
-from traindx.probes.scores import traits_of
+from traindx.probes.drive.patches import PATCHES
+from traindx.probes.read.loss import class_figures
+from traindx.probes.read.loss.batch_sums import traits_of
+from traindx.probes.read.loss.validation import Evaluations, metric_kind
 from traindx.run import Run
 
 G = torch.Generator().manual_seed(1)
@@ -79,6 +79,39 @@ def test_figures_equal_a_slow_twin_with_and_without_a_loss_call(loss):
     assert [(w["target"], w["predicted"]) for w in run.fact("eval.worst")] == [
         (int(y[i]), int(logits[i].argmax())) for i in order
     ]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_outputs_meet_the_labels_of_their_own_batch_where_a_loader_fetches_ahead(moved):
+    """As accelerate does: the next batch is there before this one is given out."""
+    box: dict[str, Any] = {}
+
+    def ahead(loader: DataLoader) -> Any:
+        rows = iter(loader)
+        this = next(rows)
+        for following in rows:
+            yield [t.clone() for t in this] if moved else this
+            this = following
+        yield [t.clone() for t in this] if moved else this
+
+    def script() -> None:
+        train, val = DataLoader(TensorDataset(X[:400], Y[:400]), 32), DataLoader(TensorDataset(X[400:600], Y[400:600]), 50)
+        model = nn.Linear(8, 3)
+        optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+        for _ in range(3):
+            for x, y in train:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            with torch.no_grad():
+                box["logits"] = torch.cat([model(x) for x, _ in ahead(val)])
+
+    run = watched(script, Evaluations(), budget=0.01)
+    right = (box["logits"].argmax(1) == Y[400:600]).float()
+    if moved:  # copied, as to another device: nothing tells which batch it was
+        assert "accuracy/val" not in run.signals
+    else:
+        assert run["accuracy/val"].last == pytest.approx(float(right.mean()))
 
 
 def test_a_healthy_evaluation_changes_nothing_and_sees_weights_move():
@@ -151,11 +184,11 @@ def test_binary_and_regression_losses_are_evaluated_too():
 def test_temperature_undoes_overconfidence():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(4000, 5))
-    targets = np.array([rng.choice(5, p=p) for p in np.exp(scoring.log_softmax(logits))])
-    degree, gain = scoring.temperature(3 * logits, targets)
+    targets = np.array([rng.choice(5, p=p) for p in np.exp(class_figures.log_softmax(logits))])
+    degree, gain = class_figures.temperature(3 * logits, targets)
     assert degree == pytest.approx(3, rel=0.1)
     assert gain > 0.1
-    calm, nothing = scoring.temperature(logits, targets)
+    calm, nothing = class_figures.temperature(logits, targets)
     assert calm == pytest.approx(1, rel=0.1)
     assert abs(nothing) < 0.01
 
@@ -163,9 +196,9 @@ def test_temperature_undoes_overconfidence():
 def test_calibration_error_is_small_for_honest_probabilities():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(5000, 3))
-    targets = np.array([rng.choice(3, p=p) for p in np.exp(scoring.log_softmax(logits))])
-    assert scoring.ece(logits, targets) < 0.03
-    assert scoring.ece(5 * logits, targets) > 0.2
+    targets = np.array([rng.choice(3, p=p) for p in np.exp(class_figures.log_softmax(logits))])
+    assert class_figures.ece(logits, targets) < 0.03
+    assert class_figures.ece(5 * logits, targets) > 0.2
 
 
 def test_auroc_equals_sklearn():
@@ -174,8 +207,8 @@ def test_auroc_equals_sklearn():
     rng = np.random.default_rng(0)
     logits, targets = rng.normal(size=(300, 4)), rng.integers(0, 4, 300)
     logits[np.arange(300), targets] += 1
-    p = np.exp(scoring.log_softmax(logits))
-    for c, area in scoring.auroc(logits, targets).items():
+    p = np.exp(class_figures.log_softmax(logits))
+    for c, area in class_figures.auroc(logits, targets).items():
         assert area == pytest.approx(roc_auc_score(targets == int(c), p[:, int(c)]))
 
 
@@ -183,7 +216,7 @@ def test_the_worst_slice_comes_first():
     rng = np.random.default_rng(0)
     brightness = rng.random(800)
     losses = rng.random(800) + 3 * (brightness < 0.25)
-    found = scoring.slices(losses, {"brightness": brightness})
+    found = class_figures.slices(losses, {"brightness": brightness})
     assert found[0]["slice"].startswith("brightness 0")
     assert found[0]["p"] < 1e-6
     assert found[0]["loss"] > 2 * found[0]["mean_loss"]
@@ -263,10 +296,10 @@ def test_average_precision_equals_a_slow_twin():
     rng = np.random.default_rng(0)
     targets = rng.integers(0, 3, 90)
     logits = np.round(rng.normal(size=(90, 3)) + 1.5 * np.eye(3)[targets], 1)
-    found = scoring.average_precision(logits, targets)
+    found = class_figures.average_precision(logits, targets)
     from sklearn.metrics import average_precision_score
 
-    scores = scoring.log_softmax(logits)
+    scores = class_figures.log_softmax(logits)
     for c in range(3):
         assert found[str(c)] == pytest.approx(average_precision_score(targets == c, scores[:, c]))
 
@@ -282,10 +315,10 @@ def test_padded_tokens_have_a_length_without_a_mask():
 @pytest.mark.parametrize("loss", [True, False])
 def test_evaluations_beyond_the_budget_leave_their_loss_only(loss, monkeypatch):
     everything, _ = evaluated(loss=loss, epochs=12)
-    monkeypatch.setattr("traindx.probes.evaluation._FREE_S", 0.0)
-    monkeypatch.setattr("traindx.probes.evaluation._GROWTH", 2.0)
-    monkeypatch.setattr("traindx.probes.allowance.Allowance.granted", lambda self: False)
-    monkeypatch.setattr("traindx.probes.governor.Governor.full", lambda self, step: step < 20)
+    monkeypatch.setattr("traindx.probes.read.loss.validation._FREE", 0)
+    monkeypatch.setattr("traindx.probes.read.loss.validation._GROWTH", 2.0)
+    monkeypatch.setattr("traindx.probes.read.common.allowance.Allowance.granted", lambda self: False)
+    monkeypatch.setattr("traindx.probes.drive.plan.Plan.full", lambda self, step: step < 20)
     run, _ = evaluated(loss=loss, epochs=12)
     assert len(everything["accuracy/val"]) == 12 and 3 <= len(run["accuracy/val"]) <= 5
     assert run["accuracy/val"].values.tolist() == everything["accuracy/val"].at(run["accuracy/val"].steps).tolist()
@@ -295,10 +328,10 @@ def test_evaluations_beyond_the_budget_leave_their_loss_only(loss, monkeypatch):
 
 
 def test_a_metric_is_never_compared_with_another_evaluation(monkeypatch):
-    monkeypatch.setattr("traindx.probes.evaluation._FREE_S", 0.0)
-    monkeypatch.setattr("traindx.probes.evaluation._GROWTH", 1e9)
-    monkeypatch.setattr("traindx.probes.allowance.Allowance.granted", lambda self: False)
-    monkeypatch.setattr("traindx.probes.governor.Governor.full", lambda self, step: False)
+    monkeypatch.setattr("traindx.probes.read.loss.validation._FREE", 0)
+    monkeypatch.setattr("traindx.probes.read.loss.validation._GROWTH", 1e9)
+    monkeypatch.setattr("traindx.probes.read.common.allowance.Allowance.granted", lambda self: False)
+    monkeypatch.setattr("traindx.probes.drive.plan.Plan.full", lambda self, step: False)
     train = DataLoader(TensorDataset(X[:400], Y[:400]), 32, shuffle=True)
     model = nn.Linear(8, 3)
     optimizer = torch.optim.SGD(model.parameters(), 0.5)
@@ -321,10 +354,10 @@ def test_a_metric_is_never_compared_with_another_evaluation(monkeypatch):
 
 @pytest.mark.parametrize("target", ["class", "token", "number"])
 def test_a_summed_validation_loss_has_one_scale_whether_described_or_not(target, monkeypatch):
-    monkeypatch.setattr("traindx.probes.evaluation._FREE_S", 0.0)
-    monkeypatch.setattr("traindx.probes.evaluation._GROWTH", 2.0)
-    monkeypatch.setattr("traindx.probes.allowance.Allowance.granted", lambda self: False)
-    monkeypatch.setattr("traindx.probes.governor.Governor.full", lambda self, step: step < 20)
+    monkeypatch.setattr("traindx.probes.read.loss.validation._FREE", 0)
+    monkeypatch.setattr("traindx.probes.read.loss.validation._GROWTH", 2.0)
+    monkeypatch.setattr("traindx.probes.read.common.allowance.Allowance.granted", lambda self: False)
+    monkeypatch.setattr("traindx.probes.drive.plan.Plan.full", lambda self, step: step < 20)
     model = nn.Linear(8, 3)
     goal = {"class": Y[:120], "token": Y[:120].reshape(40, 3).clone(), "number": X[:120, :3].clone()}[target]
     if target == "token":

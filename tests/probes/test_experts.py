@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from probes.watched import watched
-from traindx.probes.experts import Experts
+from traindx.probes.read.model.experts import Experts
 
 
 class Switch(nn.Module):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from traindx.probes.graph import torn
+from traindx.probes.read.common.graph import torn
 
 CONV = nn.Conv2d(1, 3, 3, padding=1)
 IMAGES = CONV(torch.randn(4, 1, 8, 8))  # (4, 3, 8, 8)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from probes.watched import watched
 from traindx.forensics.witness import Witness
-from traindx.probes.contract import Contract
-from traindx.probes.handmade import Written, read
+from traindx.probes.read.loss.contract import Contract
+from traindx.probes.read.loss.handmade import Written, read
 from traindx.run import Run
 
 N, C = 16, 5

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from probes.watched import watched
-from traindx.probes.attach import PATCHES
-from traindx.probes.data import Data
-from traindx.probes.evaluation import Evaluations
+from traindx.probes.drive.patches import PATCHES
+from traindx.probes.read.data.data import Data
+from traindx.probes.read.loss.validation import Evaluations
 
 
 def train(evaluate, epochs: int = 3) -> None:

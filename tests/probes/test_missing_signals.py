@@ -10,10 +10,10 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from probes.watched import watched
-from traindx.probes.data import Data
-from traindx.probes.liveness import Liveness
-from traindx.probes.outline import Outline
-from traindx.probes.tokens import TokenBatch, pad_id
+from traindx.probes.read.activation.liveness import Liveness
+from traindx.probes.read.common.token_ids import TokenBatch, pad_id
+from traindx.probes.read.data.data import Data
+from traindx.probes.read.model.wiring import Outline
 
 
 def update(optimizer, loss) -> None:

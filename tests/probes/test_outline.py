@@ -14,8 +14,8 @@ from torch.utils.checkpoint import checkpoint
 
 import traindx
 from probes.watched import fit, watched
-from traindx.probes import anatomy
-from traindx.probes.outline import Outline, alternating
+from traindx.probes.read.model import anatomy
+from traindx.probes.read.model.wiring import Outline, alternating
 from traindx.run import Run
 
 X = torch.randn(320, 8, generator=torch.Generator().manual_seed(0))
@@ -319,6 +319,17 @@ def test_modules_in_a_plain_container_are_hidden(pack):
 def test_a_module_list_hides_nothing():
     run = outline(lambda: hidden(Net(), nn.ModuleList([nn.Linear(16, 16)])), steps=6)
     assert run.fact("model.unregistered") == {}
+
+
+def test_a_list_beside_registered_parameters_hides_nothing():
+    """Keras keeps its layers in lists and registers their parameters itself."""
+
+    def registered() -> nn.Module:
+        model = hidden(Net(), [nn.Linear(16, 16)])
+        model.all_of_them = nn.ParameterList(model.layers[0].parameters())
+        return model
+
+    assert outline(registered, steps=6).fact("model.unregistered") == {}
 
 
 def test_a_teacher_kept_out_of_sight_is_meant_so():

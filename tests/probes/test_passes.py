@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from traindx.probes.passes import divisor, summed
+from traindx.probes.read.common.passes import divisor, summed
 
 
 @pytest.fixture

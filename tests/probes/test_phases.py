@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -12,12 +13,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from probes.conftest import observing
 from probes.watched import watched
-from traindx.probes.attach import PATCHES
-from traindx.probes.contract import Contract
-from traindx.probes.data import Data
-from traindx.probes.gradients import GradNorms
-from traindx.probes.outline import Outline
-from traindx.probes.stage import SEARCH_STEPS
+from traindx.probes.drive.patches import PATCHES
+from traindx.probes.follow.models import SEARCH_STEPS
+from traindx.probes.read.data.data import Data
+from traindx.probes.read.gradient.gradients import GradNorms
+from traindx.probes.read.loss.contract import Contract
+from traindx.probes.read.model.wiring import Outline
 
 
 def net(out: int = 3) -> nn.Sequential:
@@ -91,14 +92,15 @@ def test_a_target_network_is_not_evaluated():
     assert run.fact("data.shared") is None
 
 
-def test_a_loss_belongs_to_the_pass_it_has_its_graph_from_and_an_agent_that_acts_is_known():
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_loss_belongs_to_the_pass_it_has_its_graph_from_and_an_agent_that_acts_is_known(graph):
     x, _ = samples()
 
     def loop():
         policy, target = net(), net()
         optimizer = torch.optim.SGD(policy.parameters(), 0.01)
         for i in range(80):
-            with torch.no_grad():
+            with torch.set_grad_enabled(graph):
                 policy(x[i : i + 1]).argmax(1).item()  # what to do next
             at = torch.randperm(64)[:16]
             q = policy(x[at]).max(1).values
@@ -537,7 +539,32 @@ def test_every_call_of_a_network_below_a_late_backward_is_found():
     f, start = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 2)), torch.randn(8, 2)
     optimizer = torch.optim.SGD(f.parameters(), 0.01)
     with observing(budget=0.0, probes=[]):
-        phases = PATCHES.observers[0].story.phases
+        phases = PATCHES.observers[0].follower.phases
         for _ in range(SEARCH_STEPS + 5):
             update(optimizer, (_solve(f, start, 20) - 1.0).abs().mean())
-        assert phases._usual is not None and not phases._passes
+        assert phases.usual is not None and not phases._passes
+
+
+def test_nan_that_a_model_replaces_itself_is_reported_and_a_mask_of_infinities_is_not():
+    x, y = samples()
+
+    class Filling(nn.Module):
+        def __init__(self, value: float):
+            super().__init__()
+            self.inner, self.value = net(1), value
+
+        def forward(self, given):
+            made = self.inner(given)
+            return torch.nan_to_num(made.masked_fill(made < 0, self.value), nan=0.0, posinf=0.0, neginf=0.0)
+
+    def loop(value: float):
+        model = Filling(value)
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+        for i in range(10):
+            update(optimizer, ((model(x[i : i + 8]).squeeze(1) - y[i : i + 8]) ** 2).mean())
+
+    hidden = watched(lambda: loop(math.nan), budget=0.0).events_of("nan_hidden")
+    assert {e.data["how"] for e in hidden} == {"inside"} and "test_phases.py" in hidden[0].data["site"]
+    assert not watched(lambda: loop(1.0)).events_of("nan_hidden") and not watched(lambda: loop(math.inf)).events_of(
+        "nan_hidden"
+    )

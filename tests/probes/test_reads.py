@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from probes.watched import fit, watched
-from traindx.probes import recorder
-from traindx.probes.reads import Reads
+from traindx.probes.drive import recorder
+from traindx.probes.read.model.weights_from_files import Reads
 from traindx.run import Run
 
 X, Y = torch.randn(64, 5), torch.randn(64, 1)
@@ -93,6 +93,10 @@ def test_a_second_training_is_compared_with_what_was_read_for_it(tmp_path: Path)
 
 
 def test_every_family_of_probes_is_asked() -> None:
-    folder = Path(recorder.__file__).parent
-    made = {p.stem for p in folder.glob("*.py") if re.search(r"^PROBES = ", p.read_text(encoding="utf-8"), re.M)}
+    folder = Path(recorder.__file__).parent.parent / "read"
+    made = {
+        f"{p.parent.name}.{p.stem}"
+        for p in folder.rglob("*.py")
+        if re.search(r"^PROBES = ", p.read_text(encoding="utf-8"), re.M)
+    }
     assert made == set(recorder.FAMILIES)

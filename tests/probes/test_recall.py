@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from probes.watched import watched
-from traindx.probes.recall import Recall
+from traindx.probes.read.model.recurrent_memory import Recall
 
 
 class Reader(nn.Module):

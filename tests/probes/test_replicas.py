@@ -8,7 +8,7 @@ import pytest
 
 from patience import until
 from traindx.probe import Scene
-from traindx.probes.replicas import Replicas
+from traindx.probes.read.machine.replicas import Replicas
 
 
 @pytest.mark.parametrize("off", [False, True])

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from probes.watched import watched
-from traindx.probes.resumes import Resumes
+from traindx.probes.read.machine.unrestored import Resumes
 
 
 def training(path: Path, load: tuple[str, ...] = (), read: bool = True) -> None:

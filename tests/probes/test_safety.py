@@ -24,8 +24,9 @@ from probes.conftest import observing, patched_names
 from probes.workloads import WORKLOADS
 from traindx import record
 from traindx.probe import MOMENTS, Probe
-from traindx.probes.attach import PATCHES, attach, detach
-from traindx.probes.recorder import Recorder
+from traindx.probes.drive.patches import PATCHES
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.launch.attach import attach, detach
 
 
 def parts(kind=torch.optim.SGD):
@@ -249,8 +250,8 @@ def test_no_tensor_model_or_optimizer_outlives_its_program():
 
 @pytest.mark.slow
 def test_own_memory_is_flat_over_many_steps(tmp_path):
-    from traindx.probes.memory import resident
-    from traindx.probes.sink import DiskSink
+    from traindx.probes.drive.sink import DiskSink
+    from traindx.probes.read.machine.memory import resident
 
     model, optimizer, x, y = parts()
     recorder = Recorder(DiskSink(tmp_path / "run", "run"))

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from probes.conftest import observing
 from traindx import signals
 from traindx.probe import Scene
-from traindx.probes.memory import Effort
+from traindx.probes.read.machine.memory import Effort
 
 
 def data(n: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
@@ -208,7 +208,7 @@ def test_processor_time_is_that_of_one_update():
 
 
 def test_outputs_of_unlike_sizes_keep_the_order_of_the_model():
-    from traindx.probes.activations import _in_groups
+    from traindx.probes.read.activation.activations import _in_groups
 
     torch.manual_seed(0)
     parts = [torch.randn(n) * 10**i for i, n in enumerate((7, 3, 7, 1, 3))]
@@ -221,7 +221,7 @@ def test_outputs_of_unlike_sizes_keep_the_order_of_the_model():
 
 @pytest.mark.parametrize("hooked", [False, True])
 def test_the_gap_of_a_batch_normalisation_is_that_of_the_batch(hooked):
-    from traindx.probes.activations import _moments
+    from traindx.probes.read.activation.activations import _moments
 
     torch.manual_seed(0)
     layer, x, seen = nn.BatchNorm1d(3), torch.randn(32, 3) * 2 + 1, []

@@ -10,9 +10,9 @@ from probes.watched import watched
 from runs import a_run, steady
 from traindx import diagnose
 from traindx.finding import Evidence
-from traindx.probes import sites
+from traindx.probes.read.common import sites
 from traindx.report.text import plain
-from traindx.rule import catalogue
+from traindx.rule import catalogue, site
 
 
 class Slower(torch.optim.SGD):
@@ -40,7 +40,7 @@ def line_of(mark: str) -> int:
 def test_lines_of_the_script_are_facts():
     found = watched(loop).fact("code.sites")
     marks = {"optimizer": "made here", "scheduler": "laid out here", "backward": "backward here", "clip": "clipped here"}
-    marks |= {"step": "stepped here", "schedule": "scheduled here", "zero_grad": "cleared here"}
+    marks |= {"step": "stepped here", "schedule": "scheduled here", "zero_grad": "cleared here", "forward": "backward here"}
     assert found == {what: f"{__file__}:{line_of(mark)}" for what, mark in marks.items()}
 
 
@@ -81,6 +81,7 @@ def test_the_nearest_line_stands_in_for_one_that_is_not_known():
     run = a_run({"loss/train": steady(60, 2.0)}, facts={"code.sites": {"loader": "/home/me/train.py:12"}})
     found = catalogue()["DATA001"]._line(run, Evidence({}, (), None, "nonfinite"))
     assert found == ("/home/me/train.py:12",)
+    assert site(a_run({}, facts={"code.sites": {"forward": "/home/me/train.py:9"}}), "dataset") == "/home/me/train.py:9"
 
 
 def test_a_line_of_a_library_is_none():

@@ -11,7 +11,7 @@ from torch.distributions import Bernoulli, Categorical, Independent, Normal
 from torch.nn import functional as F
 
 from probes.watched import watched
-from traindx.probes.special import Latents, Players, Policy, Views
+from traindx.probes.read.loss.kinds_of_training import Latents, Players, Policy, Views
 
 
 def bce(out, goal):

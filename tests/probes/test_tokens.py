@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from probes.watched import watched
 from traindx.probe import Forward
-from traindx.probes.contract import Contract
-from traindx.probes.texts import all_ids_of
-from traindx.probes.tokens import (
+from traindx.probes.read.common.special_ids import Vocabulary, agreed, looked_up, said_beside, said_by
+from traindx.probes.read.common.token_batches import all_ids_of
+from traindx.probes.read.common.token_ids import (
     Stated,
     TokenBatch,
     double_bos,
@@ -31,7 +31,7 @@ from traindx.probes.tokens import (
     target_share,
     token_facts,
 )
-from traindx.probes.vocabulary import Vocabulary, agreed, looked_up, said_beside, said_by
+from traindx.probes.read.loss.contract import Contract
 from traindx.run import Run
 
 PAD, EOS, VOCAB = 0, 1, 20
@@ -335,6 +335,51 @@ def test_log_probabilities_that_are_picked_by_hand_are_targets_too(how, hide):
     run = watched(loop, Contract())
     assert run.fact("loss.next_target_share") == 1.0
     assert (run.fact("data.pad_label_share") > 0.2) is not hide
+
+
+class Fused(torch.autograd.Function):
+    """Log-probabilities of the next tokens, made in one piece: no graph shows what was picked."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor) -> Tensor:
+        logs = logits[:, :-1].log_softmax(-1)
+        ctx.save_for_backward(logits)
+        return logs.gather(-1, labels[:, 1:, None].clamp(min=0)).squeeze(-1) * (labels[:, 1:] >= 0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (logits,) = ctx.saved_tensors
+        return torch.zeros_like(logits), None
+
+
+@pytest.mark.parametrize("early", [0, 1])
+@pytest.mark.parametrize("text", [True, False])
+def test_labels_of_a_head_that_is_fused_with_its_loss_are_shifted_as_it_shifts_them(text, early):
+    ids, mask = (torch.tensor(a) for a in sentences())
+    labels = torch.where(mask == 1, ids, -100)
+    if early:  # the script has shifted them already
+        labels = torch.cat((labels[:, 1:], torch.full((len(ids), 1), -100)), 1)
+
+    class Model(Speaker):
+        def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None) -> Any:
+            return -Fused.apply(super().forward(input_ids), labels).sum()
+
+    def loop() -> None:
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(4):
+            optimizer.zero_grad()
+            given = labels if text else (ids * 7 + 3) % 5
+            (model(input_ids=ids, attention_mask=mask, labels=given) / 10).backward()
+            optimizer.step()
+
+    run = watched(loop, Contract())
+    if not text:  # tags of another alphabet
+        assert run.fact("loss.next_target_share") is None and run.fact("data.eos_share") is None
+    elif early:
+        assert run.fact("loss.second_target_share") > 0.9
+    else:
+        assert run.fact("loss.next_target_share") == 1.0 and run.fact("data.eos_share") == 1.0
 
 
 def test_padding_in_the_labels_shows():

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import traindx
 from probes.conftest import patched_names
 from traindx.errors import UsageError
-from traindx.probes.stopping import Stopping
+from traindx.probes.launch.early_stopping import Stopping
 from traindx.stats import overfit_na
 
 
@@ -178,7 +178,9 @@ def test_stopping_knows_noise_from_rise():
 
 def test_asking_whether_to_stop_reads_no_record_and_judges_each_evaluation_once(monkeypatch):
     judged = []
-    monkeypatch.setattr("traindx.probes.stopping.overfit_na", lambda *a, **k: judged.append(1) or overfit_na(*a, **k))
+    monkeypatch.setattr(
+        "traindx.probes.launch.early_stopping.overfit_na", lambda *a, **k: judged.append(1) or overfit_na(*a, **k)
+    )
     monkeypatch.setattr("traindx.record.read", lambda *a: pytest.fail("the record was read"))
     model, optimizer, x, y = parts()
     with traindx.watch(model, optimizer) as dx:

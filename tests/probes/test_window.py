@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from probes.watched import fit
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
-from traindx.probes.sink import MemorySink
-from traindx.probes.window import BEGIN, Window, summary
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.drive.sink import MemorySink
+from traindx.probes.launch.attach import attach, detach
+from traindx.probes.read.machine.profiler_window import BEGIN, Window, summary
 from traindx.run import Run
 
 

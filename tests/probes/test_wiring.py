@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from probes.watched import watched
-from traindx.probes.outline import Outline
+from traindx.probes.read.model.wiring import Outline
 from traindx.run import Run
 
 

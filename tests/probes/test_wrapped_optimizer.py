@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from traindx import watch
-from traindx.probes.names import working
+from traindx.probes.read.common.names import working
 from traindx.run import Run
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from traindx.probe import Probe
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
-from traindx.probes.sink import MemorySink
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.drive.sink import MemorySink
+from traindx.probes.launch.attach import attach, detach
 from traindx.run import Run
 
 torch.set_num_threads(1)  # small loops on a shared machine: threads would only wait for each other

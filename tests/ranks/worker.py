@@ -13,10 +13,14 @@ from program import train
 from torch import Tensor
 
 from traindx.forensics.arm import arm
-from traindx.probes import contract, data, gradients, replicas, session
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
-from traindx.probes.sink import DiskSink
+from traindx.probes.drive import session
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.drive.sink import DiskSink
+from traindx.probes.launch.attach import attach, detach
+from traindx.probes.read.data import data
+from traindx.probes.read.gradient import gradients
+from traindx.probes.read.loss import contract
+from traindx.probes.read.machine import replicas
 
 FAULTS = {
     "healthy": 80,

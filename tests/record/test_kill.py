@@ -79,6 +79,8 @@ def test_two_hundred_kills_lose_at_most_a_second(tmp_path: Path) -> None:
 
 def test_a_killed_run_says_so_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed_after(tmp_path / "run", 0.8, 0, 0.005)
+    assert read(tmp_path / "run").facts["ended"] == "killed"  # the process is seen to be gone
+    monkeypatch.setattr("traindx.record.alive.here", lambda: "another machine")
     assert read(tmp_path / "run").facts["ended"] == "running"
     monkeypatch.setattr("traindx.record.process.ALIVE_S", 0.0)
     run = read(tmp_path / "run")

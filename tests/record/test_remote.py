@@ -7,13 +7,14 @@ import sys
 import time
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from patience import LONG_S, until
 from traindx import importers
 from traindx.errors import EnvironmentFault, NothingReadable
 from traindx.record import Writer, read, remote
+
+fsspec = pytest.importorskip("fsspec")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from rich.console import Console
 from runs import a_run, learning
 from traindx import importers
 from traindx.diagnosis import Diagnosis, common, diagnose
+from traindx.diagnosis.row import row as row_of
 from traindx.finding import Status
 from traindx.report import github, html, junit, markdown, sarif, sweep, text
 from traindx.report import json as json_
@@ -115,6 +116,6 @@ def test_the_table_of_runs_keeps_names_and_verdicts_whole(sick: Diagnosis) -> No
     far = replace(sick.run, source="/a/very/very/long/way/down/to/some/folder/of/many/experiments/run-17")
     console = Console(file=io.StringIO(), width=100)
     near = replace(sick.run, source="/a/very/very/long/way/down/to/some/folder/of/many/experiments/run-18")
-    console.print(sweep.table(common.sweep([diagnose(far), diagnose(near)])))
+    console.print(sweep.table(common.sweep([row_of(diagnose(far)), row_of(diagnose(near))]), 100))
     heading, row, *_ = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert row.startswith("run-17") and diagnose(far).verdict in row and "headline" in heading

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from traindx.errors import UsageError
-from traindx.probes.looks import png
+from traindx.probes.read.data.pictures import png
 from traindx.report import preflight
 from traindx.report.picture import svg
 from traindx.report.trial import picture, save

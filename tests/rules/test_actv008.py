@@ -64,7 +64,7 @@ def test_tiny_batches_are_mentioned_and_a_single_sample_is_a_warning() -> None:
     assert next(rule.findings(gaps(0.1, batch=4))).severity is Severity.INFO
     run = gaps(0.02).with_(events=[Event(40, "batch_size_one", {"count": 3})])
     [found] = rule.findings(run)
-    assert found.variant == "one" and found.severity is Severity.WARNING and "3×" in found.message
+    assert found.variant == "one" and found.severity is Severity.WARNING and "3 times" in found.message
 
 
 def test_the_first_steps_lag_by_design() -> None:

@@ -33,6 +33,12 @@ def test_one_nan_is_enough_and_the_samples_are_named() -> None:
     assert "first at step 7: x row 17" in found.message
 
 
+def test_a_script_that_skips_bad_batches_does_not_make_their_loss_finite() -> None:
+    skips = [Event(1, "nan_hidden", {"how": "skipped", "count": 9})]
+    [found] = rule.findings(a_run(batch__input_nonfinite=[0, 3, 0, 1], loss__train=[1.0, 0.9, 0.8, 0.7], events=skips))
+    assert found.variant == "skipped" and found.severity is Severity.WARNING and "stayed finite" not in found.message
+
+
 def test_missing_values_that_the_code_masks_are_a_remark() -> None:
     [found] = rule.findings(a_run(batch__input_nonfinite=[0, 3, 0, 1], loss__train=[1.0, 0.9, 0.8, 0.7]))
     assert found.variant == "masked" and found.severity is Severity.INFO
@@ -95,7 +101,7 @@ def _coded(loss: np.ndarray, **facts: Any) -> Run:
 def test_a_code_for_missing_values_is_critical_where_nothing_is_learned() -> None:
     [found] = rule.findings(_coded(1e6 + noise(100, 1e3)))
     assert found.variant == "owning" and found.severity is Severity.CRITICAL and "-99999" in found.message
-    [found] = rule.findings(_coded(learning(100, floor=0.1)))
+    [found] = rule.findings(_coded(learning(100, floor=0.1), loss__kind="ce", loss__classes=10, loss__reduction="mean"))
     assert found.variant == "extreme" and found.severity is Severity.INFO
     [found] = rule.findings(_coded(1e6 + noise(100, 1e3), data__usual_spread=6000.0))
     assert found.variant == "extreme"
@@ -110,3 +116,15 @@ def test_a_blank_picture_for_many_samples_is_a_warning() -> None:
     assert rule.outcome(a_run(signals, facts={**facts, **met})).status is Status.CLEAR
     for other in ({"data.continuous": False}, {"data.commonest": {"share": 0.25, "samples": 400, "labels": 1}}):
         assert rule.outcome(a_run(signals, facts={**facts, **other})).status is Status.CLEAR
+
+
+def test_samples_that_come_again_every_epoch_count_once() -> None:
+    rows = [
+        {"step": e * 40 + i, "field": "input", "kind": "extreme", "samples": [0], "indexes": [i]}
+        for e in range(3)
+        for i in range(5)
+    ]
+    far = np.zeros(120)
+    far[[r["step"] for r in rows]] = 1.0
+    [found] = rule.findings(a_run(batch__input_extreme=far, loss__train=np.ones(120), facts={"data.bad_samples": rows}))
+    assert found.facts["samples"] == 5 and found.message.startswith("5 samples")

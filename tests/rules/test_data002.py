@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runs import a_run, learning
+from runs import a_run, judged, learning
 from traindx.finding import Severity, Status
 from traindx.rules.data002_unscaled_inputs import unscaled_inputs as rule
 from traindx.run import Run
@@ -35,7 +35,7 @@ def test_large_scale_with_an_absurd_first_loss_is_a_warning() -> None:
 
 
 def test_raw_inputs_that_train_well_are_a_remark() -> None:
-    [found] = rule.findings(_run({**PIXELS, "max": 900.0}, loss=learning(300)))
+    [found] = judged(rule, _run({**PIXELS, "max": 900.0}, loss=learning(300)))
     assert found.severity is Severity.INFO
 
 
@@ -101,7 +101,7 @@ def test_a_fall_to_worse_than_the_mean_is_no_learning(end: float, severity: Seve
     loss = end + 1700 * np.exp(-np.arange(n) / 20)
     facts = {"data.input_stats": {"mean": 0.0, "std": 1130.0, "min": -3e3, "max": 3e3, "n": 1000}, "loss.kind": "mse"}
     signals = {"loss/train": loss, "batch/label_std": np.ones(n), "batch/label_mean": np.zeros(n)}
-    [found] = rule.findings(a_run(signals, facts=facts))
+    [found] = judged(rule, a_run(signals, facts=facts))
     assert found.severity is severity
 
 

@@ -30,7 +30,7 @@ def _run(val: float, train: float = 0.2, loss: float = 2.30, **facts: Any) -> Ru
 def test_an_empty_probe_and_failure_on_new_data_is_a_warning() -> None:
     [found] = rule.findings(_run(0.10, data__label_probe=EMPTY))
     assert found.severity is Severity.WARNING and found.confidence is Confidence.STRONG
-    assert "0.101 against 0.100" in found.message and "10%" in found.message
+    assert "0.101 against 0.100" in found.message and "chance is 0.1" in found.message
 
 
 def test_a_telling_probe_is_clear() -> None:
@@ -101,8 +101,8 @@ def test_lopsided_classes_leave_a_probe_without_power() -> None:
 def test_one_lucky_evaluation_is_no_skill() -> None:
     run = _run(0.10, data__label_probe=EMPTY)
     val = run.series("accuracy/val")
-    lucky = run.with_({"accuracy/val": Series(val.steps, np.r_[0.25, val.values[1:]])})
-    lasting = run.with_({"accuracy/val": Series(val.steps, np.r_[[0.25] * 3, val.values[3:]])})
+    lucky = run.with_({"accuracy/val": Series(val.steps, np.r_[0.4, val.values[1:]])})
+    lasting = run.with_({"accuracy/val": Series(val.steps, np.r_[[0.4] * 3, val.values[3:]])})
     assert [f.severity for f in rule.findings(lucky)] == [Severity.WARNING]
     assert not list(rule.findings(lasting))
 

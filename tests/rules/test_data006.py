@@ -28,6 +28,17 @@ def test_a_few_shared_samples_are_a_warning() -> None:
     assert found.severity is Severity.WARNING
 
 
+def test_one_batch_of_one_pass_is_no_validation_set() -> None:
+    def seen(val: int, *passes: float) -> Status:
+        evaluated = {"eval/samples": Series(np.arange(len(passes)) * 20, np.array(passes))}
+        late = Series(np.array([0, 39]), np.ones(2))
+        run = a_run(evaluated | {"batch/size": [32.0] * 40, "loss/val": late, "loss/train": [1.0] * 40})
+        return rule.outcome(run.with_(facts={"data.shared": 32, "data.seen": {"train": 640, "val": val}})).status
+
+    assert seen(32, 32.0) is seen(32, 32.0, 160.0) is Status.UNSURE
+    assert seen(32, 32.0, 32.0) is seen(160, 160.0, 160.0) is Status.FOUND
+
+
 def test_two_shared_samples_or_less_than_a_thousandth_are_clear() -> None:
     assert rule.outcome(_run(2)).status is Status.CLEAR
     assert rule.outcome(_run(8, val=10_000)).status is Status.CLEAR

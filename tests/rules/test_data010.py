@@ -9,7 +9,6 @@ import pytest
 
 from runs import a_run
 from traindx.finding import Severity, Status
-from traindx.probes.contents import _ridge_folds, label_doubt
 from traindx.rules.data010_duplicates_conflicts_noise import duplicates_conflicts_noise as rule
 from traindx.run import Run, Series
 
@@ -83,11 +82,12 @@ def test_labels_that_contradict_clear_inputs_and_are_learned_by_heart() -> None:
     ("noise", "spread", "low", "high"), [(0.0, 0.6, 0.0, 0.1), (0.05, 1.6, 0.0, 0.1), (0.5, 1.6, 0.3, 0.5)]
 )
 def test_wrong_labels_are_told_from_classes_that_overlap(noise: float, spread: float, low: float, high: float) -> None:
+    contents = pytest.importorskip("traindx.probes.read.data.contents", exc_type=ImportError)  # it needs torch
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 1000)
     x = spread * rng.normal(size=(5, 16))[y] + rng.normal(size=(1000, 16))
     y = np.where(rng.random(1000) < noise, rng.integers(0, 5, 1000), y)
-    told = label_doubt(x, y.astype(float), _ridge_folds(x))
+    told = contents.label_doubt(x, y.astype(float), contents._ridge_folds(x))
     assert low <= told["sure_errors"] <= high
     assert (told["next_errors"] - told["sure_errors"] < 0.1) is (spread > 1)
 

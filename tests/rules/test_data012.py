@@ -31,8 +31,14 @@ def test_the_first_batch_of_a_new_iterator_each_step_is_critical() -> None:
 
 
 def test_a_batch_held_on_purpose_is_a_remark() -> None:
-    [found] = rule.findings(_run(ALL, fetched=1))
+    run = _run(ALL, fetched=1)
+    [found] = rule.findings(run)
     assert found.variant == "kept" and found.severity is Severity.INFO
+    judged = run.with_(a_run({"loss/val": [1.0, 0.9]}).signals)
+    [found] = rule.findings(judged)
+    assert found.severity is Severity.WARNING, "who tests on one batch does not evaluate on others"
+    [found] = rule.findings(judged.with_(facts={"data.same_set": True}))
+    assert found.severity is Severity.INFO
 
 
 def test_stuck_in_the_middle_is_a_warning() -> None:

@@ -27,6 +27,13 @@ def test_a_small_difference_beyond_chance_is_a_warning() -> None:
     assert found.severity is Severity.WARNING
 
 
+def test_predictions_are_not_recomputed_from_what_a_wrong_loss_was_given() -> None:
+    """Keras takes probabilities where from_logits is not set: raw outputs are divided by their sum, which may be negative."""
+    keras = {"loss.kind": "nll", "loss.log_probabilities": False, "loss.input_range": [-16.1, 0.0]}
+    assert not rule.outcome(_run(0.525, 0.1125).with_(facts=keras)).findings
+    assert rule.outcome(_run(0.525, 0.1125).with_(facts=keras | {"loss.log_probabilities": True})).findings
+
+
 def test_rounding_and_chance_are_clear() -> None:
     assert rule.outcome(_run(0.9304, 0.93)).status is Status.CLEAR
     assert rule.outcome(_run(0.925, 0.93, n=200)).status is Status.CLEAR

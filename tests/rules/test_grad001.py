@@ -42,7 +42,7 @@ def test_a_healthy_depth_is_clear() -> None:
 def test_adam_hides_it_unless_nothing_is_learned() -> None:
     [harmless] = the(deep(1e-6, 8e-3, "Adam"))
     assert (harmless.variant, harmless.severity) == ("harmless", Severity.INFO)
-    [hidden] = the(deep(1e-6, 8e-3, "Adam", loss=2.3 + noise(100, 0.02)))
+    [hidden] = the(deep(1e-6, 8e-3, "Adam", loss=2.3 + noise(100, 0.02), **zoo.CE10))
     assert (hidden.variant, hidden.severity) == ("hidden", Severity.WARNING)
 
 

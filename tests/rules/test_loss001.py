@@ -9,7 +9,7 @@ import zoo
 from runs import a_run, noise
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.loss001_diverging_loss import diverging_loss
-from traindx.run import Event, Series
+from traindx.run import Event, Matrix, Series
 
 
 def the(run, **limits):
@@ -179,3 +179,14 @@ def test_other_data_that_join_have_a_level_of_their_own() -> None:
     assert joined.severity is Severity.INFO
     [later] = the(a_run({"loss/train": loss}, facts={"data.joined_at": [900]}))
     assert later.severity is found.severity
+
+
+@pytest.mark.parametrize(("share", "severity"), [(0.5, Severity.INFO), (0.02, None)])
+def test_classes_that_were_never_seen_before_are_other_data(share: float, severity: Severity | None) -> None:
+    loss = np.concatenate([zoo.falling(400), zoo.falling(400) + 1.0]) + noise(800, 0.05)
+    [alone] = the(a_run(loss__train=loss))
+    steps = np.arange(0, 800, 20)
+    new = np.where(steps < 400, 0.0, 32 * share)  # a rare class is met late by chance
+    labels = Matrix(steps, ("0", "1"), np.stack([32 - new, new], 1))
+    [found] = the(a_run({"loss/train": loss, "batch/labels/class": labels}))
+    assert found.severity is (severity or alone.severity)

@@ -132,3 +132,11 @@ def test_a_validation_whose_last_evaluation_is_its_best_has_not_stopped_improvin
     assert not [f for f in the(better) if f.variant == "gap"]
     worse = a_run({"loss/train": train, "loss/val": Series(at, np.r_[val[:6], 0.585, 0.59])})
     assert [f.variant for f in the(worse)] == ["gap"]
+
+
+def test_a_rise_of_half_is_not_vetoed_by_evaluations_that_jump() -> None:
+    train = [106, 66, 53, 49, 47, 46, 45, 43, 42, 41, 40]
+    [found] = the(epochs(train, [58, 73, 89, 113, 71, 123, 103, 114, 86, 168, 122]))
+    assert found.severity is Severity.WARNING and found.facts["best_step"] == 0
+    wild = np.random.default_rng(3).permutation([58, 73, 89, 113, 71, 123, 103, 114, 86, 168, 122])
+    assert not [f for f in the(epochs(train, np.r_[wild[5:], 57, wild[:5]])) if f.severity > Severity.INFO]

@@ -46,32 +46,6 @@ def test_well_below_chance_is_fine() -> None:
     assert the(close(0.4, **zoo.CE10)) == []
 
 
-def test_a_useless_metric_over_many_evaluations_settles_it() -> None:
-    n = 60
-    signals = {
-        "loss/train": np.linspace(28, 21, n),
-        "metric/val/mAP50": np.full(n, 0.004),
-        "metric/val/recall": np.full(n, 0.06),
-    }
-    [found] = the(a_run(signals, facts={"step_unit": "epoch"}))
-    assert (found.variant, found.severity, found.where) == ("metric", Severity.WARNING, ("metric/val/mAP50",))
-
-
-def test_a_metric_that_has_not_had_its_time_is_quiet() -> None:
-    signals = {
-        "loss/train": np.linspace(28, 24, 10),
-        "loss/val": np.linspace(28, 24, 10),
-        "metric/val/mAP50": np.full(10, 0.004),
-    }
-    assert the(a_run(signals, facts={"step_unit": "epoch"})) == []
-
-
-def test_a_metric_where_small_is_good_is_no_reference() -> None:
-    n = 60
-    signals = {"loss/train": zoo.falling(n), "loss/val": zoo.falling(n) + 0.3, "metric/val/mae": np.full(n, 0.004)}
-    assert the(a_run(signals, facts={"step_unit": "epoch"})) == []
-
-
 def test_a_gap_or_a_falling_loss_is_another_matter() -> None:
     assert the(zoo.overfits()) == [] and the(zoo.plain()) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from runs import a_run, learning, steady
 from traindx.finding import Confidence, Severity, Status
@@ -70,3 +71,23 @@ def test_a_log_that_ends_in_nan_norms_is_broken() -> None:
     norm = np.r_[steady(90), np.full(10, NAN)]
     [found] = rule.findings(a_run(loss__train=np.zeros(100), grad_norm=norm, facts={"amp.scaler": False}))
     assert found.steps == (90, 99)
+
+
+@pytest.mark.parametrize(("moved", "said"), [(1e5, "moved"), (0.01, "origin")])
+def test_a_huge_step_before_is_to_blame_and_not_the_operation_that_overflowed_then(moved: float, said: str) -> None:
+    origin = {
+        "op": "addmm",
+        "phase": "backward",
+        "module": "head",
+        "file": "m.py",
+        "line": 5,
+        "proven": True,
+        "advice": "add ε",
+    }
+    run = a_run(
+        {"loss/train": np.r_[learning(3), NAN], "update_ratio/param": {"head.weight": np.array([0.1, moved, NAN, NAN])}},
+        facts={"watched": ["nonfinite"], "origin": origin},
+        events=[Event(2, "nonfinite", {"what": "grad", "value": "inf", "names": ["head.weight"]})],
+    )
+    [found] = rule.findings(run)
+    assert found.variant == said and ("tenth of the learning rate" in found.fix) is (said == "moved")

@@ -24,7 +24,7 @@ def test_skipped_batches_are_counted_against_all() -> None:
     assert not list(rule.findings(hidden("skipped", 1)))
     assert list(rule.findings(hidden("skipped", 1), share=0.0))
     [found] = rule.findings(hidden("skipped", 30))
-    assert found.severity is Severity.WARNING and "30 of 1000" in found.message
+    assert found.severity is Severity.WARNING and "30 of the 1030 batches" in found.message
 
 
 def test_a_tenth_of_the_data_is_critical() -> None:
@@ -37,3 +37,14 @@ def test_a_scaler_is_judged_elsewhere() -> None:
 
 def test_watched_and_nothing_hidden_is_clear() -> None:
     assert rule.outcome(a_run(loss__train=[1.0], facts={"watched": ["nan_hidden"]})).status is Status.CLEAR
+
+
+def test_a_count_is_not_added_to_the_first_report_of_it() -> None:
+    events = [Event(21, "nan_hidden", {"how": "skipped", "count": n, "rank": r}) for r in (0, 1) for n in (1, 62)]
+    [found] = rule.findings(a_run(loss__train=np.ones(427), loop__forwards=np.ones(172), events=events))
+    assert found.facts["count"] == 124 and found.facts["total"] == 172 + 124
+
+
+def test_a_model_that_fills_its_own_nan_is_a_remark() -> None:
+    [found] = rule.findings(hidden("inside", 9))
+    assert found.severity is Severity.INFO and found.where == ("loop.py:8",)

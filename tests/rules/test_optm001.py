@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import zoo
-from runs import a_run, noise
+from runs import a_run, judged, noise
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.optm001_updates_too_small import updates_too_small
 from traindx.run import Series
@@ -15,7 +15,7 @@ SHAPES = {"a.weight": [32, 32], "b.weight": [32, 32], "c.weight": [10, 32], "c.b
 
 
 def the(run, **limits):
-    return list(updates_too_small.findings(run, **limits))
+    return judged(updates_too_small, run, **limits)
 
 
 def moving(ratio: float, n: int = 400, loss=None, early: float | None = None, **more):

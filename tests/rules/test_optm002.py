@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 import zoo
-from runs import a_run, noise
-from traindx.finding import Confidence, Severity, Status
+from runs import a_run, judged, learning, noise
+from traindx.finding import Severity, Status
 from traindx.rules.optm002_updates_too_large import updates_too_large
 from traindx.run import Matrix, Series
 
@@ -16,7 +17,7 @@ SHAPES = {"a.weight": [32, 32], "b.weight": [10, 32], "b.bias": [10]}
 
 
 def the(run, **limits):
-    return list(updates_too_large.findings(run, **limits))
+    return judged(updates_too_large, run, **limits)
 
 
 def hot(early: float, loss: np.ndarray, optimizer: str = "Adam", later: float = 1e-3, **facts):
@@ -69,7 +70,7 @@ def test_plain_sgd_needs_harm() -> None:
 
 
 def test_weights_that_shrink_are_measured_by_the_size_they_began_with() -> None:
-    n = 300
+    n = 1200
     ratio = np.r_[np.linspace(0.25, 2.0, 10), np.full(n - 10, 0.3)]  # a target that is noise: the weights go to zero
     signals = {"update_ratio/param": {"a.weight": ratio}, "loss/train": 1.0 + noise(n, 0.2)}
     told = {"model.param_shapes": SHAPES, "optimizer.name": "SGD"}
@@ -102,11 +103,7 @@ def test_the_first_steps_after_a_warm_up_are_looked_at_too() -> None:
     assert 99 <= found.steps[0] <= 110
 
 
-def test_a_curve_alone_is_a_hint_and_else_blind() -> None:
-    blown = math.log(10) + noise(600, 0.02)
-    blown[1:15] = 400.0
-    [found] = the(a_run(loss__train=blown, facts=zoo.CE10))
-    assert (found.variant, found.confidence) == ("curve", Confidence.SUGGESTIVE)
+def test_without_the_first_updates_it_is_blind() -> None:
     assert updates_too_large.outcome(a_run(loss__train=zoo.falling(300))).status is Status.BLIND
 
 
@@ -141,7 +138,7 @@ def test_validation_far_above_the_untrained_loss_is_harm() -> None:
     run = hot(11.0, loss)
     spoiled = run.with_(signals={"loss/val": Series(np.arange(0, 600, 20), np.full(30, 52.0))})
     sound = run.with_(signals={"loss/val": Series(np.arange(0, 600, 20), np.full(30, 0.7))})
-    assert [f.severity for f in the(spoiled)] == [Severity.CRITICAL] and "validation ends at 52" in the(spoiled)[0].message
+    assert [f.severity for f in the(spoiled)] == [Severity.CRITICAL] and "loss is 52" in the(spoiled)[0].message
     assert all("validation" not in f.message for f in the(sound))
 
 
@@ -153,10 +150,9 @@ def test_a_convex_problem_that_is_solved_in_a_few_large_steps_was_not_thrown_awa
     )
 
 
-def test_a_run_that_hardly_learned_did_not_come_through() -> None:
+def test_a_run_that_learned_a_little_gets_a_remark() -> None:
     crawling = math.log(10) + 0.08 - 0.2 * np.minimum(1, np.arange(300) / 150) + noise(300, 0.02)
-    [found] = the(hot(2.4, crawling))
-    assert (found.variant, found.severity) == ("", Severity.WARNING) and "hardly fallen" in found.message
+    assert [f.severity for f in the(hot(2.4, crawling))] == [Severity.INFO], "a little was learned all the same"
     halfway = 2.3 - 1.2 * np.minimum(1, np.arange(300) / 150) + noise(300, 0.02)
     assert [f.variant for f in the(hot(2.4, halfway))] == ["survived"]
     assert [f.variant for f in the(hot(0.6, crawling))] == ["survived"], "less than the weights' own size"
@@ -166,3 +162,18 @@ def test_a_loss_that_halves_beneath_its_noise_is_no_harm() -> None:
     tasks = np.repeat(np.random.default_rng(0).gamma(1.0, 1.0, 300), 5)  # every five steps another task
     found = the(hot(0.4, tasks * np.linspace(4.0, 1.0, 1500)))
     assert all(f.severity is Severity.INFO for f in found)
+
+
+@pytest.mark.parametrize("after", [20.0, 0.35])
+@pytest.mark.parametrize("late", [1, 3, 8])
+def test_a_rate_that_rose_right_before_the_loss_was_lost_is_named(after: float, late: int) -> None:
+    loss = learning(1500, 4.0, 0.3)
+    loss[1200 + late :] = np.geomspace(5, 1e9, 300 - late)
+    rate = np.where(np.arange(1500) < 1200, 0.05, after)
+    [found] = the(a_run(loss__train=loss, lr=rate))
+    assert (found.variant, found.steps[0]) == ("raised", 1200) and "from 0.05" in found.message
+    assert not updates_too_large.outcome(a_run(loss__train=learning(1500, 4.0, 0.3), lr=rate)).findings
+    steady = updates_too_large.outcome(a_run(loss__train=loss, lr=np.full(1500, 0.05))).findings
+    assert not [f for f in steady if f.variant == "raised"]
+    again = np.where(np.arange(1500) // 100 % 2, 0.05, 0.4)  # a rate that it had before, and came through
+    assert not [f for f in updates_too_large.outcome(a_run(loss__train=loss, lr=again)).findings if f.variant == "raised"]

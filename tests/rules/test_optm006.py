@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from runs import a_run, noise
+import zoo
+from runs import a_run, judged, noise
 from traindx.finding import Confidence, Severity, Status
 from traindx.rules.optm006_clipping_misset import clipping_misset
 from traindx.run import Event
 
 
 def the(run, **limits):
-    return list(clipping_misset.findings(run, **limits))
+    return judged(clipping_misset, run, **limits)
 
 
 def clipped(threshold: float, n: int = 600, norm: np.ndarray | None = None, optimizer: str = "AdamW", **more):
@@ -52,7 +53,7 @@ def test_never_clipped_although_the_norm_bursts_is_too_loose() -> None:
 def test_misplaced_calls_are_facts() -> None:
     run = clipped(1.6, events=[Event(3, "clip_before_unscale", {"count": 40}), Event(5, "clip_value", {"value": 0.5})])
     found = {f.variant: f for f in the(run)}
-    assert found["unscale"].confidence is Confidence.EXACT and found["unscale"].severity is Severity.WARNING
+    assert found["unscale"].confidence is Confidence.EXACT and found["unscale"].severity >= Severity.WARNING
     assert found["value"].severity is Severity.INFO
     assert the(clipped(1.6, events=[Event(3, "clip_after_step", {"count": 9})]))[0].variant == "after"
 
@@ -67,24 +68,8 @@ def test_its_limits_are_shares() -> None:
     assert the(clipped(0.2), often=1.1) == []
 
 
-def test_clipping_that_makes_sgd_crawl_is_a_warning_though_the_loss_falls() -> None:
-    falling = 4.7 - 0.0005 * np.arange(600) + noise(600, 0.02)
-    for ratio, severity in ((2e-5, Severity.WARNING), (2e-3, Severity.INFO)):
-        moves = a_run({"update_ratio/param": {"a": np.full(600, ratio)}, "loss/train": falling})
-        run = clipped(1e-3, optimizer="SGD").with_(moves.signals, facts={"model.param_shapes": {"a": [8, 8]}})
-        [found] = the(run)
-        assert (found.variant, found.severity) == ("always", severity)
-
-
-def test_clipping_that_ends_an_sgd_run_in_mid_descent_is_a_warning() -> None:
-    straight = 2.0 - 0.002 * np.arange(600) + noise(600, 0.02)
-    done = 0.8 + 1.2 * np.exp(-np.arange(600) / 40) + noise(600, 0.02)
-    for loss, ratio, severity in (
-        (straight, 4e-4, Severity.WARNING),
-        (done, 4e-4, Severity.INFO),  # the descent is over: nothing was held back
-        (straight, 2e-3, Severity.INFO),  # steps of a healthy size, made by a large rate
-    ):
-        moves = a_run({"update_ratio/param": {"a": np.full(600, ratio)}, "loss/train": loss})
-        run = clipped(1e-3, optimizer="SGD").with_(moves.signals, facts={"model.param_shapes": {"a": [8, 8]}})
-        [found] = the(run)
-        assert (found.variant, found.severity) == ("always", severity)
+def test_clipping_is_a_remark_in_a_run_that_learns() -> None:
+    moves = a_run({"update_ratio/param": {"a": np.full(600, 2e-5)}, "loss/train": 2.3 * np.exp(-np.arange(600) / 150)})
+    run = clipped(1e-3, optimizer="SGD").with_(moves.signals, facts={"model.param_shapes": {"a": [8, 8]}, **zoo.CE10})
+    [found] = the(run)
+    assert (found.variant, found.severity) == ("always", Severity.INFO)

@@ -36,6 +36,11 @@ def test_small_weights_with_a_signal_that_dies() -> None:
     assert found.variant == "small"
 
 
+def test_norm_layers_bring_a_signal_back_that_fades() -> None:
+    norms = [{"name": f"n{i}", "class": "LlamaRMSNorm", "params": 32, "order": i + 0.5} for i in range(2)]
+    assert rule.outcome(net(0.05, 0.05, **{"model.outline": [*OUTLINE, *norms]})).status is Status.CLEAR
+
+
 def test_without_a_consequence_the_scale_does_not_matter() -> None:
     assert rule.outcome(net(11.0)).status is Status.CLEAR
     assert rule.outcome(net(0.1)).status is Status.CLEAR

@@ -72,7 +72,7 @@ def test_one_cycle_stepped_per_epoch_hardly_moves() -> None:
 def test_the_order_of_calls() -> None:
     events = [Event(0, "scheduler_order", {"count": 40})]
     [found] = rule.findings(a_run({"loop/scheduler_steps": np.ones(40)}, events=events))
-    assert found.variant == "order" and "40×" in found.message
+    assert found.variant == "order" and "40 times" in found.message
 
 
 def test_a_first_update_skipped_by_the_scaler_explains_the_order() -> None:

@@ -19,10 +19,10 @@ def test_measured_figures_lie_in_their_ranges(row: bench.Row) -> None:
 def test_ranks_share_ties_like_the_library() -> None:
     from scipy.stats import rankdata
 
-    from traindx.stats.epochs import _ranks
+    from traindx.stats.robust import ranks
 
     y = np.array([1.0, 2.0, 2.0, 5.0, 0.0, 2.0])
-    np.testing.assert_allclose(_ranks(y), rankdata(y) - 1)
+    np.testing.assert_allclose(ranks(y), rankdata(y))
 
 
 def test_an_exponential_average_is_told_from_raw_losses() -> None:

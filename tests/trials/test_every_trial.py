@@ -12,8 +12,7 @@ from traindx.cli.trial import limits_of
 from traindx.errors import TwinLeak, UsageError
 from traindx.trial import RESULTS, TrialKind, catalogue
 from traindx.trials.rehearsal import rehearse
-from traindx.trials.task import Task, stated
-from traindx.trials.twin import fingerprint
+from traindx.trials.task import Task, fingerprint, stated
 from trials.tasks import HEALTHY
 
 TRIALS = list(catalogue().values())

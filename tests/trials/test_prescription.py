@@ -15,8 +15,7 @@ from traindx.errors import UsageError
 from traindx.trial import catalogue
 from traindx.trials import prescription
 from traindx.trials.prescription import applied, change_of, slower_than_now
-from traindx.trials.task import Task
-from traindx.trials.twin import fingerprint
+from traindx.trials.task import Task, fingerprint
 from trials.tasks import HEALTHY, digits, loaders, mlp, task
 
 

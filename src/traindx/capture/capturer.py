@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from traindx.capture.pairing import Pairing
 from traindx.capture.recipe import Parts, Recipe, written
+from traindx.forensics.moment import Called, Moment
 from traindx.forensics.recipe import CannotCapture
-from traindx.forensics.witness import Called, Moment, Witness
+from traindx.forensics.witness import Witness
 from traindx.probe import TRAIN, Evaluation, Reading, Scene
 from traindx.trials.state import random_kept
 from traindx.trials.task import Task, evaluating, tensors

@@ -15,7 +15,7 @@ from typing import Any
 
 from traindx.capture.shelf import Shelf
 from traindx.capture.start import ASKED, SAID
-from traindx.probes import launch
+from traindx.probes.launch import script_runner
 from traindx.report.json import plain
 
 SECONDS = 60.0  # longest look at the script's own steps
@@ -75,13 +75,13 @@ class Session:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         from traindx.capture.capturer import Capturer
-        from traindx.probes.attach import attach
-        from traindx.probes.recorder import Recorder
+        from traindx.probes.drive.recorder import Recorder
+        from traindx.probes.launch.attach import attach
 
         self.shelf = Shelf(torch.save, torch.load)  # a trial must not overwrite the user's checkpoints; under our own patch
         torch.save, torch.load = self.shelf.save, self.shelf.load
         what = self.job.asked["what"]
-        self.recorder = Recorder(budget=None, probes=[])  # every step in full, and nothing but the capture
+        self.recorder = Recorder(budget=None, probes=[])  # every step in full, and only the capture
         late = what == "investigate" or bool(self.job.asked.get("now"))
         self.capturer = Capturer(busy=lambda: bool(self.recorder.busy), rolling=late)
         self.recorder.add(self.capturer)
@@ -142,7 +142,7 @@ class Session:
 
         from traindx.capture import jobs
         from traindx.forensics.recipe import CannotCapture
-        from traindx.probes.attach import detach
+        from traindx.probes.launch.attach import detach
         from traindx.run import Run
 
         for observer in self.observers:
@@ -171,7 +171,7 @@ def main(argv: list[str]) -> None:
         _drive(job, argv[1], argv[2:])
     session = Session(job, argv[1])
     session.attach()
-    ended = launch.run_script(argv[1], argv[2:])
+    ended = script_runner.run_script(argv[1], argv[2:])
     if ended.error is not None:
         from traindx.trials.faults import located
 
@@ -190,7 +190,7 @@ def _drive(job: Job, script: str, args: list[str]) -> None:
 
     wheel = Wheel(job, script)
     wheel.attach()
-    ended = launch.run_script(script, args)
+    ended = script_runner.run_script(script, args)
     told = ""
     if ended.error is not None:
         from traindx.trials.faults import located

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from traindx.forensics.moment import Called, Moment, Taped
 from traindx.forensics.recipe import Call, CannotCapture, Place, Writer, filled, note
-from traindx.forensics.witness import Called, Moment, Taped
 from traindx.trials.task import LOSSES
 
 

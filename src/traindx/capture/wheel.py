@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from traindx.capture.shelf import Shelf
 from traindx.probe import Probe, Scene
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
-from traindx.probes.sink import DiskSink
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.drive.sink import DiskSink
+from traindx.probes.launch.attach import attach, detach
 from traindx.trials import floors
 from traindx.trials.determinism import Ledger, noted
 from traindx.trials.state import digest, random_states, restore_random, seeded

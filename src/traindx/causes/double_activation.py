@@ -6,7 +6,11 @@ double_activation = Cause(
     name="double-activation",
     title="an activation is applied twice, in model and loss",
     likely={
+        "WIRE006:softmax": 0.97,
+        "WIRE006:sigmoid": 0.97,
         "WIRE006": 0.97,
+        "WIRE006:nll": 0.02,
+        "WIRE006:kl": 0.02,
         "LOSS011": 0.5,
         "LOSS011:squashed": 0.5,
         "LOSS003": 0.35,
@@ -24,7 +28,7 @@ double_activation = Cause(
     prior=1.0,
     verdict="restart",
     cure="Give the loss logits: remove the softmax or sigmoid at the end of the model[[ ({where})]].",
-    witness=("WIRE006", "LOSS011:squashed"),
+    witness=("WIRE006:softmax", "WIRE006:sigmoid", "LOSS011:squashed"),
     settle="overfit",
     cost_steps=300,
 )

@@ -35,7 +35,16 @@ exploding_gradients = Cause(
         "Divide the learning rate by 10 and clip gradients[[ at {clip}, the 95 % quantile of the norms before it began]]"
         "[[; use orthogonal or identity initialisation and shorter sequences for {recurrent}]]."
     ),
-    refutes=("WIRE004", "WIRE011", "DATA001:nonfinite", "WIRE007:sum", "DATA002", "LOSS007:repeating"),
+    refutes=(
+        "WIRE004",
+        "WIRE011",
+        "DATA001:nonfinite",
+        "DATA001:harmful",
+        "OPTM002:raised",
+        "WIRE007:sum",
+        "DATA002",
+        "LOSS007:repeating",
+    ),
     witness=(
         "GRAD002",
         "ACTV004:explodes",

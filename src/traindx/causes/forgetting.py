@@ -13,7 +13,7 @@ forgetting = Cause(
         "LOSS008": 0.3,
         "LOSS001:excursion": 0.2,
         "LOSS006": 0.2,
-        "DATA008": 0.3,  # the old task is evaluated beside the new one
+        "DATA008": 0.3,  # the old task is evaluated next to the new one
         "EVAL003": 0.1,
     },
     prior=0.4,

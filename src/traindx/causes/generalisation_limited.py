@@ -1,4 +1,4 @@
-"""Training would go on falling, validation would not follow."""
+"""Training would continue falling, validation would not follow."""
 
 from traindx.cause import Cause
 

@@ -7,6 +7,7 @@ hidden_nan = Cause(
     title="NaNs are hidden instead of fixed",
     likely={
         "NUMR008": 0.95,
+        "NUMR008:inside": 0.3,
         "DATA001": 0.4,
         "NUMR001": 0.3,
         "NUMR002": 0.3,

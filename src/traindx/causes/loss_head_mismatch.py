@@ -6,7 +6,9 @@ loss_head_mismatch = Cause(
     name="loss-head-mismatch",
     title="the output layer does not fit the loss",
     likely={
-        "WIRE007": 0.95,
+        "WIRE007": 0.8,
+        "WIRE006:nll": 0.95,
+        "WIRE006:kl": 0.95,
         "LOSS009": 0.35,
         "LOSS011": 0.3,
         "LOSS003": 0.3,
@@ -26,7 +28,7 @@ loss_head_mismatch = Cause(
         "Use a pair that belongs together: logits with `cross_entropy` and one output per class on axis 1, or a "
         "linear output for unbounded targets."
     ),
-    witness=("WIRE007",),
+    witness=("WIRE007", "WIRE006:nll", "WIRE006:kl"),
     settle="overfit",
     cost_steps=300,
 )

@@ -11,7 +11,7 @@ lr_noise_floor = Cause(
     likely={
         "OPTM005": 0.9,
         "LOSS003": 0.6,
-        "OPTM013": 0.4,
+        "OPTM013:": 0.4,
         "GRAD005": 0.4,
         "LOSS005": 0.25,
         "GRAD007": 0.2,

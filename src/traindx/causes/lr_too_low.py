@@ -13,6 +13,7 @@ lr_too_low = Cause(
         "OPTM001": 0.85,
         "LOSS002": 0.4,
         "LOSS004": 0.3,
+        "LOSS004:crawls": 0.7,
         "LOSS009": 0.3,
         "EVAL004:chance": 0.3,
         "EVAL004:common": 0.15,

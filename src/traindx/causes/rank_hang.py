@@ -1,4 +1,4 @@
-"""Ranks wait for one of them: for ever, for long, or because it is gone."""
+"""Ranks wait for one of them: for good, for long, or because it is gone."""
 
 from traindx.cause import Cause
 

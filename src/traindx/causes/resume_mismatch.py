@@ -1,4 +1,4 @@
-"""A resumed run goes on differently from an uninterrupted one."""
+"""A resumed run continues differently from an uninterrupted one."""
 
 from traindx.cause import Cause
 

@@ -15,6 +15,7 @@ still_converging = Cause(
     verdict="wait",
     cure="Let it run[[: {forecast} expected at step {at_step}]].",
     refutes=(
+        "LOSS004:crawls",
         "LOSS001",
         "LOSS002",
         "LOSS005",

@@ -1,4 +1,4 @@
-"""Units of a layer start equal and receive equal gradients for ever."""
+"""Units of a layer start equal and receive equal gradients for good."""
 
 from traindx.cause import Cause
 

@@ -1,4 +1,4 @@
-"""Training goes on in eval mode."""
+"""Training continues in eval mode."""
 
 from traindx.cause import Cause
 

@@ -9,7 +9,6 @@ underfitting = Cause(
         "LOSS009": 0.85,
         "LOSS003": 0.35,
         "LOSS011": 0.3,
-        "LOSS009:metric": 0.3,
         "LOSS002": 0.1,
         "EVAL004:chance": 0.25,
         "EVAL004:common": 0.25,

@@ -33,6 +33,7 @@ unstable_operation = Cause(
         "NUMR001:grown",
         "NUMR001:norms",
         "NUMR001:moved",
+        "NUMR002:moved",
         "DATA001:nonfinite",
         "TUNE002",
         "NUMR004:replay",

@@ -1,4 +1,4 @@
-"""The same weights are loaded again and again while training goes on."""
+"""The same weights are loaded again and again while training continues."""
 
 from traindx.cause import Cause
 

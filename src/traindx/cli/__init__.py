@@ -18,7 +18,9 @@ from traindx.errors import NO_TORCH, TraindxError
 from traindx.plain import STDERR, say
 
 VERBS: dict[str, str] = {
-    "run": "Observe an unmodified training script.",
+    "run": "Observe an unmodified training: a script, a notebook, any command.",
+    "attach": "Observe a training that is already running.",
+    "env": "Print the variables that observe every training of a shell.",
     "diagnose": "Diagnose a recorded or logged run.",
     "check": "Pre-flight: verify model, data and loop before the long run.",
     "trial": "Run one experiment on a copy of your task.",
@@ -32,12 +34,15 @@ VERBS: dict[str, str] = {
     "bisect": "Find the commit that broke training.",
     "ls": "List the recorded runs.",
     "rm": "Delete recorded runs, after asking.",
+    "prune": "Delete old records, after asking.",
+    "bundle": "Pack a record into one file for a colleague.",
+    "config": "Show the settings in force and where each comes from.",
     "note": "Add a note to a run, or read its notes.",
     "rules": "List all conditions.",
     "explain": "Describe one condition or cause.",
     "export": "Write a run as Parquet, CSV or TensorBoard events.",
     "mcp": "Serve runs and diagnoses to coding agents.",
-    "demo": "Train and diagnose a small broken run and its fixed version.",
+    "demo": "Show three small broken runs, each diagnosed.",
     "doctor": "Show what traindx can observe in this environment.",
 }
 EXIT = {"ok": 0, "findings": 1, "usage": 2, "nothing": 3, "partly": 4, "environment": 5, "bug": 70, "interrupted": 130}
@@ -46,10 +51,13 @@ click.rich_click.SHOW_ARGUMENTS = True
 click.rich_click.COMMAND_GROUPS = {
     "traindx": [
         {"name": "Before", "commands": ["check", "trial", "sweep", "demo", "doctor"]},
-        {"name": "During", "commands": ["run", "now", "serve", "top"]},
-        {"name": "After", "commands": ["diagnose", "report", "ls", "rm", "note", "compare", "bisect", "export"]},
+        {"name": "During", "commands": ["run", "attach", "env", "now", "serve", "top"]},
+        {
+            "name": "After",
+            "commands": ["diagnose", "report", "ls", "rm", "prune", "bundle", "note", "compare", "bisect", "export"],
+        },
         {"name": "When it breaks", "commands": ["replay"]},
-        {"name": "Reference", "commands": ["rules", "explain", "mcp"]},
+        {"name": "Reference", "commands": ["rules", "explain", "config", "mcp"]},
     ]
 }
 

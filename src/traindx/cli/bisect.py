@@ -84,7 +84,7 @@ def command(
         oracle.reference = oracle.runs_of(first)
     screen = options.console(stderr=True, no_color=no_color)
     ends = {first: "good" if by == "loss" else oracle.judge(first), commits[-1]: oracle.judge(commits[-1])}
-    if list(ends.values()) != ["good", "bad"]:  # the search would blame whichever commit stands at the end
+    if list(ends.values()) != ["good", "bad"]:  # the search would blame whichever commit is last
         oracle.clean()
         _not_apart(good, bad, *ends.values(), no_color=no_color)
         return 4 if strict else 0

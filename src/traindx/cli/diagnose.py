@@ -12,19 +12,27 @@ import rich_click as click
 from traindx import api, importers
 from traindx import diagnosis as diagnosis_
 from traindx.cli import options
-from traindx.diagnosis import Diagnosis
-from traindx.diagnosis.many import diagnose_all
+from traindx.cli.bar import bar
+from traindx.diagnosis import Diagnosis, many
 from traindx.errors import NothingReadable, PartlyReadable, TraindxError, UsageError
 from traindx.plain import STDERR, say
 from traindx.report import text
+from traindx.report.runs import Runs
 from traindx.settings import Settings
+
+MOST_FAILURES = 5  # told one by one; of the rest the number
 
 
 @click.command("diagnose")
 @click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option(
-    "--map", "maps", multiple=True, metavar="COLUMN=SIGNAL", help='Correct a column\'s meaning: --map "train_loss=loss/train".'
+    "--map",
+    "maps",
+    multiple=True,
+    metavar="COLUMN=SIGNAL",
+    help='Correct a column\'s meaning: "train_loss=loss/train"; "x=COLUMN" names the axis.',
 )
+@click.option("--remember", is_flag=True, help="Keep what --map says in a small file next to the log, for the next time.")
 @click.option("--strict", is_flag=True, help="Exit 4 when part of the input could not be read, or a run cannot be judged.")
 @click.option(
     "--follow", is_flag=True, help="Keep watching and print the diagnosis again whenever it changes; stop with Ctrl-C."
@@ -67,6 +75,7 @@ from traindx.settings import Settings
 def command(
     paths: tuple[str, ...],
     maps: tuple[str, ...],
+    remember: bool,
     strict: bool,
     follow: bool,
     ask: bool,
@@ -107,19 +116,50 @@ def command(
     show = functools.partial(options.deliver, verbose=verbose, no_color=no_color, quiet=quiet)
     if follow:
         return _follow(paths, _mapping(maps), chosen, lambda diagnoses: show(diagnoses, format_, output))
+    simple = not (strict or maps or why_healthy or verbose) and on == "here" and format_ in ("rich", "json", "csv", "markdown")
+    if simple and options.plain_many() and all(Path(p).exists() for p in paths):
+        code = _many(Runs([Path(p) for p in paths], chosen), chosen, format_, output, quiet=quiet, no_color=no_color)
+        if code is not None:
+            return code
     runs, failures = _read(paths, _mapping(maps))
+    if remember:
+        _remember(paths, _mapping(maps))
     skipped = [note for run in runs for note in run.notes if "skipped" in note]
     if strict and (failures or skipped):
         raise PartlyReadable(f"--strict: {(failures + skipped)[0]}")
     for failure in failures:
         say(f"{failure}")
-    diagnoses = options.gated(api.worst_first(diagnose_all(runs, chosen, on=on)), chosen)
+    diagnoses = options.gated(api.worst_first(many.diagnose_all(runs, chosen, on=on)), chosen)
     if why_healthy:
         click.echo("\n\n".join(text.why_healthy(d) for d in diagnoses))
     else:
         show(diagnoses, format_, output)
     undecided = strict and any(d.verdict == "cannot-tell" for d in diagnoses)
     return options.exit_code(diagnoses, chosen.fail_on) or (4 if undecided else 0)
+
+
+def _many(runs: Runs, chosen: Settings, format_: str, output: Path | None, *, quiet: bool, no_color: bool) -> int | None:
+    """The table of several runs; None where there are not several, which is then read and shown as one."""
+    if len(runs.parts) < 2:
+        return None
+    with bar(quiet=quiet) as shown:
+
+        def progress(done: int, total: int, what: str) -> None:
+            shown(done, total, what)
+            if not done and total >= many.FEW and not quiet and not STDERR.isatty():  # one line where no bar can be drawn
+                say(what)
+
+        documents = runs.documents(reports=format_ == "json", progress=progress)
+    if len(documents) < 2:
+        return None
+    for note in runs.notes:
+        say(note)
+    for failure in runs.failures[:MOST_FAILURES]:
+        say(f"not read: {failure}")
+    if (more := len(runs.failures) - MOST_FAILURES) > 0:
+        say(f"not read: {more} more")
+    options.deliver_many(documents, format_, output, quiet=quiet, no_color=no_color)
+    return int(any(chosen.fail_on in d["row"]["fails"] for d in documents))
 
 
 def _follow(paths: tuple[str, ...], mapping: dict[str, str], chosen: Settings, show: Callable[[list[Diagnosis]], None]) -> int:
@@ -159,6 +199,17 @@ def _mapping(maps: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f'--map needs COLUMN=SIGNAL, for example "train_loss=loss/train"; got {m!r}')
         pairs[column.strip()] = signal.strip()
     return pairs
+
+
+def _remember(paths: tuple[str, ...], mapping: dict[str, str]) -> None:
+    files = [Path(path) for path in paths if path != "-" and Path(path).is_file()]
+    if not mapping or len(files) != len(paths):
+        raise UsageError("--remember keeps what --map says next to a file: it needs both")
+    for file in files:
+        try:
+            STDERR.write(f"traindx: remembered in {importers.remember(file, mapping)}\n")
+        except OSError as why:
+            raise UsageError(f"{file}: nothing can be written next to it: {why.strerror}") from None
 
 
 def _read(paths: tuple[str, ...], mapping: dict[str, str]) -> tuple[list[Any], list[str]]:

@@ -7,13 +7,14 @@ from pathlib import Path
 import rich_click as click
 
 from traindx import api
+from traindx.cli import options
 from traindx.errors import UsageError
 from traindx.plain import say
 from traindx.record.export import export
 
 
 @click.command("export")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), callback=options.spoken)
 @click.option("--to", type=click.Choice(("parquet", "csv", "tensorboard")), required=True, help="Output format.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file or folder; next to the run by default.")
 @click.option("--debug", is_flag=True, hidden=True)

@@ -18,7 +18,7 @@ from traindx.report.words import safe
 
 
 @click.command("note")
-@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path), callback=options.spoken)
 @click.argument("text", metavar="[TEXT]", required=False, default="")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")

@@ -19,13 +19,19 @@ from traindx import settings as settings_
 from traindx.cli import profiles
 from traindx.diagnosis import Diagnosis, common, diagnose, gates
 from traindx.diagnosis.common import Sweep
+from traindx.diagnosis.row import Row, row
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.finding import Severity
 from traindx.plain import STDERR, say
+from traindx.record import listing
+from traindx.report import json as json_
+from traindx.report import runs as runs_
 from traindx.report import sweep as sweeps
+from traindx.report.runs import Document
 from traindx.run import Run
 
 FORMATS = ("rich", "json", "html", "sarif", "junit", "markdown", "github", "csv")
+ONE_PAGE = "\n`traindx diagnose PATH` on one of them, or --verbose, gives its page."
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -66,6 +72,11 @@ def gated(diagnoses: Sequence[Diagnosis], chosen: settings_.Settings) -> list[Di
     return [gates.against(d, before) for d in with_gates] if new_only else with_gates
 
 
+def plain_many() -> bool:
+    """Whether nothing was asked that needs more than the rows of many runs."""
+    return not any(_gates()) and _chosen_profile() is None
+
+
 def _gates() -> tuple[tuple[gates.Requirement, ...], tuple[Path, ...], bool]:
     meta = _meta()
     return meta.get("traindx.require", ()), meta.get("traindx.baseline", ()), meta.get("traindx.new_only", False)
@@ -84,6 +95,13 @@ def _baselines() -> list[Run]:
         meta["traindx.baselines"] = [run for path in meta.get("traindx.baseline", ()) for run in api.load(path)]
     runs: list[Run] = meta["traindx.baselines"]
     return runs
+
+
+def _there(path: Path) -> Path:
+    """A baseline that exists."""
+    if not (meant := listing.spoken(path)).exists():
+        raise UsageError(f"--baseline {path}: there is no such file, folder or record")
+    return meant
 
 
 def judging(default_fail_on: str) -> Callable[[F], F]:
@@ -124,8 +142,8 @@ def judging(default_fail_on: str) -> Callable[[F], F]:
         click.option(
             "--baseline",
             multiple=True,
-            type=click.Path(path_type=Path, exists=True),
-            callback=kept("baseline"),
+            type=click.Path(path_type=Path),
+            callback=kept("baseline", lambda given: tuple(map(_there, given))),
             expose_value=False,
             help="A run to measure against; several, or a folder of seeds, make a band.",
         ),
@@ -177,17 +195,20 @@ def answering(help_: str) -> Callable[[F], F]:
 
 
 def settings(
-    config: Path | None, select: tuple[str, ...], ignore: tuple[str, ...], fail_on: str | None, default: str
+    config: Path | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: str | None,
+    default: str,
+    *,
+    trains: bool = False,
 ) -> settings_.Settings:
-    """The user's settings file with the command line on top."""
+    """The user's settings in all layers with the command line on top. Where it `trains`, a bad site file stops nothing."""
     check_gates()
-    loaded = settings_.load(file=config)
-    for code, limits in loaded.rules.items():
-        for key in limits:
-            try:
-                rules_.with_limits({}, {code: {key: limits[key]}})
-            except UsageError as why:
-                raise UsageError(f"{settings_.at(Path(loaded.source), key)}: {why}") from None
+    loaded = settings_.load(file=config, warn=say if trains else None)
+    _check_codes(loaded)
+    for sentence in loaded.expired:
+        say(sentence)
     chosen = dataclasses.replace(
         loaded,
         select=select or tuple(c.upper() for c in loaded.select),
@@ -196,6 +217,22 @@ def settings(
     )
     profile = _chosen_profile()
     return profiles.applied(chosen, profile) if profile else chosen
+
+
+def _check_codes(loaded: settings_.Settings) -> None:
+    """Refuse limits and severities of conditions that are not there, with the file and the line."""
+    for code, limits in loaded.rules.items():
+        for key in limits:
+            try:
+                rules_.with_limits({}, {code: {key: limits[key]}})
+            except UsageError as why:
+                raise UsageError(f"{settings_.at(Path(loaded.source), key)}: {why}") from None
+    for key in ("severity", "select", "ignore"):
+        for code in getattr(loaded, key):
+            try:
+                rules_.select(rules_.catalogue(), (code.upper(),))
+            except UsageError as why:
+                raise UsageError(f"{loaded.origins[key]}: {why}") from None
 
 
 def piped() -> tuple[str, ...]:
@@ -208,8 +245,13 @@ def piped() -> tuple[str, ...]:
 
 
 def runs_folder(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path:
-    """Where records lie when no folder is named: as for `traindx run`, $TRAINDX_DIR or ./traindx-runs."""
-    return value if value is not None else Path(os.environ.get("TRAINDX_DIR") or "traindx-runs")
+    """A folder or the record that is named; without one, where `traindx run` puts records: $TRAINDX_DIR or ./traindx-runs."""
+    return listing.spoken(value) if value is not None else settings_.folder()
+
+
+def spoken(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """`@last`, a name or a prefix as the path of that record."""
+    return listing.spoken(value)
 
 
 class Screen(Console):
@@ -254,7 +296,11 @@ def deliver(
         screen = console(stderr=to_stderr, no_color=no_color)
         _print_pages(screen, diagnoses, verbose)
         return
-    text = _text(diagnoses, format_, verbose)
+    put(_text(diagnoses, format_, verbose), output, quiet=quiet, to_stderr=to_stderr)
+
+
+def put(text: str, output: Path | None, *, quiet: bool = False, to_stderr: bool = False) -> None:
+    """A result where the user asked for it: in a file, or on stdout."""
     if output is None:
         stream = STDERR if to_stderr else sys.stdout
         stream.write(text + "\n")
@@ -282,26 +328,40 @@ def _put_whole(path: Path, text: str) -> None:
         beside.unlink(missing_ok=True)
 
 
-def side_by_side(diagnoses: Sequence[Diagnosis]) -> Sweep:
-    """Runs as a sweep, in the order of --by and --sort."""
-    made = common.sweep(diagnoses, _meta().get("traindx.by"))
+def side_by_side(rows: Sequence[Row]) -> tuple[Sweep, Sequence[int]]:
+    """Runs as a sweep in the order of --by and --sort, and the place that each had."""
+    by = _meta().get("traindx.by")
+    made = common.sweep(rows, by)
     order = sweeps.ordered(made, _meta().get("traindx.sort") or "verdict")
-    return (
-        made
-        if list(order) == list(range(len(order)))
-        else common.sweep([diagnoses[i] for i in order], _meta().get("traindx.by"))
-    )
+    return (made if list(order) == list(range(len(order))) else common.sweep([rows[i] for i in order], by)), order
+
+
+def deliver_many(documents: Sequence[Document], format_: str, output: Path | None, *, quiet: bool, no_color: bool) -> None:
+    """Show runs of which only rows (for JSON also reports) are known."""
+    made, order = side_by_side([runs_.as_row(d) for d in documents])
+    if quiet and output is None and not any(r.rank[2] for r in made.rows):
+        return
+    if format_ == "rich" and output is None:
+        screen = console(no_color=no_color)
+        screen.print(sweeps.table(made, screen.width))
+        screen.print(ONE_PAGE, style="dim")
+        return
+    if format_ == "json":
+        text = json_.documents([documents[i]["report"] for i in order], sweeps.document(made))
+    else:
+        text = (sweeps.as_csv if format_ == "csv" else sweeps.markdown)(made)
+    put(text, output, quiet=quiet)
 
 
 def _print_pages(screen: Console, diagnoses: Sequence[Diagnosis], verbose: bool) -> None:
     from traindx.report import text
 
     if len(diagnoses) > 1:
-        screen.print(sweeps.table(side_by_side(diagnoses)))
+        screen.print(sweeps.table(side_by_side([row(d) for d in diagnoses])[0], screen.width))
         for d in diagnoses:
             screen.print(text.gates(d, named=True))
         if not verbose:
-            screen.print("\n`traindx diagnose PATH` on one of them, or --verbose, gives its page.", style="dim")
+            screen.print(ONE_PAGE, style="dim")
             return
     for d in diagnoses:
         screen.print(text.page(d, unicode=unicode_ok(screen), verbose=verbose))
@@ -311,7 +371,7 @@ def _text(diagnoses: Sequence[Diagnosis], format_: str, verbose: bool) -> str:
     import importlib
 
     if format_ == "csv" or (format_ == "markdown" and len(diagnoses) > 1 and not verbose):
-        return (sweeps.as_csv if format_ == "csv" else sweeps.markdown)(side_by_side(diagnoses))
+        return (sweeps.as_csv if format_ == "csv" else sweeps.markdown)(side_by_side([row(d) for d in diagnoses])[0])
     if format_ == "rich":
         from traindx.report import text
 
@@ -321,7 +381,7 @@ def _text(diagnoses: Sequence[Diagnosis], format_: str, verbose: bool) -> str:
     except ModuleNotFoundError as why:
         raise UsageError(f"the format '{format_}' cannot be written here: {why}") from None
     if format_ == "json" and len(diagnoses) > 1:
-        return str(renderer.render(diagnoses, sweeps.document(side_by_side(diagnoses))))
+        return str(renderer.render(diagnoses, sweeps.document(side_by_side([row(d) for d in diagnoses])[0])))
     return str(renderer.render(diagnoses))
 
 

@@ -10,14 +10,15 @@ from typing import Any
 import rich_click as click
 
 from traindx.cli import options
-from traindx.errors import UsageError
+from traindx.errors import NothingReadable, UsageError
+from traindx.record.listing import is_record, spoken
 from traindx.report.words import safe
 
 _CONTEXT = {"allow_interspersed_args": True, "ignore_unknown_options": False}
 
 
 @click.command("replay", context_settings=_CONTEXT)
-@click.argument("capsule", metavar="CAPSULE", type=click.Path(path_type=Path))
+@click.argument("capsule", metavar="CAPSULE|RUN", type=click.Path(path_type=Path))
 @click.argument("target", metavar="[TARGET [ARGS]...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--fp32", is_flag=True, help="Replay without autocast, to see whether precision is the cause.")
 @click.option("--lr-scale", type=float, default=None, metavar="F", help="Also make the update, with F times the learning rate.")
@@ -47,6 +48,8 @@ def command(
 ) -> int:
     """Repeat a recorded step and name its first non-finite operation.
 
+    A RUN, such as @last, stands for its newest capsule.
+
     TARGET is the script with its arguments (after `--` if they begin with a dash), or a task factory. The script is launched
     again up to its second step. That step gets the recorded weights, optimizer state, random numbers and batch. The program
     runs with your permissions, so you must name it. Without TARGET, traindx shows the recorded command and runs nothing.
@@ -55,6 +58,7 @@ def command(
 
     Example:  traindx replay runs/exp1/capsules/capsule-000000042-000 train.py:make_task
     """
+    capsule = _capsule(capsule)
     if other_batch is not None and other_batch < 0:
         raise UsageError(f"--other-batch counts from 0; got {other_batch}")
     variants: dict[str, Any] = {"fp32": fp32, "lr_scale": lr_scale, "other_batch": other_batch}
@@ -76,6 +80,17 @@ def command(
     for line in _lines(found):
         screen.print(safe(line), highlight=False, markup=False)
     return 0
+
+
+def _capsule(path: Path) -> Path:
+    """The capsule, or the newest one of a run that is named."""
+    run = spoken(path)
+    if not is_record(run):
+        return path
+    kept = sorted(run.rglob("capsules/capsule-*/capsule.json"), key=lambda p: p.stat().st_mtime)
+    if not kept:
+        raise NothingReadable(f"{run} holds no capsule: no step of it was seen to turn non-finite")
+    return kept[-1].parent
 
 
 def _is_task(target: tuple[str, ...]) -> bool:

@@ -10,7 +10,7 @@ import rich_click as click
 from traindx.cli.ls import megabytes, size
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.plain import say
-from traindx.record.listing import is_record, list_records, named
+from traindx.record.listing import is_record, list_records, spoken
 
 
 @click.command("rm")
@@ -23,28 +23,42 @@ def command(runs: tuple[str, ...], yes: bool, dry_run: bool, debug: bool) -> int
 
     Example:  traindx rm @last
     """
-    paths = list(dict.fromkeys(_record(run) for run in runs))
+    return delete(list(dict.fromkeys(record_of(run) for run in runs)), yes=yes, dry_run=dry_run)
+
+
+def delete(paths: list[Path], *, yes: bool, dry_run: bool) -> int:
+    """Say what goes, ask, and delete it."""
     for path in paths:
         click.echo(f"{path}  {megabytes(size(path))}")
     if dry_run:
         return 0
-    if not yes:
-        click.confirm(f"Delete {len(paths)} {'run' if len(paths) == 1 else 'runs'}?", abort=True)
+    count = f"{len(paths)} {'run' if len(paths) == 1 else 'runs'}, {megabytes(sum(map(size, paths)))}"
+    if not yes and not _agreed(f"Delete {count}?"):
+        say("nothing was deleted")
+        return 0
     for path in paths:
         try:
             shutil.rmtree(path)
         except OSError as why:
             raise EnvironmentFault(f"cannot delete {path}: {why.strerror or why}") from None
-    say(f"deleted {len(paths)} {'run' if len(paths) == 1 else 'runs'}")
+    say(f"deleted {count}")
     return 0
 
 
-def _record(text: str) -> Path:
-    path = Path(text)
-    if not path.exists():
-        path = named(text)
+def _agreed(question: str) -> bool:
+    """Whether somebody says yes; where nobody can be asked, nobody did."""
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        click.echo()
+        return False
+
+
+def record_of(text: str) -> Path:
+    """The folder of a record that is named, and that nobody writes to any more."""
+    path = spoken(text)
     if path.is_symlink() or not path.is_dir() or not is_record(path):
-        raise UsageError(f"{path} is not the folder of a traindx record, so it is not deleted")
+        raise UsageError(f"{path} is not the folder of a traindx record")
     if any(r.ended == "running" for r in list_records(path)):
         raise UsageError(f"{path} is still being written; stop that run first")
     return path

@@ -40,13 +40,15 @@ def command(format_: str, chosen: tuple[str, ...], no_color: bool, debug: bool) 
                 "needs": dict(r.needs),
                 "severity": r.severity.value,
                 "stable": r.stable,
+                "package": r.origin or "traindx",
             }
             for r in rules.values()
         ]
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return 0
     screen = options.console(no_color=no_color)
-    for family, meaning in FAMILIES.items():
+    foreign = {r.family: f"third-party, from {r.origin}" for r in rules.values() if r.origin}
+    for family, meaning in {**FAMILIES, **foreign}.items():
         members = [r for r in rules.values() if r.family == family]
         if not members:
             continue

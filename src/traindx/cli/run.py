@@ -1,11 +1,12 @@
-"""`traindx run script.py ARGS…`"""
+"""`traindx run script.py ARGS…`, `traindx run COMMAND ARGS…`"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import threading
 import traceback
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,32 @@ import rich_click as click
 
 from traindx import alerts
 from traindx import diagnosis as diagnosis_
-from traindx.cli import launcher, options, spawned
-from traindx.errors import NO_TORCH, UsageError
+from traindx.bedside import command as in_front
+from traindx.bedside.watcher import Watcher
+from traindx.children import ours
+from traindx.cli import launcher, options
+from traindx.errors import NO_TORCH, EnvironmentFault, UsageError
 from traindx.live import start as live_
 from traindx.plain import say
-from traindx.probes import launch, session, surroundings, torchrun
-from traindx.record import is_record, read, remote, sources
-from traindx.settings import Settings
+from traindx.probes.drive import session
+from traindx.probes.launch import script_runner, torchrun
+from traindx.probes.read.machine import surroundings
+from traindx.record import remote, sources
 
+PATIENCE_S = 2.0  # after which we say what keeps us
+_FORCED = "traindx.forced"  # `--` stood before TARGET: it is a command, whatever else has its name
 _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
 
-@click.command("run", context_settings=_CONTEXT)
+class _Run(click.RichCommand):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        rest = super().parse_args(ctx, args)
+        ctx.meta[_FORCED] = words[-len(ctx.params.get("args", ())) - 2 :][:1] == ["--"]
+        return rest
+
+
+@click.command("run", cls=_Run, context_settings=_CONTEXT)
 @click.option("-m", "module", is_flag=True, help="TARGET is a module name, as in `python -m`.")
 @click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder for the record.")
 @click.option(
@@ -61,10 +76,15 @@ _CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
     help="Copy the record to this address every 30 s while it is written (s3://, gs://, ssh:// …, through fsspec).",
 )
 @click.option(
+    "--keep-source",
+    is_flag=True,
+    help="Keep the lines of the script and of its project files, so that `compare` shows what changed; secrets are hidden.",
+)
+@click.option(
     "--nproc",
     type=click.IntRange(1),
     default=None,
-    help="With -m torch.distributed.run: run it again on this many processes with the same global batch, and compare.",
+    help="With torchrun: run it again on this many processes with the same global batch, and compare.",
 )
 @click.option("--live/--no-live", default=None, help="Say what is found while it trains, on stderr.  [default: yes]")
 @click.option(
@@ -84,6 +104,7 @@ def command(
     capture_batch: bool,
     profiler: int | None,
     sync: str | None,
+    keep_source: bool,
     nproc: int | None,
     live: bool | None,
     stop_on: str | None,
@@ -100,39 +121,72 @@ def command(
     no_color: bool,
     debug: bool,
 ) -> int:
-    """Run a training script unchanged, record it, and print a diagnosis on stderr at the end.
+    """Run a training unchanged, record it, and print a diagnosis on stderr at the end.
+
+    TARGET is a Python script, a notebook, or any command that ends in Python; `--` before it says that it is a command.
 
     Example:  traindx run train.py --epochs 3
 
-    Example:  traindx run -m torch.distributed.run --nproc-per-node 4 train.py
+    Example:  traindx run torchrun --nproc-per-node 4 train.py
 
-    Example:  traindx run --nproc 1 -m torch.distributed.run --nproc-per-node 4 train.py
+    Example:  traindx run bash train.sh
+
+    Example:  traindx run --nproc 1 torchrun --nproc-per-node 4 train.py
     """
-    chosen = options.settings(config, select, ignore, fail_on, "never")
+    chosen = options.settings(config, select, ignore, fail_on, "never", trains=True)
+    sync = sync or chosen.sync
     if capture_batch:
         chosen = replace(chosen, capture_batch=True)
+    if chosen.mode == "group" and not chosen.capture_batch:  # kept samples stay private
+        os.environ["TRAINDX_RECORDS"] = "group"  # for every process that writes to the record
     if sync is not None:
         remote.opened(sync)  # an address that cannot be is refused before anything runs
-    if module and target in torchrun.LAUNCHERS and not chosen.disabled:
-        page: dict[str, Any] = {"verbose": verbose, "no_color": no_color, "quiet": quiet, "to_stderr": True}
-        _budget(budget, None)
-        own = [*(["--budget", budget] if budget else []), *(["--sync", sync] if sync else [])]
-        own += ["--capture-batch"] if capture_batch else []
-        return launcher.ranks(list(args), folder, own, nproc, chosen, (format_, output), page)
-    if nproc is not None:
-        raise UsageError("--nproc works with `-m torch.distributed.run` only; this program is a single process")
+    speaks = {"live": live_.wanted(live, chosen.live), "quiet": quiet, "ending": "own", "stop_on": stop_on or ""}
+    addresses = alerts.addresses_of(alert or chosen.alerts or None)
+    share = _budget(budget, chosen.budget)
+    launched = (module and target in torchrun.LAUNCHERS) or (not module and target == "torchrun")
+    if nproc is not None and not launched:
+        raise UsageError("--nproc works with torchrun only; this program is a single process")
+    notebook = not module and target.endswith(".ipynb") and Path(target).is_file()
+    if launched or notebook or (not module and (forced() or not in_front.is_python(Path(target)))):
+        words = ours(target) if module else [target]
+        if notebook:
+            copy = Path(target).with_suffix(".run.ipynb")
+            words = ours("traindx.bedside.whole", target, str(copy))
+            if importlib.util.find_spec("nbclient") is None or importlib.util.find_spec("ipykernel") is None:
+                raise EnvironmentFault("a notebook runs in a kernel, and there is none here: pip install nbclient ipykernel")
+        if module and importlib.util.find_spec("torch") is None:
+            raise ModuleNotFoundError(NO_TORCH, name="torch")
+        if not shutil.which(words[0]):
+            raise UsageError(f"there is no script and no command '{target}' here; `traindx run SCRIPT|COMMAND ARGS…`")
+        asked: dict[str, Any] = {"budget": share, "alert": addresses, "sync": sync, "profiler": profiler}
+        asked["notebook"] = target if notebook else ""
+        asked["live"] = {**speaks, "ending": "above", "here": str(Path.cwd())}
+        page = {"verbose": verbose, "no_color": no_color, "quiet": quiet, "to_stderr": True}
+        job = launcher.Job(asked, chosen, (format_, output), page)
+        if nproc is not None:
+            launcher.fewer(list(args), folder, nproc, job)
+        launcher.command([*words, *args], folder, job, exact=launched and folder is not None)
     if not module and not Path(target).exists():
         raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
-    watcher = Watcher(target, list(args), folder, _budget(budget, chosen.budget), chosen, alerts.addresses_of(alert or None))
-    watcher.sync, watcher.profiler = sync, profiler
-    watcher.live = {"live": live_.wanted(live, chosen.live), "quiet": quiet, "finish": False, "stop_on": stop_on or ""}
-    ended = launch.run_module(target, list(args)) if module else launch.run_script(target, list(args))
+    options_: dict[str, Any] = {"folder": folder, "budget": share, "addresses": addresses, "live": speaks, "sync": sync}
+    watcher = Watcher(target, list(args), chosen, profiler=profiler, **options_)
+    off = script_runner.when_torch_is_there(lambda: None if chosen.disabled else watcher.begin())
+    ended = script_runner.run_module(target, list(args)) if module else script_runner.run_script(target, list(args))
     code = ended.code
+    late = threading.Timer(PATIENCE_S, say, ["working out the diagnosis; Ctrl-C skips it"])
+    late.daemon = True
+    if not quiet:
+        late.start()
     try:
+        off()
         watcher.end(ended)
-        if watcher.recorder is not None and (session.rank() > 0 or torchrun.told_above()):
-            pass  # rank 0, or whoever launched the ranks, tells the story of all
+        if watcher.recorder is not None and session.rank() > 0:
+            pass  # rank 0 tells the story of all
         elif watcher.recorder is not None:
+            if target.endswith(".py"):
+                own = sources.project(target, surroundings.scrubbed, text=keep_source)
+                sources.keep(Path(watcher.recorder.sink.path), own, sources.CODE)
             code = _report(watcher, chosen, ended.code, format_, output, verbose, quiet, no_color)
         elif not quiet and not chosen.disabled:
             without = watcher.without
@@ -142,29 +196,29 @@ def command(
             if watcher.forked:
                 why = "forked processes cannot be observed; with the start method 'spawn', or traindx.watch in them, they can"
                 say(f"it started {watcher.forked} processes: {why}")
-    except Exception as bug:  # the script is done: its exit code stands, whatever happens to our page
+    except (Exception, SystemExit) as bug:  # the script is done: its exit code stands, whatever happens to our page
         if debug:
             say(traceback.format_exc())
         say(f"no diagnosis could be made: {type(bug).__name__}: {bug}")
-    launch.leave(ended, code)
+    except KeyboardInterrupt:
+        say("no diagnosis was made; `traindx diagnose` on the record makes it")
+    finally:
+        late.cancel()
+    script_runner.leave(ended, code)
     return code
 
 
-def _why_nothing(observer: Any) -> str:
-    """What was seen of a training that never made an update."""
-    if observer.story.phases.barren:
-        return f": {observer.story.phases.barren}"
-    return ": an optimizer was made, but it never made a step" if observer.story.stage.optimizers_built else ""
+def forced() -> bool:
+    """Whether there is a `--` before TARGET."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_FORCED))
 
 
 def _report(
     watcher: Watcher, chosen: Any, code: int, format_: str, output: Path | None, verbose: bool, quiet: bool, no_color: bool
 ) -> int:
     found = diagnosis_.diagnose(watcher.run(), chosen)
-    places = (where for f in found.findings for where in f.where)
-    taken = sources.take(places, surroundings.scrubbed, surroundings.names_secret)
-    sources.keep(Path(watcher.recorder.sink.path), taken)
-    diagnoses = options.gated([replace(found, run=found.run.with_(facts={"code.source": taken}))], chosen)
+    diagnoses = options.gated([launcher.sourced(found)], chosen)
     options.deliver(diagnoses, format_, output, verbose=verbose, no_color=no_color, quiet=quiet, to_stderr=True)
     if not quiet:
         say(f"the record is in {watcher.recorder.sink.path}")
@@ -185,97 +239,6 @@ def _budget(given: str | None, default: float | None) -> float | None:
     if not 0 <= share <= 1:
         raise UsageError(f"--budget is a share of step time between 0 and 1, or 'none'; not {given!r}")
     return share
-
-
-class Watcher:
-    """The observation of one launched program; does nothing until torch is imported."""
-
-    def __init__(
-        self,
-        target: str,
-        args: list[str],
-        folder: Path | None,
-        budget: float | None,
-        chosen: Settings,
-        addresses: Sequence[str] = (),
-        *,
-        ranked: bool = False,
-    ) -> None:
-        self.target, self.args, self.folder, self.budget = target, args, folder, budget
-        self.chosen, self.addresses, self.ranked = chosen, addresses, ranked
-        self.recorder: Any = None
-        self._observer: Any = None
-        self.profiler: int | None = None
-        self.without = ""  # why no training was seen, where that is known
-        self._disarm: Callable[[], None] = lambda: None
-        self.sync: str | None = None  # where the record is copied
-        self.live: dict[str, Any] = {"live": False}  # how a judge beside it speaks
-        self._spool: remote.Spool | None = None
-        self.spawned = self.forked = 0  # processes, or groups of them, that observe themselves; and that cannot
-        self._unfollow: Callable[[], None] = lambda: None
-        self._off: Callable[[], None] = (lambda: None) if chosen.disabled else launch.when_torch_is_there(self._attach)
-
-    def _attach(self) -> None:
-        from traindx.integrations import zero_code
-        from traindx.probes import siblings
-        from traindx.probes.attach import attach
-        from traindx.probes.recorder import Recorder
-        from traindx.probes.sink import DiskSink
-
-        name = Path(self.target).stem if self.target.endswith(".py") else self.target.rpartition(".")[2] or "run"
-        torchrun.larger_batches()
-        sink = DiskSink(session.folder(name, self.folder), name, session.rank(), ranked=self.ranked)
-        self.recorder = Recorder(sink, budget=session.share(self.budget))
-        self.recorder.scene.facts.update(session.about(self.target, self.args))
-        if self.profiler:
-            self.recorder.scene.facts["perf.window"] = self.profiler
-        if self.chosen.capture_batch:
-            self.recorder.scene.facts["data.captured"] = True
-        if self.chosen.replay:
-            from traindx.forensics.arm import arm
-
-            arm(self.recorder, capture_batch=self.chosen.capture_batch)
-        self._observer = attach(self.recorder)
-        siblings.follow(sink.path)
-        live_.beside(self.recorder, Path(self.target).name, addresses=self.addresses, chosen=self.chosen, **self.live)
-        self._disarm = zero_code.arm()
-        self._unfollow = spawned.follow(self._spawns, self._forks)
-        if self.sync is not None and os.environ.get("LOCAL_RANK", "0") == "0":  # one of each machine's ranks copies for all
-            self._spool = remote.Spool(sink.path, self.sync)
-            self._spool.start()
-
-    def _spawns(self, function: Callable[..., Any], ranked: bool) -> spawned.Observed:
-        self.spawned += 1
-        return spawned.Observed(function, self.target, self.args, self.recorder.sink.path, self.budget, self.chosen, ranked)
-
-    def _forks(self) -> None:
-        self.forked += 1
-
-    def end(self, ended: launch.Ended) -> None:
-        """Detach and close the record."""
-        self._off()
-        if self._observer is None:
-            return
-        self._disarm()
-        self._unfollow()
-        from traindx.forensics.lookup import beyond
-        from traindx.probes.attach import detach
-
-        detach(self._observer)
-        if ended.error is not None:
-            self.recorder.attempted |= beyond(ended.error) is not None  # it died on the way to its first loss
-            self.recorder.fails(ended.error, session.told(ended.error))
-        self.recorder.close(ended.how)
-        if self._spool is not None and not self._spool.close():
-            trouble = self._spool.trouble or "it took too long"
-            say(f"the last copy to {self.sync} was not made ({trouble}); the record is in {self.recorder.sink.path}")
-        self.without = _why_nothing(self._observer)
-        if not self.recorder.started and not (self.spawned and is_record(self.recorder.sink.path)):
-            self.recorder = None
-
-    def run(self) -> Any:
-        """What was recorded."""
-        return self.recorder.sink.run() if self.recorder.started else read(self.recorder.sink.path)
 
 
 if __name__ == "__main__":

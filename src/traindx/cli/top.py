@@ -17,9 +17,8 @@ from traindx.dashboard.doctor import Doctor
 from traindx.dashboard.library import Entry, Library
 from traindx.errors import UsageError
 from traindx.finding import Severity
-from traindx.report.words import COLOUR, VERDICT_COLOUR, number, safe, sparkline
+from traindx.report.words import COLOUR, STATE_COLOUR, VERDICT_COLOUR, number, safe, sparkline
 
-STATE = {"running": "green", "killed": "red", "exception": "red"}
 NARROW = 90  # columns; below, a run takes two lines
 
 
@@ -116,7 +115,7 @@ def _lines(row: list[Text]) -> list[Text]:
 def _row(library: Library, entry: Entry, ascii_only: bool) -> list[Text]:
     run, health = library.run(entry.id), library.health(entry)
     gap = Text("-" if ascii_only else "–")
-    state = Text(entry.state, style=STATE.get(entry.state, "dim"))
+    state = Text(entry.state, style=STATE_COLOUR.get(entry.state, "dim"))
     if run is None:
         return [Text(safe(entry.name, 40)), state, gap, Text(), gap, Text("cannot-tell"), Text("cannot be read")]
     loss = run.series("loss/train") if len(run.series("loss/train")) else run.series("loss/val")

@@ -12,10 +12,9 @@ from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import DataTable, Footer, Header, Input, Static
 
-from traindx.cli.top import STATE
 from traindx.dashboard.library import Entry, Library
 from traindx.finding import Severity
-from traindx.report.words import COLOUR, ICON, VERDICT_COLOUR, number, safe, sparklines, vital_curves
+from traindx.report.words import COLOUR, ICON, STATE_COLOUR, VERDICT_COLOUR, number, safe, sparklines, vital_curves
 
 RANK = {"critical": 0, "warning": 1, "info": 2}
 
@@ -72,7 +71,7 @@ class Top(App[None]):  # type: ignore[misc]  # textual is an extra, unseen by th
         loss = run.series("loss/train").last if run else float("nan")
         return [
             Text(safe(entry.name, 48)),
-            Text(entry.state, style=STATE.get(entry.state, "dim")),
+            Text(entry.state, style=STATE_COLOUR.get(entry.state, "dim")),
             Text(str(run.steps[1] if run and run.steps else entry.step if entry.step is not None else "–")),
             Text(number(loss) if loss == loss else ""),
             Text(verdict, style=VERDICT_COLOUR.get(verdict, "dim")),

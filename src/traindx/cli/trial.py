@@ -18,7 +18,7 @@ from traindx.cli import options
 from traindx.cli.bar import Bar, bar
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.plain import STDERR, say
-from traindx.probes import session
+from traindx.probes.drive import session
 from traindx.record import diary
 from traindx.report.json import plain
 from traindx.report.words import safe

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traindx import facts, regime, stats
-from traindx.run import Run, Series
+from traindx.run import Floats, Run, Series
 
 NEAR = 0.04  # of ln K: how near to it the first losses of a classifier usually lie
 MOST_GUESSED = 20  # beyond so many classes nearly every loss lies near some ln K
@@ -30,7 +30,9 @@ def chance(run: Run) -> Chance | None:
         share = _positive(run)
         entropy = _entropy([share, 1 - share]) if 0 < share < 1 else math.log(2)
         return Chance(entropy, "the entropy of the labels" if 0 < share < 1 else "ln 2")
-    count = classes(run)
+    count, shown = classes(run), facts.accuracy(run)
+    if count == 2 and run.fact("loss.classes") is None and shown.last > 0.5 and unproven(run, "val", shown):
+        return None  # two classes, of which one may be frequent
     if count is not None and run.fact("loss.kind") in (None, "ce", "nll"):
         level, why = math.log(count), f"ln {count}"
         spread = regime.class_counts(run)
@@ -69,11 +71,37 @@ def classes(run: Run) -> int | None:
     if isinstance(told, int | float) and told >= 2:
         from_log = "columns" in run.facts
         if from_log and math.isfinite(right) and right > 4 / told and first < 0.5 * math.log(told):
-            return None  # a vocabulary beside a classifier, or the classes of another head
+            return None  # a vocabulary next to a classifier, or the classes of another head
         return int(told)
     guess = round(math.exp(first)) if 0.5 < first < math.log(MOST_GUESSED + 0.5) else 0
     alike = guess >= 2 and abs(first - math.log(guess)) < NEAR * first and 0.6 / guess < right < 1.6 / guess
     return guess if alike else None
+
+
+def binary(run: Run, *, sure: bool = False) -> bool:
+    """Whether there may be two answers only: nothing states more, and the loss does not begin where that of more begins."""
+    count, first = classes(run), _first_loss(run)
+    return count == 2 or (count is None and (0.5 < first < 0.9 if sure else not 0.9 <= first <= 12))
+
+
+def same_answer(values: Floats) -> float | None:
+    """The score that most evaluations show to the digit, the late ones too: of one answer for everything, or of still weights.
+
+    >>> same_answer(np.array([0.4, 0.7, 0.7, 0.7, 0.7, 0.7])), same_answer(np.array([0.4, 0.5, 0.6, 0.7, 0.7, 0.7]))
+    (0.7, None)
+    """
+    found, counts = np.unique(values, return_counts=True)
+    score, often = float(found[np.argmax(counts)]), int(counts.max())
+    late = np.mean(values[-max(3, len(values) // 3) :] == score)
+    return score if often >= max(5, 0.6 * len(values)) and late >= 0.5 and score < 0.99 else None
+
+
+def unproven(run: Run, part: str, right: Series) -> bool:
+    """Whether a constant answer could be as often right: the loss was never below the entropy of classes so unequal."""
+    loss = regime.curve(run, f"loss/{part}").values
+    share = min(max(float(np.median(right.values[-3:])), 1e-6), 1 - 1e-6)
+    entropy = _entropy([share, 1 - share]) if share > 0.5 else -math.log(share)
+    return len(loss) > 0 and float(np.min(loss)) > 0.95 * entropy
 
 
 def constant_accuracy(run: Run, part: str) -> tuple[float, str] | None:

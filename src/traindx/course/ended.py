@@ -20,7 +20,7 @@ class Ended:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether it was cut short, or goes on: then what has not happened yet may still happen."""
+        """Whether it was cut short, or continues: then what has not happened yet may still happen."""
         return self.how in ("running", "interrupted", "crashed") and self.share < 0.5
 
 
@@ -31,10 +31,10 @@ def ended(run: Run) -> Ended:
     'finished'
     """
     told = run.fact("ended")
-    if told == "running":
-        return Ended("running", "it is still running")
+    if told in ("running", "detached"):
+        return Ended("running", "it is still running" if told == "running" else "it was still running when we left")
     if told == "exception":
-        kind = facts.table(run, "exception").get("type")
+        kind = facts.table(run, "exception").get("type") or "an error"
         by_hand = kind in ("KeyboardInterrupt", "SystemExit")
         return Ended("interrupted", "it was stopped by hand") if by_hand else Ended("crashed", f"it ended with {kind}")
     if told == "killed":

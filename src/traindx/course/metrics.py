@@ -16,8 +16,8 @@ PARTS = ("val", "test", "train")
 # The last part of a metric's name, in words, decides its scale. Each ends at 1 (or 100).
 SCALES: dict[str, float | None] = {  # → the score of a constant answer; None: not known from the name
     "auc auroc": 0.5,
-    "r2 mcc matthews kappa pearson spearman correlation": 0.0,
-    "acc acc1 accuracy top1 precision recall sensitivity specificity exact em success winrate": None,
+    "r2 d2 explained mcc matthews kappa pearson spearman correlation": 0.0,
+    "acc acc1 acc5 accuracy top1 top5 precision recall sensitivity specificity exact em success winrate hit hits": None,
     "f1 fscore iou miou dice jaccard map map50 map5095 ap auprc bleu rouge rouge1 rouge2 rougel ndcg mrr mar ssim": None,
 }
 
@@ -36,7 +36,11 @@ class Metric:
     def skill(self, value: float) -> tuple[float, float]:
         """How much of the way from ignorance to the end of the scale, at least and at most."""
         low, high = self.ignorant
-        return (value - high) / (1 - high), (value - low) / (1 - low)
+        return _gained(value, high), _gained(value, low)
+
+
+def _gained(value: float, level: float) -> float:
+    return (value - level) / (1 - level) if level < 1 else 0.0  # where every answer is right there is nothing to learn
 
 
 def metrics(run: Run) -> Iterator[Metric]:
@@ -49,12 +53,12 @@ def metrics(run: Run) -> Iterator[Metric]:
             yield Metric("accuracy", part, right, *_guessing(run, part, right), _sampling(run, part, right))
         for name, signal in run.matching(f"metric/{part}/*").items():
             last = name.rsplit("/", 1)[-1]
-            if not isinstance(signal, Series) or last.lower() in facts.ACCURACY_NAMES:
+            if not isinstance(signal, Series) or last.lower() in (*facts.ACCURACY_NAMES, *facts.ERROR_NAMES):
                 continue
             series = signal.finite()
             if len(series) and (ignorant := _scale(last)) is not None:
-                percent = float(np.max(series.values)) > 1.5
-                yield Metric(last, part, _hundredth(series) if percent else series, *ignorant)
+                series = _hundredth(series) if float(np.max(series.values)) > 1.5 else series
+                yield Metric(last, part, series, *(ignorant if ignorant[1] else _bounded(series)))
 
 
 def _hundredth(series: Series) -> Series:
@@ -88,8 +92,25 @@ def _sampling(run: Run, part: str, right: Series) -> float:
 
 def _guessing(run: Run, part: str, right: Series) -> tuple[tuple[float, float], bool]:
     """The accuracy of a constant answer, or a bound on it from the first evaluations."""
-    known = chance.constant_accuracy(run, part)
-    if known is not None:
+    quarter = max(1, len(right) // 4)
+    head, tail = float(np.median(right.values[:quarter])), float(np.median(right.values[-quarter:]))
+    known, top = chance.constant_accuracy(run, part), float(np.max(right.values))
+    supposed = known[0] if known is not None else 0.5
+    if len(right) >= 8 and head < 0.2 * supposed and 2 * head < tail < supposed:
+        return _bounded(right)  # it rises from far below what a constant answer scores: it counts something else
+    same = chance.same_answer(right.values)
+    if known is not None and (part == "train" or facts.majority(run)[2] > 0):
         return (known[0], known[0]), True
-    head = right.values[: max(1, min(3, len(right) // 4))]
+    if same is not None and chance.unproven(run, part, right):
+        return (min(same, known[0] if known is not None else same), same), True
+    if right.last > 0.5 and (same is not None or (chance.binary(run) and chance.unproven(run, part, right))):
+        return (0.5, max(0.5, top)), False
+    if right.last < 0.5 and chance.binary(run, sure=True):
+        return (0.5, 0.5), True
+    return ((known[0], known[0]), True) if known is not None else _bounded(right)
+
+
+def _bounded(series: Series) -> tuple[tuple[float, float], bool]:
+    """Where nobody says what a constant answer scores, it scores no more than the first evaluations, and no more than half."""
+    head = series.values[: max(1, min(3, len(series) // 4))]
     return (0.0, min(0.5, max(0.0, float(np.min(head))))), False

@@ -33,7 +33,7 @@ class Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
-        """Something was said; the clock goes on until it is a request."""
+        """Something was said; the clock continues until it is a request."""
         super().data_received(data)
         if self.busy:
             self._rest()

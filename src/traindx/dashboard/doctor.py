@@ -15,14 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from traindx import api
-from traindx import diagnosis as diagnosis_
 from traindx.children import ours
-from traindx.diagnosis import Diagnosis
 from traindx.errors import TraindxError
 from traindx.plain import say
-from traindx.report import json as json_
-from traindx.run import Run
+from traindx.report import runs
 
 BREATH_S = 1.0  # before the first judgement: whoever opened the page sees it painted first
 JUDGES = 2  # processes: a run that takes long holds up one of them
@@ -38,24 +34,9 @@ class Answer:
     report: dict[str, Any] | None  # traindx.report/1; None when the run could not be read
     stories: list[dict[str, Any]]
     health: dict[str, Any]
+    row: dict[str, Any] | None = None  # its line in a table of many
     at: float = 0.0
     seconds: float = 0.0
-
-
-def told(d: Diagnosis) -> dict[str, Any]:
-    """What the pages show of a diagnosis, as plain JSON."""
-    stories = [{"root": s.root.code, "more": len(s.more), "explains": [f.code for f in s.consequences]} for s in d.stories]
-    first = next((s.root for s in d.stories), None)
-    health = {
-        "verdict": d.verdict,
-        "summary": d.summary,
-        "severity": d.worst.value if d.worst else None,
-        "finding": {"code": first.code, "message": first.message} if first else None,
-        "cause": d.likely[0].cause.name if d.likely else None,
-        "alarms": sum(f.severity.value != "info" for f in d.findings),
-    }
-    found: dict[str, Any] = json_.plain({"report": json_.report(d), "stories": stories, "health": health})
-    return found
 
 
 UNREADABLE: dict[str, Any] = {
@@ -75,10 +56,10 @@ UNREADABLE: dict[str, Any] = {
 def judged(path: Path, index: int) -> dict[str, Any]:
     """The judgement of the `index`-th run in that place."""
     try:
-        runs = api.load(path)
+        found = runs.judged(path)
     except TraindxError:
         return UNREADABLE
-    return told(diagnosis_.diagnose(runs[index] if index < len(runs) else Run()))
+    return found[index] if index < len(found) else UNREADABLE
 
 
 class Doctor:
@@ -180,7 +161,7 @@ class Doctor:
 
 
 def _answer(stamp: str, said: dict[str, Any], seconds: float) -> Answer:
-    return Answer(stamp, said["report"], said["stories"], said["health"], time.monotonic(), seconds)
+    return Answer(stamp, said["report"], said["stories"], said["health"], said.get("row"), time.monotonic(), seconds)
 
 
 def main() -> None:

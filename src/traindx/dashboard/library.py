@@ -11,17 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from traindx import api
 from traindx import diagnosis as diagnosis_
+from traindx import importers
 from traindx.dashboard.doctor import Answer, Doctor
 from traindx.diagnosis import Diagnosis
+from traindx.diagnosis.common import sweep
 from traindx.errors import TraindxError
 from traindx.record import Follower, Record, follow, is_record, list_records
+from traindx.report import runs as runs_
 from traindx.run import Run
 
 KEPT = 12  # runs held in memory
 FRESH_S = 0.5  # a run is looked at on disk at most so often
 LISTED_S = 2.0  # the folder is listed at most so often
+FEW = 40  # logs that are read for the list; of more only the names are shown until each is judged
 DEPTH = 3  # folders below the one served
 
 
@@ -42,7 +45,7 @@ class Entry:
 
 @dataclass
 class _Kept:
-    """A run in memory, and how to go on reading it."""
+    """A run in memory, and how to continue reading it."""
 
     run: Run
     stamp: str
@@ -60,6 +63,7 @@ class Library:
         self.root, self.doctor = root, doctor or Doctor(apart=False)
         self._entries: dict[str, Entry] = {}
         self._listed = -1e9
+        self._together: tuple[list[float], list[str]] = ([], [])  # when they were judged, and what was said of them
         self._cache: OrderedDict[str, _Kept] = OrderedDict()
         self._lock = threading.Lock()
         self._listing = threading.Lock()
@@ -122,27 +126,26 @@ class Library:
         known = self.judgement(entry)
         return known.health if known else None
 
+    def together(self) -> list[str]:
+        """What can be said of all runs that were judged so far; nothing of fewer than two."""
+        answers = [self.doctor.answer(e.id) for e in self.entries()]
+        judged = [a for a in answers if a is not None and a.row is not None]
+        stamp = [a.at for a in judged]
+        if stamp != self._together[0]:
+            rows = [runs_.as_row({"row": a.row}) for a in judged]
+            self._together = (stamp, sweep(rows).sentences() if len(rows) > 1 else [])
+        return self._together[1]
+
     def _logs(self) -> list[Entry]:
-        """The runs of foreign logs, when there is no record of ours."""
-        try:
-            runs = api.load(self.root)
-        except (TraindxError, OSError):
-            runs = []
-        updated = self.root.stat().st_mtime if self.root.exists() else None
-        return [
-            Entry(
-                _id(self.root, i),
-                r.source or self.root.name,
-                self.root,
-                r.kind,
-                "closed",
-                r.steps[1] if r.steps else None,
-                updated,
-                1,
-                i,
-            )
-            for i, r in enumerate(runs)
-        ] or [Entry(_id(self.root, 0), self.root.name, self.root, "log", "closed", None, None)]
+        """The runs of foreign logs, when there is no record of ours; of very many the files are named before they are read."""
+        parts, _ = importers.parts(self.root) if self.root.exists() else ([], [])
+        found = []
+        for part in parts:
+            for i, (name, step) in enumerate(
+                _inside(part) if len(parts) <= FEW else [(part.relative_to(self.root).as_posix(), None)]
+            ):
+                found.append(Entry(_id(part, i), name or part.name, part, "log", "closed", step, part.stat().st_mtime, 1, i))
+        return found or [Entry(_id(self.root, 0), self.root.name, self.root, "log", "closed", None, None)]
 
     def _kept(self, run_id: str) -> _Kept | None:
         entry = self.entry(run_id)
@@ -173,16 +176,25 @@ class Library:
                     return
                 kept.run = kept.follower.run
             else:
-                runs = api.load(entry.path)
+                runs = runs_.load(entry.path)
                 kept.run = runs[entry.index] if entry.index < len(runs) else Run()
         except (TraindxError, OSError):
             return
         kept.stamp, kept.diagnosis, kept.version = stamp, None, kept.version + 1
 
 
+def _inside(part: Path) -> list[tuple[str, int | None]]:
+    """Name and last step of every run in a log."""
+    try:
+        return [(r.source, r.steps[1] if r.steps else None) for r in runs_.load(part)]
+    except (TraindxError, OSError):
+        return []
+
+
 def _entry(r: Record, root: Path) -> Entry:
     outer = r.path.parent.relative_to(root).as_posix() if r.path != root and r.path.is_relative_to(root) else "."
-    name = r.name if outer == "." else f"{outer}/{r.name}"
+    own = r.path.name if r.path.name.startswith(r.name) else r.name  # train-20260101-120000 says more than train
+    name = own if outer == "." else f"{outer}/{own}"
     return Entry(_id(r.path, 0), name, r.path, "record", r.ended, r.last_step, r.updated or r.created, max(1, r.ranks))
 
 

@@ -26,7 +26,7 @@ class Pulses:
         self._last: dict[str, str] = {}
 
     async def of(self, run_id: str) -> AsyncGenerator[str]:
-        """Lines of server-sent events for one listener: how the run stands at once, then every change."""
+        """Lines of server-sent events for one listener: the run at once, then every change."""
         queue: asyncio.Queue[str] = asyncio.Queue(maxsize=4)
         listeners = self._listeners.setdefault(run_id, set())
         listeners.add(queue)

@@ -158,11 +158,13 @@ async def _runs(request: Request) -> Response:
             for e in library.entries()
         ]
 
-    return _quick({"runs": await run_in_threadpool(work)})
+    runs = await run_in_threadpool(work)
+    together = await run_in_threadpool(library.together)
+    return _quick({"runs": runs, "together": [safe(line, 400) for line in together]})
 
 
 async def _run(request: Request) -> Response:
-    """What a run holds and, once it is known, what ails it: the page does not wait for the judgement."""
+    """What a run holds and, once it is known, what is wrong with it: the page does not wait for the judgement."""
     library, run_id = _library(request), request.path_params["id"]
     entry = await run_in_threadpool(library.entry, run_id)
     run = await run_in_threadpool(library.run, run_id)

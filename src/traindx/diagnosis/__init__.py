@@ -8,14 +8,16 @@
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from traindx import rule as rules_
-from traindx.course import Learned, learned
-from traindx.diagnosis.gates import Gate
+from traindx.course import Learned, ended, learned
+from traindx.diagnosis.gate import Gate
+from traindx.diagnosis.place import placed
 from traindx.diagnosis.posterior import Suspect, rank
 from traindx.diagnosis.severity import capped
 from traindx.diagnosis.story import Story, tell
@@ -69,9 +71,14 @@ class Diagnosis:
         return max((f.severity for f in self.findings), default=None)
 
     @property
+    def crashed(self) -> bool:
+        """Whether the program ended with an error of its own."""
+        return ended(self.run).how == "crashed"
+
+    @property
     def gravity(self) -> Severity | None:
-        """What `--fail-on` looks at: the worst finding that is no mere hypothesis; a verdict of restart is critical."""
-        if self.verdict == "restart":
+        """What `--fail-on` looks at: the worst finding that is no mere hypothesis; a restart or a crash is critical."""
+        if self.verdict == "restart" or self.crashed:
             return Severity.CRITICAL
         return max((f.severity for f in self.findings if f.confidence is not Confidence.SUGGESTIVE), default=None)
 
@@ -110,16 +117,43 @@ def examine(run: Run, settings: Settings | None = None) -> tuple[Outcome, ...]:
     every = rules_.catalogue()
     chosen = rules_.with_limits(rules_.select(every, settings.select, settings.ignore), settings.rules)
     return tuple(
-        chosen[code].outcome(run) if code in chosen else Outcome(code, Status.MUTED, reason="not selected") for code in every
+        _outcome(chosen[code], run) if code in chosen else Outcome(code, Status.MUTED, reason=_why_not(code, settings))
+        for code in every
     )
+
+
+def _outcome(rule: Rule, run: Run) -> Outcome:
+    """How a rule fares; a house rule that breaks in any way is only broken itself."""
+    try:
+        return rule.outcome(run)
+    except Exception:
+        if not rule.origin:
+            raise
+        return Outcome(rule.code, Status.BROKEN, reason=traceback.format_exc())
+
+
+def _why_not(code: str, settings: Settings) -> str:
+    return next((why for prefix, why in settings.reasons.items() if code.startswith(prefix)), "not selected")
+
+
+def _as_told(outcomes: tuple[Outcome, ...], severity: Mapping[str, str]) -> tuple[Outcome, ...]:
+    """The outcomes with the severities that the settings give them; what is only suggestive is never raised."""
+
+    def told(f: Finding) -> Finding:
+        word = next((w for prefix, w in severity.items() if f.code.startswith(prefix.upper())), None)
+        raised = word is not None and f.confidence is Confidence.SUGGESTIVE
+        return f if word is None or raised else replace(f, severity=Severity(word))
+
+    return tuple(replace(o, findings=tuple(map(told, o.findings))) for o in outcomes) if severity else outcomes
 
 
 def diagnose(run: Run, settings: Settings | None = None) -> Diagnosis:
     """The diagnosis of one run: outcomes, stories with the root first, causes, verdict."""
-    outcomes = capped(examine(run, settings), learned(run))
+    outcomes = _as_told(capped(examine(run, settings), learned(run)), settings.severity if settings else {})
     every: Mapping[str, Rule] = rules_.catalogue()
-    stories = tell(outcomes, every)
     causes = rank(run, outcomes, every)
+    outcomes = placed(run, outcomes, causes, every)
+    stories = tell(outcomes, every)
     return Diagnosis(run, outcomes, stories, causes, judge(run, outcomes, stories, causes))
 
 

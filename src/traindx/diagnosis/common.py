@@ -3,26 +3,31 @@
 What they have in common is one condition on a setting ("lr ≥ 1") or two together ("lr ≥ 1 and optimizer = adam"). Each that
 the settings allow is tried with Fisher's exact test and corrected for the number tried (Bonferroni). Where none stands
 out, nothing is said. Seeds are never a cause: runs that differ in nothing else are a band.
+
+What to try next comes from sound runs alone: from the settings with which their metric changes, by a permutation test that is
+corrected in the same way. It names only values that were tried, and never together with a sick run.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import combinations, pairwise
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
-from traindx.diagnosis import Diagnosis, gates
+from traindx.diagnosis import gates
+from traindx.diagnosis.row import Row, number
 from traindx.errors import UsageError
-from traindx.run import Run
+from traindx.stats.tails import at_least
 
 ALPHA = 0.01  # after the correction: at most one sweep in a hundred is told a cause that is none
 LEAST = 3  # sick runs that a condition must hold for
@@ -30,11 +35,10 @@ SHARE = 0.7  # of the runs it holds for must be sick: "half of them" is no cause
 SIMPLER = 10.0  # two settings must be so much clearer than one
 MOST = 3  # causes named
 MOST_CONDITIONS = 400  # on single settings; those with the clearest effect are combined in pairs
+MOST_LEVELS = 12  # values of a setting that are compared with each other
+SHUFFLES = 2000
 SICK = ("restart", "fix-and-resume")
 _SEED = re.compile(r"(^|[._-])(random_?|manual_?|rng_?)?seed$", re.I)
-_NOT_A_SETTING = re.compile(
-    r"(^|[._-])(name|run_?name|run_?id|id|dir|path|out|output|output_dir|logdir|log_?dir|tags?|notes?|time|date|host)$", re.I
-)
 _METRICS = ("accuracy/val", "metric/val/*", "accuracy/test", "metric/test/*", "loss/val", "loss/train")
 
 Mask = NDArray[np.bool_]
@@ -55,7 +59,7 @@ class Cause:
 class Sweep:
     """Runs side by side."""
 
-    diagnoses: tuple[Diagnosis, ...]
+    rows: tuple[Row, ...]
     names: tuple[str, ...]
     settings: tuple[Mapping[str, Any], ...]  # what differs among them, without seeds
     metric: str  # the signal they are ranked by; empty where they share none
@@ -64,12 +68,19 @@ class Sweep:
     rises: bool
     causes: tuple[Cause, ...]
     bands: tuple[tuple[int, ...], ...]  # runs of one setting that differ by their seed
+    advice: str = ""  # which settings to try next; empty where the sound runs do not tell
 
     @property
     def winner(self) -> int | None:
         """The best run by the metric that is not sick."""
-        well = [i for i, d in enumerate(self.diagnoses) if d.verdict not in SICK and math.isfinite(self.best[i])]
+        well = [i for i, r in enumerate(self.rows) if r.verdict not in SICK and math.isfinite(self.best[i])]
         return (max if self.rises else min)(well, key=lambda i: self.best[i]) if well else None
+
+    def __str__(self) -> str:
+        return str(importlib.import_module("traindx.report.sweep").plain_text(self))
+
+    def _repr_html_(self) -> str:
+        return str(importlib.import_module("traindx.report.notebook").pre(str(self)))
 
     def sentences(self) -> list[str]:
         """What can be said of all of them together."""
@@ -81,117 +92,76 @@ class Sweep:
         if (i := self.winner) is not None and self.metric:
             how = ", ".join(f"{k} {v}" for k, v in self.settings[i].items())
             said.append(f"Best: {self.names[i]}" + (f" ({how})" if how else "") + f", {self.metric} {self.best[i]:.4g}.")
+            said += [self.advice] if self.advice else []
         for band in self.bands[:5]:
             values = [self.best[i] for i in band if math.isfinite(self.best[i])]
-            sick = sum(self.diagnoses[i].verdict in SICK for i in band)
+            sick = sum(self.rows[i].verdict in SICK for i in band)
             span = f"{self.metric} {min(values):.4g} to {max(values):.4g}, " if self.metric and values else ""
             how = ", ".join(f"{k} {v}" for k, v in self.settings[band[0]].items()) or "one setting"
             said.append(f"{len(band)} seeds of {how}: {span}{sick} sick.")
-        return said
+        return said + [f"{name}: {note}." for name, r in zip(self.names, self.rows) for note in r.unread][:5]
 
 
-def sweep(diagnoses: Sequence[Diagnosis], by: str | None = None) -> Sweep:
+def sweep(rows: Sequence[Row], by: str | None = None) -> Sweep:
     """The runs side by side, ranked by `by`, else by the first metric that most of them have."""
-    runs = [d.run for d in diagnoses]
-    every = [settings_of(run) for run in runs]
-    varied = {k for k in {k for s in every for k in s} if len({_told(s.get(k)) for s in every}) > 1}
+    varied = {k for k in {k for r in rows for k in r.settings} if len({_told(r.settings.get(k)) for r in rows}) > 1}
     seeds = {k for k in varied if _SEED.search(k)}
-    settings = [{k: s[k] for k in s if k in varied - seeds} for s in every]
-    metric = _metric(runs, by)
-    numbers = [gates.measured(r, m) if (m := _own(r, metric, by)) else (math.nan, "") for r in runs]
-    lasts = [r.series(m).last if (m := _own(r, metric, by)) else math.nan for r in runs]
+    settings = [{k: v for k, v in r.settings.items() if k in varied - seeds} for r in rows]
+    metric = _metric(rows, by)
+    own = [gates.meant(list(r.metrics), r.columns, by or metric) if metric else None for r in rows]
+    numbers = [r.metrics[m] if m else (math.nan, math.nan, None) for r, m in zip(rows, own)]
     bands: dict[str, list[int]] = defaultdict(list)
     for i, s in enumerate(settings):
-        if any(k in every[i] for k in seeds):
-            bands[_told(sorted(s.items()))].append(i)
-    return Sweep(
-        tuple(diagnoses),
-        tuple(names(runs)),
+        if any(k in rows[i].settings for k in seeds):
+            bands[_told(sorted(s.items(), key=str))].append(i)
+    sick = np.array([r.verdict in SICK for r in rows])
+    found = Sweep(
+        tuple(rows),
+        tuple(names(rows)),
         tuple(settings),
         metric,
-        tuple(n for n, _ in numbers),
-        tuple(lasts),
-        bool(gates.rises(runs[0], metric)) if metric else False,
-        tuple(_causes(settings, np.array([d.verdict in SICK for d in diagnoses]), _known(diagnoses))),
+        tuple(n[0] for n in numbers),
+        tuple(n[1] for n in numbers),
+        any(n[2] for n in numbers),
+        tuple(_causes(settings, sick, np.array([r.verdict != "cannot-tell" and not r.unread for r in rows]))),
         tuple(tuple(b) for b in bands.values() if len(b) > 1),
     )
-
-
-def _known(diagnoses: Sequence[Diagnosis]) -> Mask:
-    return np.array([d.verdict != "cannot-tell" for d in diagnoses])
-
-
-def settings_of(run: Run) -> dict[str, Any]:
-    """The hyper-parameters of a run: those its log holds, the options of its command, its optimizer and first rate."""
-    found: dict[str, Any] = {}
-    given = run.fact("hparams")
-    found.update(given if isinstance(given, Mapping) else {})
-    argv = run.fact("argv")
-    found.update(_options(argv if isinstance(argv, Sequence) and not isinstance(argv, str) else ()))
-    if isinstance(name := run.fact("optimizer.name"), str) and not any("opt" in k for k in found):
-        found["optimizer"] = name
-    return {k: v for k, v in found.items() if not _NOT_A_SETTING.search(k) and not isinstance(v, list | dict)}
-
-
-def _options(argv: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """`--lr 0.1`, `--lr=0.1`, `lr=0.1` and flags of a command line."""
-    words = [str(w) for w in argv]
-    for i, word in enumerate(words):
-        key, eq, value = word.lstrip("-").partition("=")
-        if (
-            not key.replace(".", "").replace("-", "").replace("_", "").isalnum()
-            or (not eq and not word.startswith("-"))
-            or key[0].isdigit()
-        ):
-            continue
-        if not eq:
-            after = words[i + 1] if i + 1 < len(words) else "-"
-            value = "true" if after.startswith("-") and _number(after) is None else after
-        yield key.replace("-", "_"), value if (n := _number(value)) is None else n
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool):
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
+    return replace(found, advice=_advice(found)) if any(n[2] is not None for n in numbers) else found
 
 
 def _told(value: Any) -> str:
     return repr(value)
 
 
-def names(runs: Sequence[Run]) -> list[str]:
-    """Short names that tell the runs apart: the part of the path in which they differ."""
-    paths = [PurePath(run.source or f"run {i + 1}").parts for i, run in enumerate(runs)]
+def names(rows: Sequence[Row]) -> list[str]:
+    """Short names that tell the runs apart: what people call them, else the part of the path in which they differ."""
+    if all(r.label for r in rows) and len({r.label for r in rows}) == len(rows):
+        return [r.label for r in rows]
+    paths = [PurePath(r.source or f"run {i + 1}").parts for i, r in enumerate(rows)]
     head = 0
     while all(len(p) > head + 1 for p in paths) and len({p[head] for p in paths}) == 1:
         head += 1
     tail = 0
     while all(len(p) > head + tail + 1 for p in paths) and len({p[-1 - tail] for p in paths}) == 1:
         tail += 1
-    short = ["/".join(p[head : len(p) - tail]) for p in paths]
-    return short if len(set(short)) == len(short) else [f"{name} #{i}" for i, name in enumerate(short, 1)]
+    short = [r.label or "/".join(p[head : len(p) - tail]) for p, r in zip(paths, rows)]
+    twice = {name for name, count in Counter(short).items() if count > 1}
+    told = [f"{s} ({'/'.join(p[head:])})" if s in twice else s for s, p in zip(short, paths)]
+    return told if len(set(told)) == len(told) else [f"{name} #{i}" for i, name in enumerate(told, 1)]
 
 
-def _metric(runs: Sequence[Run], by: str | None) -> str:
+def _metric(rows: Sequence[Row], by: str | None) -> str:
     if by is not None:
-        found = next((f for r in runs if (f := gates.find(r, by))), None)
+        found = next((f for r in rows if (f := gates.meant(list(r.metrics), r.columns, by))), None)
         if found is None:
-            there = sorted({n for r in runs for n in r.signals if n.startswith(("loss/", "accuracy/", "metric/"))})
+            there = sorted({n for r in rows for n in r.metrics})
             raise UsageError(f"no run has a metric '{by}'; there are {', '.join(there[:12]) or 'none'}")
         return found
     for pattern in _METRICS:
-        have = [n for r in runs for n in r.matching(pattern) if len(r.series(n).finite()) and gates.rises(r, n) is not None]
-        if have and max(map(have.count, have)) > len(runs) / 2:
-            return max(have, key=have.count)
+        have = Counter(n for r in rows for n, (_, _, up) in r.metrics.items() if up is not None and fnmatchcase(n, pattern))
+        if have and (most := have.most_common(1)[0])[1] > len(rows) / 2:
+            return most[0]
     return ""
-
-
-def _own(run: Run, metric: str, by: str | None) -> str | None:
-    return gates.find(run, by or metric) if metric else None
 
 
 # -- what the sick ones have in common
@@ -237,8 +207,11 @@ def _conditions(settings: Sequence[Mapping[str, Any]], among: Mask) -> Iterator[
     """Every cut through a number and every value of a word, on the settings that differ."""
     for key in dict.fromkeys(k for s in settings for k in s):
         values = [s.get(key) for s in settings]
-        numbers = [_number(v) for v in values]
-        if all(x is not None for x, there in zip(numbers, among) if there) and any(x is not None for x in numbers):
+        numbers = [number(v) for v in values]
+        stated = [(x, v) for x, v, there in zip(numbers, values, among) if there and v is not None]
+        if stated and all(x is not None for x, _ in stated):
+            if len(stated) < among.sum():
+                yield key, f"no {key}", np.array([v is None for v in values])
             line = np.array([math.nan if x is None else x for x in numbers])
             levels = np.unique(line[among & np.isfinite(line)])
             for low, high in pairwise(levels):
@@ -263,7 +236,7 @@ def _distinct(conditions: Iterator[Condition]) -> list[Condition]:
 
 def _p(mask: Mask, sick: Mask, n: int, ill: int) -> float:
     """Fisher's exact test, one-sided: so many sick runs or more under this condition by chance."""
-    return float(hypergeom.sf(int((mask & sick).sum()) - 1, n, ill, int(mask.sum())))
+    return at_least(int((mask & sick).sum()), n, ill, int(mask.sum()))
 
 
 def _best(conditions: Sequence[Condition], sick: Mask, n: int, ill: int) -> tuple[float, Condition] | None:
@@ -273,3 +246,76 @@ def _best(conditions: Sequence[Condition], sick: Mask, n: int, ill: int) -> tupl
         if inside >= LEAST and inside >= SHARE * of:
             fit.append((_p(c[2], sick, n, ill) * len(conditions), c))
     return min(fit, key=lambda f: f[0], default=None)
+
+
+# -- what to try next
+
+
+def _advice(s: Sweep) -> str:
+    """The values around the best that were tried and are sound, of every setting with which the metric changes."""
+    if s.winner is None:
+        return ""
+    sound = np.array([r.verdict not in SICK and math.isfinite(b) and not r.unread for r, b in zip(s.rows, s.best)])
+    sick = np.array([r.verdict in SICK for r in s.rows])
+    words, box = [], np.ones(len(s.rows), bool)
+    for key, ranks in _telling(s, sound):
+        told = [one.get(key) for one in s.settings]
+        best = s.settings[s.winner].get(key)
+        numbers = [number(v) for v in told]
+        if best is None:
+            continue
+        if (own := number(best)) is None:
+            if ranks[_told(best)] == min(ranks.values()):
+                words.append(f"{key} {best}")
+                box &= np.array([v == best for v in told])
+            continue
+        line = np.array([math.nan if x is None else x for x in numbers])
+        levels = np.unique(line[sound & np.isfinite(line)])
+        at = int(np.searchsorted(levels, own))
+        low, high = levels[max(at - 1, 0)], levels[min(at + 1, len(levels) - 1)]
+        inside = (line >= low) & (line <= high)
+        if (box & inside & sick).any():
+            low, high, inside = own, own, line == own
+        tried = line[np.isfinite(line)]
+        edge = "less" if own == tried.min() else "more" if own == tried.max() else ""
+        words.append(
+            (f"{key} {low:g}" if low == high else f"{key} {low:g}–{high:g}") + (f" (no run tried {edge})" if edge else "")
+        )
+        box &= inside
+    if not words or (box & sick).any() or not (box & sound).any():
+        return ""
+    return f"Try {words[0]}{' with ' if len(words) > 1 else ''}{', '.join(words[1:])}."
+
+
+def _telling(s: Sweep, sound: Mask) -> Iterator[tuple[str, dict[str, float]]]:
+    """Settings with which the metric of sound runs changes, and the mean rank of each of their values (the best is first).
+
+    By the test of Kruskal and Wallis, with its distribution from shuffled ranks. The clearest comes first; the others are
+    tested on what it leaves over, so that a strong setting does not hide a weak one.
+    """
+    values = np.array(s.best)[sound] * (-1 if s.rises else 1)
+    groups: dict[bytes, tuple[str, list[str], NDArray[np.float64]]] = {}
+    for key in dict.fromkeys(k for one in s.settings for k in one):
+        told = [_told(one.get(key)) for one, there in zip(s.settings, sound) if there]
+        kinds = list(dict.fromkeys(told))
+        if 1 < len(kinds) <= min(MOST_LEVELS, len(told) // 2):
+            member = np.array([[t == kind for kind in kinds] for t in told], float)
+            groups.setdefault(member.tobytes(), (key, kinds, member))  # settings that vary together count once
+    left, tried = list(groups.values()), len(groups)
+    while left:
+        places = np.array([np.mean(np.flatnonzero(np.sort(values) == v)) for v in values])
+        shuffled = np.random.default_rng(0).permuted(np.tile(places, (SHUFFLES, 1)), axis=1)
+        p, i = min((_chance(member, places, shuffled), i) for i, (_, _, member) in enumerate(left))
+        if p * tried > ALPHA:
+            return
+        key, kinds, member = left.pop(i)
+        yield key, dict(zip(kinds, places @ member / member.sum(0)))
+        values = values - member @ (values @ member / member.sum(0))  # what this setting does not explain
+
+
+def _chance(member: NDArray[np.float64], places: NDArray[np.float64], shuffled: NDArray[np.float64]) -> float:
+    """How often shuffled ranks differ as much between the groups."""
+    count = member.sum(0)
+    own = float(((places @ member) ** 2 / count).sum())
+    as_far = ((shuffled @ member) ** 2 / count).sum(1) >= own * (1 - 1e-12)
+    return float(1 + as_far.sum()) / (1 + len(shuffled))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import importlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from traindx import facts
 from traindx.diagnosis import effects as effects_
 from traindx.diagnosis.effects import Effect
 from traindx.run import Floats, Ints, Matrix, Run, Series
@@ -29,6 +32,7 @@ CONFIGURATION = (
 ENVIRONMENT = ("versions", "device", "world_size", "git.commit", "seeds", "deterministic")
 DATA = ("data.samples_per_epoch", "data.input_stats", "data.channel_stats", "data.token", "data.class_counts")
 ALIKE = 0.02  # fingerprints of the data are taken from samples: numbers within 2 % are the same
+MOST_LINES = 40  # of what changed in a file
 EXTREMES = 0.25  # of the range: smallest and largest of a part of the data move with the part
 SIGMAS = 3.0  # a block of differences beyond three standard errors …
 BLOCKS = 3  # … in three blocks running is a separation (CATALOGUE REPR004)
@@ -62,10 +66,38 @@ class Comparison:
     effects: tuple[Effect, ...] = ()  # measures, time and memory at the end, each with its interval and its own outcome
     worse_by: float | None = None  # the judged change in the direction that is worse
     summary: str = ""  # the outcome in a sentence
+    code: Mapping[str, str] = field(default_factory=dict)  # file → what changed: its lines, or that it differs
 
     @property
     def first(self) -> Separation | None:
         return next((s for s in self.separations if s.beyond_noise is not None), None)
+
+    def __str__(self) -> str:
+        return str(importlib.import_module("traindx.report.comparison").plain(self))
+
+    def _repr_html_(self) -> str:
+        return str(importlib.import_module("traindx.report.notebook").pre(str(self)))
+
+
+def changed(a: Run, b: Run) -> dict[str, str]:
+    """The project files that differ: the lines where they were kept, else only that they do."""
+    one, two = facts.table(a, "code.files"), facts.table(b, "code.files")
+    if not one or not two:
+        return {}
+    lines = [facts.table(r, "code.text") for r in (a, b)]
+    out = {}
+    for name in sorted(one.keys() | two.keys()):
+        if one.get(name) == two.get(name):
+            continue
+        if name not in one or name not in two:
+            out[name] = f"only in {'B' if name in two else 'A'}"
+        elif name in lines[0] and name in lines[1]:
+            before, after = (str(t[name]).splitlines() for t in lines)
+            told = list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]
+            out[name] = "\n".join(told[:MOST_LINES]) or "differs in hidden or long lines"
+        else:
+            out[name] = "differs (--keep-source keeps the lines)"
+    return out
 
 
 def compare(a: Run | Sequence[Run], b: Run, *, tolerance: float = 0.0) -> Comparison:
@@ -105,6 +137,7 @@ def compare(a: Run | Sequence[Run], b: Run, *, tolerance: float = 0.0) -> Compar
         (*measures, *costs),
         rests_on[0].worse_by if rests_on else None,
         summary,
+        changed(baselines[-1], b),
     )
 
 
@@ -277,7 +310,7 @@ def _first_layer(name: str, one: Matrix, two: Matrix) -> Iterator[Separation]:
     parts = [
         found
         for layer in one.names
-        if layer in two.names
+        if layer in two.place
         and (found := _separate(name, layer, one.steps, one.column(layer).values, two.steps, two.column(layer).values))
         and found.beyond_noise is not None
     ]

@@ -6,14 +6,14 @@ The page, the rows and the exit code of a comparison all come from here, so they
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtrit
 
 from traindx.run import Floats, Run, Series
 from traindx.stats import autocorrelation
+from traindx.stats.tails import student_quantile
 
 ONE_SIDED = 0.99  # an interval is wrong in one case of a hundred on either side
 MARGIN = 0.1  # "same" needs an interval inside it; a collapse beyond it fails a build even where nobody can tell
@@ -52,7 +52,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class _Part:
-    """The last part of one baseline beside run B."""
+    """The last part of one baseline next to run B."""
 
     change: float
     error: float  # half the width of its interval
@@ -72,12 +72,21 @@ def quality(baselines: Sequence[Run], run: Run, tolerance: float) -> list[Effect
         higher |= {k: v == "up" for k, v in (told if isinstance(told, dict) else {}).items() if k.startswith("metric/val/")}
     for names in (("loss/val", *sorted(higher)), ("loss/train",)):
         pairs = [(n, [r.series(n) for r in baselines], run.series(n)) for n in names]
-        found = [_judged(n, a, b, higher.get(n, False), tolerance) for n, a, b in pairs if len(b) and all(map(len, a))]
+        found = [_judged(n, a, b, higher.get(n, False), tolerance) for n, a, b in _once(pairs) if len(b) and all(map(len, a))]
         if found and (tolerance or len(baselines) > 1 or same_start(baselines[0], run)):
             return found
         if found:
             return [replace(e, outcome="cannot-tell") if e.told and abs(e.change) <= MARGIN else e for e in found]
     return []
+
+
+def _once(pairs: Iterable[tuple[str, list[Series], Series]]) -> Iterator[tuple[str, list[Series], Series]]:
+    """Without the measures that another one repeats: a logged accuracy is kept by its own name, too."""
+    seen: list[Series] = []
+    for name, baselines, run in pairs:
+        if not any(np.array_equal(run.steps, s.steps) and np.array_equal(run.values, s.values, equal_nan=True) for s in seen):
+            yield name, baselines, run
+        seen.append(run)
 
 
 def same_start(a: Run, b: Run) -> bool | None:
@@ -135,7 +144,7 @@ def _word(low: float, high: float, higher: bool, tolerance: float) -> str:
 def _band(changes: Sequence[float]) -> float:
     """How far one more baseline could lie from these: a prediction interval. One baseline alone does not show it."""
     k = len(changes)
-    return float(stdtrit(k - 1, ONE_SIDED) * np.std(changes, ddof=1) * math.sqrt(1 + 1 / k)) if k > 1 else 0.0
+    return student_quantile(ONE_SIDED, k - 1) * float(np.std(changes, ddof=1)) * math.sqrt(1 + 1 / k) if k > 1 else 0.0
 
 
 def _ends(a: Series, b: Series) -> _Part:
@@ -184,19 +193,20 @@ def _error(d: Floats, level: float, grain: float = 0.0) -> float:
         rho = min(max(autocorrelation(d), 0.0), 0.9)
         free = max(1.0, n * (1 - rho) / (1 + rho))
     spread = max(float(np.std(d, ddof=1)), RESOLUTION * level, grain)
-    return float(stdtrit(n - 1, ONE_SIDED)) * spread / math.sqrt(free) / level
+    return student_quantile(ONE_SIDED, n - 1) * spread / math.sqrt(free) / level
 
 
 def _cost(name: str, baselines: Sequence[Run], run: Run, margin: float) -> Effect | None:
     """Seconds or bytes of a step; the start of a run, where caches fill, is left out."""
     curves = [_settled(r.series(name)) for r in (*baselines, run)]
-    if any(len(c) < 4 for c in curves):
+    if not all(len(c) for c in curves):
         return None
+    few = any(len(c) < 4 for c in curves)  # too few for an interval, not for a number
     *levels, b = (float(np.median(c)) for c in curves)
     a = float(np.median(levels))
     if a <= 0:
         return None
-    errors = [_error(c - np.median(c), a) for c in curves]
+    errors = [math.inf if few else _error(c - np.median(c), a) for c in curves]
     error = math.hypot(max(errors[:-1]), errors[-1]) + _band([x / a for x in levels])
     change = b / a - 1
     outcome = "cannot-tell"
@@ -227,7 +237,8 @@ def last_word(effects: Sequence[Effect], costs: Sequence[Effect]) -> tuple[str, 
         return ("different", (*better, *dearer)) if dearer else ("better", better)
     if dearer:
         return "worse", dearer
-    if open_ := which("cannot-tell", effects):
+    dearer = tuple(e for e in which("cannot-tell", costs) if e.change > RESOURCES[e.signal])
+    if open_ := (*which("cannot-tell", effects), *dearer):
         return "cannot-tell", tuple(sorted(open_, key=lambda e: -e.worse_by if e.worse_by == e.worse_by else 0.0))
     return ("same", tuple(effects)) if effects else ("cannot-tell", ())
 
@@ -242,5 +253,5 @@ def in_words(effect: Effect) -> str:
         return f"{effect.signal} is equal to the bit"
     change = f"{effect.signal} {effect.change:+.1%}"
     if math.isinf(effect.high):
-        return f"{change} from one evaluation, which has no interval"
+        return f"{change} from {'one evaluation' if effect.points <= 1 else 'too few values'}, which has no interval"
     return f"{change} ({effect.low:+.1%} to {effect.high:+.1%})"

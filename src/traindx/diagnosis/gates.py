@@ -12,20 +12,19 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from traindx import facts
 from traindx.course.metrics import SCALES
+from traindx.diagnosis import Diagnosis
+from traindx.diagnosis.gate import Gate
 from traindx.errors import UsageError
 from traindx.finding import Confidence, Severity
 from traindx.run import Run, Series
-
-if TYPE_CHECKING:
-    from traindx.diagnosis import Diagnosis
 
 EXAMPLES = "'val_acc >= 0.93', 'last:loss/train < 0.1' or 'time/step <= 1.2 * baseline'"
 _GRAMMAR = re.compile(
@@ -49,18 +48,6 @@ class Requirement:
     number: float
     last: bool = False
     of_baseline: bool = False
-
-
-@dataclass(frozen=True)
-class Gate:
-    """How a run fares against one requirement."""
-
-    requirement: str
-    result: str  # passed, failed, cannot-tell
-    message: str
-    signal: str = ""
-    value: float | None = None
-    limit: float | None = None
 
 
 def parse(text: str) -> Requirement:
@@ -105,16 +92,20 @@ def against(diagnosis: Diagnosis, baselines: Sequence[Diagnosis]) -> Diagnosis:
 
 
 def find(run: Run, name: str) -> str | None:
-    """The series a person means by a name: itself, a column of the log, or the same words in another order."""
-    if isinstance(run.signals.get(name), Series):
+    """The series a person means by a name."""
+    return meant([n for n, s in run.signals.items() if isinstance(s, Series) and len(s)], facts.table(run, "columns"), name)
+
+
+def meant(names: Sequence[str], columns: Mapping[str, Any], name: str) -> str | None:
+    """Which of the names a person means: that very one, a column of the log, or the same words in another order."""
+    if name in names:
         return name
-    columns = facts.table(run, "columns")
-    if isinstance(run.signals.get(str(columns.get(name))), Series):
+    if columns.get(name) in names:
         return str(columns[name])
     wanted = _words(name)
-    hits = [n for n, s in run.signals.items() if isinstance(s, Series) and len(s) and _words(n) - {"metric"} == wanted]
+    hits = [n for n in names if _words(n) - {"metric"} == wanted]
     if not hits and not wanted & set(_PARTS):
-        hits = [f for part in _PARTS for n in run.signals if (f := n) and _words(n) - {"metric"} == wanted | {part}]
+        hits = [n for part in _PARTS for n in names if _words(n) - {"metric"} == wanted | {part}]
     return hits[0] if hits else None
 
 
@@ -187,7 +178,9 @@ def _trips(d: Diagnosis, fail_on: str | None) -> bool:
     if fail_on in (None, "never"):
         return False
     if d.verdict == "restart" and "restart" not in d.known:
-        return True  # to go on with it wastes the run, however mild its findings
+        return True  # to continue with it wastes the run, however mild its findings
+    if fail_on != "restart" and d.crashed:
+        return True
     return fail_on != "restart" and any(
         f.severity >= Severity(fail_on) for f in d.fresh if f.confidence is not Confidence.SUGGESTIVE
     )

@@ -7,10 +7,11 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from traindx.diagnosis import Diagnosis, diagnose
 from traindx.errors import EnvironmentFault, UsageError
@@ -20,7 +21,9 @@ from traindx.settings import Settings
 
 FEW = 16  # [x] a diagnosis takes about 0.1 s, starting the processes about as much as a few of them
 CHUNK = 8
-_shared: list[Run] = []  # what forked workers find in their memory: runs need not travel
+T = TypeVar("T")
+R = TypeVar("R")
+_shared: list[Any] = []  # what forked workers find in their memory: runs need not travel
 
 
 def diagnose_all(
@@ -31,10 +34,30 @@ def diagnose_all(
         return _on_ray(runs, settings)
     if on != "here":
         raise UsageError(f"runs can be diagnosed on 'here' or 'ray', not on {on!r}")
-    workers = min(jobs or cores(), max(1, len(runs) // CHUNK))
-    if len(runs) < FEW or workers < 2 or not _may_fork():
-        return [diagnose(run, settings) for run in runs]
-    return _forked(runs, settings, workers)
+    made = each(runs, lambda run: _with(diagnose(run, settings), _NONE), jobs=jobs)
+    return [_with(d, run) for d, run in zip(made, runs, strict=True)]
+
+
+def each(items: Sequence[T], work: Callable[[T], R], *, jobs: int | None = None) -> Iterator[R]:
+    """`work` on every item, in their order: in processes when there are enough of them."""
+    workers = min(jobs or cores(), max(1, len(items) // CHUNK))
+    if len(items) < FEW or workers < 2 or not _may_fork():
+        yield from map(work, items)
+        return
+    importlib.import_module("traindx.rule").catalogue()  # once, before the children are made
+    _shared[:] = [items, work]
+    parts = [range(i, min(i + CHUNK, len(items))) for i in range(0, len(items), CHUNK)]
+    done = 0
+    try:
+        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork")) as pool:
+            for found in pool.map(_part, parts):
+                yield from found
+                done += len(found)
+    except BrokenProcessPool:
+        say("a worker process ended; the rest is judged one by one")
+    finally:
+        _shared.clear()
+    yield from map(work, items[done:])
 
 
 def cores() -> int:
@@ -47,32 +70,17 @@ def _may_fork() -> bool:
     return hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1 and "torch" not in sys.modules
 
 
-def _forked(runs: Sequence[Run], settings: Settings | None, workers: int) -> list[Diagnosis]:
-    importlib.import_module("traindx.rule").catalogue()  # once, before the children are made
-    _shared[:] = runs
-    parts = [range(i, min(i + CHUNK, len(runs))) for i in range(0, len(runs), CHUNK)]
-    done: dict[int, Diagnosis] = {}
-    try:
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork")) as pool:
-            for part, found in zip(parts, pool.map(_part, parts, [settings] * len(parts)), strict=True):
-                done |= dict(zip(part, found, strict=True))
-    except BrokenProcessPool:
-        say("a worker process ended; the rest is diagnosed one by one")
-    finally:
-        _shared.clear()
-    return [_with(done[i], run) if i in done else diagnose(run, settings) for i, run in enumerate(runs)]
-
-
-def _part(places: range, settings: Settings | None) -> list[Diagnosis]:
-    """In a worker: diagnoses without their runs, which the parent has."""
-    return [_with(diagnose(_shared[i], settings), _NONE) for i in places]
+def _part(places: range) -> list[Any]:
+    """In a worker."""
+    items, work = _shared
+    return [work(items[i]) for i in places]
 
 
 _NONE = Run()
 
 
 def _with(diagnosis: Diagnosis, run: Run) -> Diagnosis:
-    return Diagnosis(run, diagnosis.outcomes, diagnosis.stories, diagnosis.causes, diagnosis.verdict_, diagnosis.facts)
+    return replace(diagnosis, run=run)
 
 
 def cluster() -> Any:

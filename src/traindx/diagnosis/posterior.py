@@ -9,13 +9,14 @@ causes they point to are ranked as well, as hypotheses: how common a remark is a
 a common one makes nothing probable.
 
 Two faults do not explain each other away: what the first cause leaves out and is a fact, or critical, is ranked once more on
-its own, and the cause found for it stands beside the first as a trouble apart.
+its own, and the cause found for it stands next to the first as a trouble apart.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -23,17 +24,17 @@ from importlib import resources
 from typing import Any
 
 from traindx import cause as causes_
-from traindx import facts, regime
+from traindx import facts, outline, regime
 from traindx.cause import Cause
 from traindx.diagnosis.story import JUDGEMENT
 from traindx.diagnosis.trees import TREES
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
-from traindx.rule import FAMILIES, LINE, Rule
+from traindx.rule import LINE, Rule, place
 from traindx.run import Run
 
 FALSE_ALARM = 0.02  # a statistic found without its cause: what the clinic's healthy runs show at most, per rule
 FALSE_REMARK = 0.1  # a remark (info) found without its cause, before anything was measured
-MEASURED_AGAINST = 10  # how many sound runs that guess is worth beside the measured ones
+MEASURED_AGAINST = 10  # how many sound runs that guess is worth next to the measured ones
 FALSE_FACT = 0.002  # an exact fact found without its cause
 # Prior weight of "no cause at all" against a cause of prior 1. Set on the clinic, one base left out at a time: 1.5 gives a
 # calibration error of .09 on the written cases (6: .15, 0.7: .07); the cautious side, since programs never seen go less well.
@@ -50,6 +51,8 @@ WORDS = ((0.9, "very likely"), (0.66, "likely"), (POSSIBLE, "possible"))
 # The same runs as plain logs (`python -m clinic logs`): what is given 95 % is right in three of four, 80 % in half.
 # A log does not show wiring, data and evaluation, where most causes lie; so no number is shown.
 LOG_WORDS = ((0.95, "likely"), (0.8, "possible"))
+RATE = re.compile(r"(^|[._-])(lr0?|learning_?rate|eta)$", re.I)  # a setting that is the learning rate
+HIGHEST_RATE = 10.0  # where `trial lr-range` ends at the latest
 SHARPNESS = 0.75  # log-odds are flattened by this factor; set on the clinic together with NOTHING_WRONG
 
 
@@ -64,7 +67,7 @@ class Suspect:
     prescription: str
     onset: int | None = None
     earned: bool = True  # whether the number may be believed on runs like this one
-    apart: bool = False  # a trouble of its own beside the first cause, not a rival explanation
+    apart: bool = False  # a trouble of its own next to the first cause, not a rival explanation
 
     @property
     def words(self) -> str:
@@ -134,8 +137,7 @@ def _leads(apart: Suspect, first: Suspect, by_code: Mapping[str, Outcome]) -> bo
     here, there = _worst(apart, by_code), _worst(first, by_code)
     if here is None or there is None:
         return False
-    families = list(FAMILIES)
-    if families.index(here.code[:4]) > families.index(there.code[:4]):
+    if place(here.code) > place(there.code):
         return False
     spared = first.cause.verdict == "fix-evaluation" != apart.cause.verdict
     return here.severity > there.severity or (spared and here.severity is there.severity)
@@ -143,13 +145,15 @@ def _leads(apart: Suspect, first: Suspect, by_code: Mapping[str, Outcome]) -> bo
 
 def _worst(suspect: Suspect, by_code: Mapping[str, Outcome]) -> Finding | None:
     found = [f for code in suspect.supports for f in by_code[code].findings]
-    return max(found, key=lambda f: (f.severity, -list(FAMILIES).index(f.code[:4])), default=None)
+    return max(found, key=lambda f: (f.severity, -place(f.code)), default=None)
 
 
 def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome], *, loud: bool = True) -> bool:
     if cause.regimes and not any(run.fact(flag) for flag in cause.regimes):
         return False
     if cause.adaptive and regime.adam_like(run) is False:
+        return False
+    if _beyond(cause, run):
         return False
 
     def counts(f: Finding) -> bool:
@@ -165,6 +169,25 @@ def _considered(cause: Cause, run: Run, by_code: Mapping[str, Outcome], *, loud:
         return False
     # … and it must speak for the cause: be commoner with it than without
     return any(counts(f) and share > _alarm_rate([f]) for key, share in cause.likely.items() for f in _found(by_code, key))
+
+
+def _beyond(cause: Cause, run: Run) -> bool:
+    """Whether the cure would raise the rate that a log states to one that `trial lr-range` never tries.
+
+    A log does not show how small the updates are; where they were measured, they decide.
+    """
+    factor = cause.change.get("lr")
+    rate = stated_rate(run)
+    return isinstance(factor, float) and factor > 1 and rate is not None and not watched(run) and rate * factor >= HIGHEST_RATE
+
+
+def stated_rate(run: Run) -> float | None:
+    """The highest learning rate of a log, else the one in its settings."""
+    if len(seen := run.series("lr").finite()):
+        return float(seen.values.max())
+    stated = [v for k, v in facts.table(run, "hparams").items() if RATE.search(k)]
+    numbers = [float(v) for v in stated if isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)]
+    return max(numbers, default=None)
 
 
 def _found(by_code: Mapping[str, Outcome], key: str) -> list[Finding]:
@@ -275,8 +298,8 @@ def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome], r
         cause,
         probability,
         tuple(supports),
-        tuple(against),
-        _filled(cause.cure, told, _known(run)),
+        tuple(code for code in against if code not in supports),
+        _filled(cause.cure, told, run),
         min(onsets, default=None),
         watched(run),
     )
@@ -292,15 +315,15 @@ class _Facts(dict[str, object]):
         return "?"
 
 
-def _filled(template: str, findings: Sequence[Finding], known: Mapping[str, object]) -> str:
+def _filled(template: str, findings: Sequence[Finding], run: Run) -> str:
     """The prescription with values of this run; a clause whose value is unknown is left out ({…} inside [[ ]])."""
     values: dict[str, object] = {}
     for f in findings:
         for key, value in f.facts.items():
             values.setdefault(key, _short(value))
-        if places := [w for w in f.where if not LINE.search(w)] or f.where:  # a parameter, not the line it is mended at
-            values.setdefault("where", ", ".join(places[:3]))
-    values = {**known, **values}
+        if places := [w for w in f.where if not LINE.search(w)]:  # a parameter; the page has a row for the line
+            values.setdefault("where", ", ".join(outline.spoken(run, w) for w in places[:3]))
+    values = {**_known(run), **values}
     out, rest = "", template
     while "[[" in rest:
         head, _, tail = rest.partition("[[")

@@ -35,7 +35,7 @@ def lr_over_peak(run: Run) -> str:
 
 
 def rate_never_falls(run: Run) -> bool:
-    """Whether the learning rate stands at its peak with no schedule that would lower it."""
+    """Whether the learning rate is at its peak with no schedule that would lower it."""
     lr = run.series("lr").finite()
     if len(lr) < 10 or run.fact("schedule.name") or run.fact("schedule.planned_steps"):
         return False

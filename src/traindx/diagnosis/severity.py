@@ -2,7 +2,8 @@
 
 A rule says how large its finding is (info, warning, critical). The table caps that: a run that learned as it should gets no
 alarm from a statistic; an exact fault of the program stays a warning, never lower, so that what was said early is not taken
-back; what makes the result wrong stays as loud as it is. Where nothing was learned, an exact fault is critical.
+back; what makes the result wrong stays as loud as it is. Where nothing was learned, an exact fault is critical. Speed and
+memory are no fault of what is computed: a remark once it learned.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ from dataclasses import replace
 from traindx.course import Learned, State
 from traindx.finding import Confidence, Finding, Outcome, Severity
 
+CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
+
 
 class Harm(enum.Enum):
     """What a condition does to the run."""
 
     RESULT_WRONG = "the number shown or the weights kept are not what they claim to be"
     PROGRAM_WRONG = "the program computes something else than was meant: an exact fact"
+    GAIN_LOST = "what had been learned before is lost again"
+    BROKE_OFF = "the program died of it"
+    NOT_LEARNED = "the judgement itself: it had the time and has nothing to show for it"
+    KIND = "evidence of its own kind of training: two players, an agent, experts"
     COST = "it takes more time, memory or money than it needs, or cannot be repeated"
-    GAIN_LOST = "what had been learned is lost again"
+    HINDERS = "it may hold learning back: it matters only where nothing is learned"
     TREND = "a statistic that goes with runs that fail"
 
 
@@ -29,58 +36,50 @@ class Course(enum.Enum):
     """Whether it learned, as far as the table minds."""
 
     WELL = "it learned as it should"
+    PART = "it learned in part"
+    UNKNOWN = "nothing shows whether it learned"
+    OWN = "its loss is not meant to fall, and its own evidence does not contradict it"
     EARLY = "too early to say"
     NOT = "it did not, though it had the time"
-    OTHER = "only in part, or nobody knows"
 
 
-POLICY: dict[tuple[Harm, Course], Severity] = {
-    (Harm.RESULT_WRONG, Course.WELL): Severity.CRITICAL,
-    (Harm.PROGRAM_WRONG, Course.WELL): Severity.WARNING,
-    (Harm.COST, Course.WELL): Severity.INFO,
-    (Harm.GAIN_LOST, Course.WELL): Severity.WARNING,
-    (Harm.TREND, Course.WELL): Severity.INFO,
-    (Harm.TREND, Course.EARLY): Severity.INFO,
-}  # every other pair: as large as the rule says
-
-RESULT_WRONG = frozenset(
-    [
-        "ACTV008",
-        "DATA003",
-        "DATA006",
-        "DATA007",
-        "DATA008",
-        "EVAL001",
-        "EVAL003",
-        "EVAL006",
-        "EVAL008",
-        "EVAL009",
-        "WIRE005",
-        "WIRE013",
-        "DIST001",
-        "DIST002",
-        "DIST007",
-    ]
-)
-GAIN_LOST = frozenset(["LOSS001", "LOSS008", "TUNE001"])
-PROGRAM_WRONG = frozenset(("DATA005",))  # besides every finding that is exact: the order of samples is read, not inferred
-COST_FAMILIES = ("PERF", "REPR")
-COST = frozenset(("DIST004",))
-RESUME = frozenset(["REPR003", "REPR005"])  # what a resume left behind: the steps after it are not those that were meant
+POLICY: dict[
+    Harm, dict[Course, Severity]
+] = {  # the loudest that is allowed; a pair that is not listed: as large as the rule says
+    Harm.RESULT_WRONG: {},
+    Harm.PROGRAM_WRONG: {Course.WELL: WARNING},
+    Harm.GAIN_LOST: {Course.WELL: WARNING},
+    Harm.BROKE_OFF: {},
+    Harm.NOT_LEARNED: {},
+    Harm.KIND: {Course.WELL: INFO, Course.EARLY: INFO},
+    Harm.COST: {Course.WELL: INFO, Course.PART: INFO, Course.OWN: INFO},
+    Harm.HINDERS: {Course.WELL: INFO, Course.PART: INFO, Course.OWN: INFO, Course.EARLY: INFO},
+    Harm.TREND: {Course.WELL: INFO, Course.OWN: INFO, Course.EARLY: INFO},
+}
+HARM: dict[str, Harm] = {  # a variant, a code, or a family; else an exact finding is PROGRAM_WRONG, any other a TREND
+    **dict.fromkeys(("ACTV008", "DATA003", "DATA006", "DATA007", "DATA008", "WIRE005", "WIRE013"), Harm.RESULT_WRONG),
+    **dict.fromkeys(("EVAL001", "EVAL003", "EVAL006", "EVAL008", "EVAL009"), Harm.RESULT_WRONG),
+    **dict.fromkeys(("DIST001", "DIST002", "DIST007"), Harm.RESULT_WRONG),
+    **dict.fromkeys(("REPR002", "REPR003", "REPR005"), Harm.PROGRAM_WRONG),  # workers draw alike; what a resume left behind
+    "PERF003:oom": Harm.BROKE_OFF,
+    "EVAL009:grad": Harm.COST,  # the numbers are the same
+    "EVAL004:chance": Harm.HINDERS,  # a loss that fell says more than accuracy
+    "TUNE001": Harm.GAIN_LOST,
+    "LOSS013": Harm.NOT_LEARNED,
+    "SPEC": Harm.KIND,
+    **dict.fromkeys(("PERF", "REPR", "DIST004"), Harm.COST),
+    **dict.fromkeys(
+        ("DATA002", "GRAD001", "GRAD007", "LOSS004", "LOSS010", "OPTM001", "OPTM002", "OPTM006", "OPTM008"), Harm.HINDERS
+    ),
+}
 
 
 def harm_of(finding: Finding) -> Harm:
     """What a finding does to the run, from its code and how sure it is."""
-    if finding.code in RESULT_WRONG:
-        return Harm.RESULT_WRONG
-    if finding.code in GAIN_LOST:
-        return Harm.GAIN_LOST
-    if finding.code in RESUME:
-        return Harm.PROGRAM_WRONG
-    if finding.code in COST or finding.code.startswith(COST_FAMILIES):
-        return Harm.COST
-    exact = finding.confidence is Confidence.EXACT or finding.code in PROGRAM_WRONG
-    return Harm.PROGRAM_WRONG if exact else Harm.TREND
+    keys = (f"{finding.code}:{finding.variant}", finding.code, finding.code[:4])
+    listed = next((HARM[k] for k in keys if k in HARM), Harm.TREND)
+    program = listed in (Harm.TREND, Harm.HINDERS) and finding.confidence is Confidence.EXACT
+    return Harm.PROGRAM_WRONG if program else listed
 
 
 def course_of(learned: Learned) -> Course:
@@ -88,7 +87,11 @@ def course_of(learned: Learned) -> Course:
         return Course.WELL
     if learned.no:
         return Course.NOT
-    return Course.EARLY if learned.state is State.TOO_EARLY else Course.OTHER
+    if learned.state is State.TOO_EARLY:
+        return Course.EARLY
+    if learned.own:
+        return Course.OWN
+    return Course.PART if learned.yes else Course.UNKNOWN
 
 
 def capped(outcomes: Sequence[Outcome], learned: Learned) -> tuple[Outcome, ...]:
@@ -97,9 +100,9 @@ def capped(outcomes: Sequence[Outcome], learned: Learned) -> tuple[Outcome, ...]
 
     def cap(f: Finding) -> Finding:
         harm = harm_of(f)
-        if harm is Harm.PROGRAM_WRONG and course is Course.NOT and f.severity is Severity.WARNING:
-            return replace(f, severity=Severity.CRITICAL)  # it may be why nothing was learned
-        most = POLICY.get((harm, course), Severity.CRITICAL)
+        if harm is Harm.PROGRAM_WRONG and course is Course.NOT and f.severity is WARNING:
+            return replace(f, severity=CRITICAL)  # it may be why nothing was learned
+        most = POLICY[harm].get(course, CRITICAL)
         return f if f.severity <= most else replace(f, severity=most)
 
     return tuple(replace(o, findings=tuple(cap(f) for f in o.findings)) if o.findings else o for o in outcomes)

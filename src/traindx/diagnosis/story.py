@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traindx.finding import Confidence, Finding, Outcome, Severity
-from traindx.rule import FAMILIES, Rule
+from traindx.rule import Rule, place
 
 JUDGEMENT = "LOSS013"  # that it has not learned is what all other alarms account for; alone it is a story of its own
 
@@ -42,7 +42,7 @@ def _explained_by(found: Mapping[str, tuple[Finding, ...]], rules: Mapping[str, 
     """code → the root that explains it, through chains; a hypothesis or a remark never explains a fact or an alarm."""
     parent: dict[str, str] = {}
     for code, findings in found.items():
-        if all(f.confidence is Confidence.SUGGESTIVE for f in findings):
+        if all(f.confidence is Confidence.SUGGESTIVE or f.variant == "harmless" for f in findings):
             continue
         worst = max(f.severity for f in findings)
         for child in rules[code].explains if code in rules else ():
@@ -78,4 +78,4 @@ def _weight(f: Finding) -> tuple[int, int, int, str, int]:
     """Sort key: severe first, then facts before statistics, then root families, then code and onset."""
     severity = -list(Severity).index(f.severity)
     onset = f.steps[0] if f.steps else 0
-    return severity, _CONFIDENCE.index(f.confidence), list(FAMILIES).index(f.code[:4]), f.code, onset
+    return severity, _CONFIDENCE.index(f.confidence), place(f.code), f.code, onset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,6 +27,8 @@ VERDICTS: dict[str, str] = {
     "restart": "Fix it and start again.",
     "cannot-tell": "The record does not decide it.",
 }
+HALF = 0.5  # of what can be learned: from here on a remark is no doubt whether it learns
+GOOD = 200  # steps that went well: what they learned is worth keeping
 # only the validation labels are wrong, whatever the cause's usual verdict
 EVALUATION_ONLY = {("DATA003", "permuted"), ("DATA003", "apart")}
 
@@ -55,8 +58,13 @@ def judge(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cause
     return replace(
         v,
         start="" if v.name == "fix-evaluation" and elsewhere else way_on.start(run, v.name, v.resume_from),
-        waiting=" ".join(filter(None, (v.ended, way_on.waiting(run, v.name, v.resume_from, v.forecast)))),
+        waiting=" ".join(filter(None, (_unsaid(v), way_on.waiting(run, v.name, v.resume_from, v.forecast)))),
     )
+
+
+def _unsaid(v: Verdict) -> str:
+    """How it ended, where the headline does not say it."""
+    return "" if v.ended.rstrip(".") in v.headline else v.ended
 
 
 def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], causes: Sequence[Suspect]) -> Verdict:
@@ -108,10 +116,13 @@ def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | 
     span = run.steps or (0, 0)
     if bad := _bad_samples(outcomes):
         return _hinted("fix-and-resume", bad, ())
-    if forecast is not None and _still_falling(outcomes):
+    unmoved = hint is not None and hint.needs == HINTS["EVAL010"][1:]  # what the loss still gains is not what it is for
+    if hint is not None and hint.name == "stop-keep-best":
+        return replace(hint, forecast=forecast)
+    if forecast is not None and _still_falling(outcomes) and not unmoved:
         text = f"No problem found; the loss is still falling at step {span[1]}."
         return Verdict("wait", text, None, forecast, (), "a validation loss that starts to rise")
-    if hint is not None and (hint.name == "stop-keep-best" or not found.well):
+    if hint is not None and (not found.yes or found.low < HALF):
         return replace(hint, forecast=forecast)
     clear = sum(o.status is Status.CLEAR for o in outcomes)
     if not clear:
@@ -123,15 +134,22 @@ def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | 
 
 def _ended(run: Run, v: Verdict) -> Verdict:
     """How the run ended belongs to the verdict: one that was killed is not called healthy, one that you stopped says so."""
-    told, error = run.fact("ended"), _crash(run)
-    if told not in ("killed", "exception") or not run.steps or (error and error in v.summary):
+    told, error, code = run.fact("ended"), _crash(run), run.fact("exit.code")
+    if told == "killed" and not run.steps:  # a text that holds nothing but the end
+        said = f"{course.ended(run).why.capitalize()}."
+        return replace(v, ended=said, summary=f"{v.summary} {said}")
+    if not (told in ("killed", "exception") or code) or not run.steps or (error and error in v.summary):
         return v
     last, why = run.steps[1], course.ended(run).why
-    said = f"The program ended with {error}." if error else f"{why[:1].upper()}{why[1:]} at step {last}."
+    said = (
+        f"The program ended with {error or f'exit code {code}'}."
+        if error or code
+        else f"{why[:1].upper()}{why[1:]} at step {last}."
+    )
     v = replace(v, ended=said, summary=f"{v.summary} {said}")
     if v.name not in ("healthy", "wait"):
         return v
-    v = replace(v, headline=said.rstrip("."), why=v.summary)
+    v = replace(v, headline=said.rstrip("."), why=v.summary.removesuffix(f" {said}"))
     unasked = told == "killed" or error
     return replace(v, name="fix-and-resume", resume_from=last, forecast=None) if unasked else v
 
@@ -147,7 +165,8 @@ def _crash(run: Run) -> str:
     error = facts.table(run, "exception") if run.fact("ended") == "exception" else {}
     if not error or error.get("type") in ("KeyboardInterrupt", "SystemExit"):
         return ""
-    place = f" ({str(error['file']).rsplit('/', 1)[-1]}:{error.get('line')})" if error.get("file") else ""
+    file = str(error.get("file") or "").rsplit("/", 1)[-1]
+    place = f" ({file}{', line ' if file.startswith('cell ') else ':'}{error.get('line')})" if file else ""
     message = str(error.get("message") or "").strip().partition("\n")[0].rstrip(".")
     return f"{error.get('type')}{': ' if message else ''}{message}{place}"
 
@@ -164,8 +183,9 @@ def _crashed(run: Run, outcomes: Sequence[Outcome], error: str, curve: int) -> V
         return Verdict("cannot-tell", text, None, None, (need,), "more steps")
     clear = sum(o.status is Status.CLEAR for o in outcomes)
     end = run.steps[1] if run.steps else None
-    text = f"The program ended with {error}. No problem found in its training ({clear} conditions checked)."
-    return Verdict("fix-and-resume", text, end, None, (), "any finding at warning or above")
+    said, why = f"The program ended with {error}.", f"No problem found in its training ({clear} conditions checked)."
+    change = "any finding at warning or above"
+    return Verdict("fix-and-resume", f"{said} {why}", end, None, (), change, headline=said.rstrip("."), ended=said, why=why)
 
 
 # Remarks that are no alarm and yet no clean bill: code → verdict, and the test that would settle it.
@@ -173,6 +193,8 @@ HINTS: dict[str, tuple[str, str]] = {
     "LOSS001": ("cannot-tell", "`traindx trial lr-tenth`"),
     "LOSS002": ("cannot-tell", "`traindx trial overfit`"),
     "LOSS009": ("cannot-tell", "`traindx trial overfit`"),
+    "EVAL010": ("cannot-tell", "the errors of each class"),
+    "LOSS005": ("cannot-tell", "`traindx trial lr-tenth`"),
     "LOSS003": ("cannot-tell", "`traindx trial anneal`"),
 }
 
@@ -181,10 +203,11 @@ def _hint(outcomes: Sequence[Outcome]) -> Verdict | None:
     """No alarm, but the curve hints at something: say so instead of calling the run healthy."""
     found = {o.code: o.findings[0] for o in outcomes if o.findings}
     gap = found.get("LOSS008")
-    if gap is not None and gap.variant != "passed":
+    if gap is not None and gap.variant != "passed" and not (gap.variant == "gap" and "LOSS009" in found):
         return _hinted("stop-keep-best", gap, ())
+    better = "EVAL010" in found and found["EVAL010"].variant == "mirror"  # a flat loss is then no standstill
     for code, (name, test) in HINTS.items():
-        if code in found and not _over(found[code]):
+        if code in found and not _over(found[code]) and not (better and code in ("LOSS003", "LOSS009")):
             return _hinted(name, found[code], (test,))
     return None
 
@@ -208,6 +231,8 @@ def _over(f: Finding) -> bool:
     """It happened and is no more, or is how runs end: told, but nothing to act on."""
     if f.code == "LOSS003":
         return f.variant == "end"
+    if f.code in ("EVAL010", "LOSS005"):
+        return f.variant not in ("never", "waves", "zigzag")
     return f.code == "LOSS001" and f.variant in ("excursion", "passing") and f.confidence is not Confidence.SUGGESTIVE
 
 
@@ -233,17 +258,26 @@ def _by_family(root: Finding) -> str:
 
 
 def _told_by(root: Finding, suspect: Suspect | None, outcomes: Sequence[Outcome]) -> Finding:
-    """The finding to put behind the cause's name: the root, or the worst that speaks for the cause when the root does not."""
-    if suspect is None or root.code in suspect.supports:
-        return root
-    speaking = [f for o in outcomes for f in o.findings if f.code in suspect.supports]
-    return max(speaking, key=lambda f: f.severity, default=root)
+    """The finding to put behind the headline: the root, or the one that says most for the cause named there."""
+    return root if suspect is None else said_by(suspect, [f for o in outcomes for f in o.findings]) or root
+
+
+def said_by(suspect: Suspect, findings: Sequence[Finding]) -> Finding | None:
+    """The finding that says most for a cause: an alarm before a remark, what only this cause shows before its consequences."""
+
+    def weight(f: Finding) -> tuple[bool, bool, Severity, bool, float]:
+        share = max(p for key, p in suspect.cause.likely.items() if key.partition(":")[0] == f.code)
+        own = f.code in suspect.cause.witness
+        return f.severity > Severity.INFO, own, f.severity, f.confidence is Confidence.EXACT, share
+
+    return max((f for f in findings if f.code in suspect.supports), key=weight, default=None)
 
 
 def _head(told: Finding, suspect: Suspect | None) -> tuple[str, str]:
     """The headline, how sure it is included, and the finding it rests on."""
     why = told.message.rstrip(".")
-    if suspect is None or (told.confidence is Confidence.EXACT and suspect.probability < 0.33):
+    guess = suspect is not None and not suspect.earned and not suspect.possible  # of a log: the finding is surer than its cause
+    if suspect is None or guess or (told.confidence is Confidence.EXACT and suspect.probability < 0.33):
         return catalogue()[told.code].headline if told.code in catalogue() else told.name, why
     lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly ", "unlikely": "Possibly "}[suspect.words]
     if told.confidence is Confidence.EXACT and told.code in suspect.supports and suspect.earned:
@@ -279,13 +313,14 @@ def _undeniable(f: Finding) -> bool:
 def _broke(run: Run) -> int | None:
     """The last step at which the training loss was as good as before, where it was lost for good after that."""
     loss = run.series("loss/train")
-    last = last_good(loss.values)
+    over = any(e.step > s for e in run.events_of("nonfinite") for s in loss.steps[-1:])  # told before its loss is recorded
+    last = last_good([*loss.values, *([math.inf] if over else [])])
     return int(loss.steps[last]) if last is not None else None
 
 
-def _worth_keeping(run: Run, story: Story, suspect: Suspect | None, broke: int | None, least: int = 200) -> bool:
+def _worth_keeping(run: Run, story: Story, suspect: Suspect | None, broke: int | None) -> bool:
     """Whether to go back to a checkpoint from before the trouble: the loss had fallen, or it began well into the run."""
-    if broke is not None and run.steps and broke - run.steps[0] >= least:
+    if broke is not None and run.steps and broke - run.steps[0] >= GOOD:
         return True
     return suspect is not None and _late(run, story, suspect)
 
@@ -294,9 +329,12 @@ def _resume_from(run: Run, name: str, story: Story, suspect: Suspect | None, bro
     if name != "fix-and-resume":
         return None
     end = run.steps[1] if run.steps else None
-    if broke is not None:
-        return max(0, broke - 1)  # the update after that loss may be the one that broke it
     onset = _onset(story, suspect)
+    if broke is not None:
+        first = run.steps[0] if run.steps else 0
+        near = onset is not None and (broke - first < GOOD or broke - onset <= GOOD // 4)
+        # the update after that loss may be the one that broke it; what began shortly before it is part of the fault
+        return max(0, (min(broke, onset) if near and onset is not None else broke) - 1)
     late = suspect is not None and suspect.cause.verdict == "restart"
     if suspect and (suspect.cause.poisons or late) and onset is not None and not breakdown.guarded(run):
         return max(0, onset - 1)

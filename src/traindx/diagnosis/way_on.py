@@ -17,18 +17,16 @@ def start(run: Run, verdict: str, step: int | None) -> str:
     """Where to continue from, as a sentence; empty where there is nothing to do.
 
     >>> start(Run.of({"loss/train": [1.0, 0.9]}), "restart", None)
-    'Then start again.'
+    'After the fix, start again.'
     """
-    if verdict == "restart":
-        return "Then start again."
+    if verdict == "restart" or (verdict == "fix-and-resume" and step is not None and step <= (run.steps or (0, 0))[0]):
+        return "After the fix, start again."
     if verdict in ("wait", "fix-evaluation"):
         return "Keep training; the weights are fine." if run.steps else ""
     if verdict == "stop-keep-best":
         best = _best(run)
         return f"Keep {_checkpoint(run, best)}; it has the best validation." if best is not None else ""
-    if step is None:
-        return ""
-    return f"Then resume from {_checkpoint(run, step)}." if step > (run.steps or (0, 0))[0] else "Then start again."
+    return "" if step is None else f"After the fix, resume from {_checkpoint(run, step)}."
 
 
 def waiting(run: Run, verdict: str, step: int | None, forecast: Mapping[str, Any] | None) -> str:
@@ -36,14 +34,14 @@ def waiting(run: Run, verdict: str, step: int | None, forecast: Mapping[str, Any
     if not run.steps:
         return ""
     first, last = run.steps
-    if run.fact("ended") not in (None, "running"):
+    if run.fact("ended") not in (None, "running", "detached"):
         return _afterwards(run, verdict, step)
     if verdict == "restart":
         return f"Stop this run: further steps are wasted, like the {_effort(run, last - first + 1)} so far."
     if verdict == "fix-and-resume" and step is not None:
         lost = last - step
         if lost > 0:
-            return f"Stop this run: the {_effort(run, lost)} since then have to be repeated, and so would further ones."
+            return f"Stop this run: the {_lost(run, step)} have to be repeated, and so would further ones."
         if skipped := _skipped(run):
             return f"{skipped}: you may let it run, and nothing has to be repeated."
         return "Each further step is partly wasted until you fix this."
@@ -51,7 +49,7 @@ def waiting(run: Run, verdict: str, step: int | None, forecast: Mapping[str, Any
         return "Do not pick checkpoints by this evaluation until it is fixed."
     if verdict == "stop-keep-best":
         best = _best(run)
-        since = f" The {_effort(run, last - best)} since then did not." if best is not None and last > best else ""
+        since = f" The {_effort(run, last - best)} since step {best} did not help." if best is not None and last > best else ""
         return f"More steps are not expected to improve validation.{since}"
     if verdict == "wait":
         return _ahead(run, last, forecast)
@@ -64,7 +62,7 @@ def _afterwards(run: Run, verdict: str, step: int | None) -> str:
     if verdict == "restart" and not course.learned(run).yes:
         return f"The {_effort(run, last - first + 1)} so far are lost."
     if verdict == "fix-and-resume" and step is not None and last > step:
-        return f"The {_effort(run, last - step)} since then have to be repeated."
+        return f"The {_lost(run, step)} have to be repeated."
     if verdict == "fix-and-resume" and (skipped := _skipped(run)):
         return f"{skipped}: nothing has to be repeated."
     if verdict == "fix-evaluation":
@@ -72,6 +70,12 @@ def _afterwards(run: Run, verdict: str, step: int | None) -> str:
     if verdict == "stop-keep-best" and (best := _best(run)) is not None and last > best:
         return f"The {_effort(run, last - best)} since the best validation brought nothing."
     return ""
+
+
+def _lost(run: Run, step: int) -> str:
+    """The steps that a run resumed at that step makes again."""
+    first, last = run.steps or (0, 0)
+    return f"{_effort(run, last - step)} since step {step}" if step > first else f"{_effort(run, last - first + 1)} so far"
 
 
 def _skipped(run: Run) -> str:

@@ -76,6 +76,9 @@ _FAMILIES: tuple[tuple[tuple[str, ...], str, str], ...] = (
 )
 
 
+FUSED = {"log": "`F.cross_entropy` or `F.logsigmoid` on the logits", "exp": "`torch.logsumexp` or `log_softmax`"}
+
+
 def advise(origin: Origin, *, bad_batch: bool = False, bad_weights: bool = False, finite_in_fp32: bool | None = None) -> Advice:
     """Blame and remedy of the first proven origin."""
     numbers = _numbers(origin)

@@ -22,11 +22,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from traindx.forensics.advice import advise
+from traindx.forensics import cure
+from traindx.forensics.advice import FUSED, advise
+from traindx.forensics.moment import Called, Moment, Taped
 from traindx.forensics.places import ours
 from traindx.forensics.tensors import finite, has_nan, tensors_in
-from traindx.forensics.trace import Origin, Trace, explain
-from traindx.forensics.witness import Called, Moment, Taped
+from traindx.forensics.trace import Origin, Trace, entering, explain
 
 SECONDS = 10.0
 _COLLECTIVES = (
@@ -146,8 +147,14 @@ def _work(moment: Moment, params: Sequence[Tensor], names: Sequence[str], second
     calls = _calls(moment)
     alone([c.model for c in calls])
     models = list({id(m): m for m in (unwrapped(c.model) for c in calls)}.values())
+    held, given = _broken(tensors_in(moment.batch)), _broken(_inputs(calls))
+    if held or not given:  # what the model got is kept; how it was made matters only where a good batch was spoilt
+        moment = replace(moment, before=[])
     trace = explain(step_of(moment, params), models, seconds=seconds)
     if trace.finite and not trace.origins:
+        touched = [n for n, p in zip(names, params, strict=False) if p.grad is not None and not finite(p.grad)]
+        if touched and moment.root is not None and finite(moment.root):
+            return {"origin": _touched(touched[0])}
         raise CannotReplay(
             "the step came out finite when it was made again: it rests on random numbers or state we do not hold"
         )
@@ -155,9 +162,17 @@ def _work(moment: Moment, params: Sequence[Tensor], names: Sequence[str], second
     whole: bool | None = None
     if any(thing.autocast is not None for thing in moment.happened) and time.monotonic() < ends:
         whole = _comes_out_finite(step_of(moment, params, whole=True))
-    batch = _bad_input(calls)
-    clean = batch is not None and time.monotonic() < ends and _comes_out_finite(step_of(_cleaned(moment), params))
-    return _facts(trace, calls, bad, whole, batch if clean else None)
+    spoilt = [*held, *given]
+    healed = spoilt and time.monotonic() < ends and _comes_out_finite(step_of(moment, params, instead=_cleaned(spoilt)))
+    source = (held or given)[0] if healed else None
+    if source is not None and not held and (moment.before or moment.batch is not None):
+        found = _facts(trace, calls, bad, whole, None) if moment.before and trace.origins else _between(calls[0], source)
+    else:
+        found = _facts(trace, calls, bad, whole, source)
+    sample, drawn = found["origin"].get("sample"), moment.drawn
+    if sample is not None and isinstance(drawn, list | tuple) and len(drawn) == _rows(calls) and isinstance(drawn[sample], int):
+        found["origin"]["sample_in_data"] = drawn[sample]
+    return found
 
 
 def _comes_out_finite(step: Callable[[], list[Tensor]]) -> bool | None:
@@ -168,37 +183,41 @@ def _comes_out_finite(step: Callable[[], list[Tensor]]) -> bool | None:
         return None
 
 
-def _bad_input(calls: Sequence[Called]) -> Tensor | None:
-    """The first input with NaN or +inf (minus infinity is what masks are made of)."""
-    inputs = [t for c in calls for t in tensors_in((c.args, c.kwargs)) if t.grad_fn is None and not finite(t)]
-    return next((t for t in inputs if has_nan(t) or bool((t == float("inf")).any())), None)
+def _inputs(calls: Sequence[Called]) -> list[Tensor]:
+    return [t for c in calls for t in tensors_in((c.args, c.kwargs)) if t.grad_fn is None]
 
 
-def _cleaned(moment: Moment) -> Moment:
-    """The same moment with zeros for what is not finite in the inputs."""
-
-    def clean(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return value if finite(value) or value.grad_fn is not None else value.nan_to_num(0.0, 0.0, 0.0)
-        if type(value) in (list, tuple):
-            return type(value)(clean(v) for v in value)
-        return {k: clean(v) for k, v in value.items()} if type(value) is dict else value
-
-    happened = [replace(c, args=clean(c.args), kwargs=clean(c.kwargs)) if isinstance(c, Called) else c for c in moment.happened]
-    return replace(moment, happened=happened)
+def _broken(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Those with NaN or +inf (minus infinity is what masks are made of)."""
+    return [t for t in tensors if not finite(t) and (has_nan(t) or bool((t == float("inf")).any()))]
 
 
-def step_of(moment: Moment, params: Sequence[Tensor], whole: bool = False) -> Callable[[], list[Tensor]]:
-    """The step as a function: forwards from their inputs, the loss from the tape, then backward."""
+def _cleaned(tensors: Sequence[Tensor]) -> dict[int, Tensor]:
+    """Each with zeros for what is not finite, by its id."""
+    return {id(t): t.nan_to_num(0.0, 0.0, 0.0) for t in tensors}
+
+
+def step_of(
+    moment: Moment, params: Sequence[Tensor], whole: bool = False, instead: Mapping[int, Tensor] | None = None
+) -> Callable[[], list[Tensor]]:
+    """The step as a function: forwards from their inputs, the loss from the tape, then backward.
+
+    With the calls before the model where the moment has them; `instead`: tensors to take in place of others, by their ids.
+    """
     root = moment.root
     if root is None:
         raise CannotReplay("no loss was seen")
 
     def run() -> list[Tensor]:
-        made: dict[int, Tensor] = {}
-        for thing in moment.happened:
+        made: dict[int, Tensor] = dict(instead or {})
+        entering("between")
+        for thing in [*moment.before, *moment.happened]:
             if thing.output is not None:
+                if isinstance(thing, Called):
+                    entering("model")
                 again(thing, made, whole)
+                if isinstance(thing, Called):
+                    entering("loss")
         loss = made.get(id(root))
         if loss is None:
             raise CannotReplay(moment.untaped or "the loss was not made from the model's output by calls we saw")
@@ -288,10 +307,8 @@ def _replaced(value: Any, made: dict[int, Tensor]) -> Any:
 def _facts(
     trace: Trace, calls: Sequence[Called], bad_weights: Sequence[str], whole: bool | None, bad: Tensor | None
 ) -> dict[str, Any]:
-    inputs = [t for c in calls for t in tensors_in((c.args, c.kwargs)) if t.grad_fn is None]
     said: dict[str, Any] = {"bad_batch": bad is not None, "bad_weights": bool(bad_weights), "finite_in_fp32": whole}
-    rows = next((t.shape[0] for t in inputs if t.ndim), None)
-    rows_told = [told(o, rows, said) for o in trace.origins[:20]]
+    rows_told = [told(o, _rows(calls), said) for o in trace.origins[:20]]
     more = {"origins": rows_told, "replay.seconds": round(trace.seconds, 3), "unstable_forms": trace.forms}
     if trace.error:
         more["replay.failed"] = trace.error
@@ -299,32 +316,61 @@ def _facts(
         return {"origin": _input_origin(calls[0], bad), **more}
     if bad_weights:
         advice = "go back to a checkpoint whose weights are finite"
-        return {"origin": _plain("", "weights", f"{bad_weights[0]} was not finite before the step", advice), **more}
+        why = f"{bad_weights[0]} was not finite before the step"
+        return {"origin": {**_plain("weights", "weights", why, advice, "weights"), "name": bad_weights[0]}, **more}
     first = next((i for i, o in enumerate(trace.origins[:20]) if o.proven), 0)
     if not rows_told:
         raise CannotReplay(trace.error or "no operation with finite inputs and a non-finite result was found")
     return {"origin": rows_told[first], **more}
 
 
+def _rows(calls: Sequence[Called]) -> int | None:
+    """How many samples the model was called with."""
+    return next((t.shape[0] for t in _inputs(calls) if t.ndim), None)
+
+
 def _input_origin(call: Called, bad: Tensor) -> dict[str, Any]:
+    advice = "drop or clean those samples before they reach the model"
+    return _at_input(_plain("input", "batch", "the batch holds NaN or infinity", advice, "data"), call, bad)
+
+
+def _between(call: Called, bad: Tensor) -> dict[str, Any]:
+    """The batch was finite and the model's input was not, and which call made it so was not heard."""
+    why = "the loader's batch was finite, and what the model got was not"
+    advice = "look at what happens to the batch before the model is called"
+    return {"origin": _at_input(_plain("input", "operation", why, advice, "between"), call, bad)}
+
+
+def _touched(name: str) -> dict[str, Any]:
+    """Gradients that the backward left finite, and that were not when the update was to be made."""
+    why = f"backward left the gradient of {name} finite, and it was not when the update came"
+    advice = "look at what happens to the gradients between `backward()` and `step()`: a norm of zero that they are divided by"
+    return {**_plain("", "operation", why, advice, "gradients"), "name": name}
+
+
+def _at_input(said: dict[str, Any], call: Called, bad: Tensor) -> dict[str, Any]:
     at = (~torch.isfinite(bad)).nonzero()[0].tolist()
-    out = _plain("input", "batch", "the batch holds NaN or infinity", "drop or clean those samples before they reach the model")
-    return {**out, "file": call.file, "line": call.line, "index": at, "sample": at[0] if at else None}
+    return {**said, "file": call.file, "line": call.line, "index": at, "sample": at[0] if at else None}
 
 
-def _plain(op: str, blame: str, why: str, advice: str, *, proven: bool = True) -> dict[str, Any]:
-    at = {"op": op, "phase": "forward", "module": "", "file": "", "line": 0}
+def _plain(op: str, blame: str, why: str, advice: str, place: str, *, proven: bool = True) -> dict[str, Any]:
+    at = {"op": op, "phase": "forward", "module": "", "file": "", "line": 0, "place": place}
     return {**at, "blame": blame, "why": why, "advice": advice, "proven": proven}
 
 
 def told(o: Origin, batch: int | None, said: Mapping[str, Any]) -> dict[str, Any]:
     """An origin as plain JSON, with its blame and its remedy."""
     own = advise(o, **said)
+    low = o.operands[-1].low if o.operands else float("nan")
+    guarded = cure.instead(o.op, o.file, o.line, low=low, dtype=o.dtype) if own.blame == "operation" else None
     per_sample = o.index and batch is not None and any(x.shape[:1] == (batch,) for x in o.operands)
     plain = asdict(replace(o, operands=()))
     del plain["operands"]
     plain["inputs"] = [{**asdict(x), "shape": list(x.shape)} for x in o.operands]
     plain |= {"sample": o.index[0] if per_sample else None, "blame": own.blame, "why": own.why, "advice": own.write}
+    if guarded:
+        better = f"; in a loss, {FUSED[o.op]} needs no guard" if o.op in FUSED else ""
+        plain |= {"advice": f"write `{guarded[1]}` instead of `{guarded[0]}`{better}", "instead": guarded}
     if o.file and ours(o.file):
         plain["library"] = True
     return {k: _json(v) for k, v in plain.items()}
@@ -350,6 +396,6 @@ def _first_module(moment: Moment) -> dict[str, Any]:
             op = getattr(thing.func, "__name__", "") if isinstance(thing, Taped) else "forward"
             module = "" if isinstance(thing, Taped) else type(thing.model).__name__
             why = "the first result that was not finite"
-            out = _plain(op, "", why, "", proven=False)
+            out = _plain(op, "", why, "", "loss" if isinstance(thing, Taped) else "model", proven=False)
             return {"origin": {**out, "module": module, "file": thing.file, "line": thing.line}}
     return {}

@@ -15,7 +15,8 @@ from traindx.forensics.capsule import Capsule, NotSaved, save
 from traindx.forensics.guard import SkipGuard
 from traindx.forensics.inplace import lines
 from traindx.forensics.leaks import SHARE, Graphs
-from traindx.forensics.witness import Called, Moment, Witness
+from traindx.forensics.moment import Called, Moment
+from traindx.forensics.witness import Witness
 from traindx.probe import Scene
 
 LAST_STEPS = 200
@@ -39,11 +40,13 @@ def arm(recorder: Any, *, seconds: float = SECONDS, capture_batch: bool = False)
 
     witness = Witness(busy=lambda: bool(recorder.busy), batches=capture_batch, spend=spend)
     recorder.add(witness)
-    recorder.add(Graphs(None if recorder.governor.budget is None else SHARE))
+    recorder.add(Graphs(None if recorder.plan.budget is None else SHARE))
 
     def broken(scene: Scene, what: str) -> None:
         try:
-            found = investigate(witness.complete(), scene.params, scene.names, seconds)
+            moment = witness.complete()
+            moment.drawn = scene.drawn
+            found = investigate(moment, scene.params, scene.names, seconds)
             for key, value in found.items():
                 scene.fact(key, value)
             folder = getattr(recorder.sink, "path", None)

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from traindx import opening
 from traindx.children import ours
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.forensics import capsule as capsules
-from traindx.probes.surroundings import redacted
+from traindx.probes.read.machine.surroundings import redacted
 
 SECONDS = 600.0  # for the script to come to its second step
 MOST_ANSWER = 64 << 20
@@ -110,8 +111,8 @@ def _tail(said: IO[bytes], lines: int = 15) -> str:
 
 
 def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with opening.opened(path, named=True) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def given(words: Sequence[str]) -> Command:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from traindx import innards
 from traindx.probe import Probe, Reading, Scene
 
 
@@ -14,7 +15,7 @@ class SkipGuard(Probe):
     """Takes the gradients away for the length of one optimizer step when one of them is not finite: optimizers leave
     parameters without a gradient alone, moments and step counts included. Afterwards they are put back as they were.
 
-    A schedule that is stepped by the script goes on all the same: the learning rate then runs ahead of the updates.
+    A schedule that is stepped by the script continues all the same: the learning rate then runs ahead of the updates.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,7 @@ class SkipGuard(Probe):
             return None  # an update by hand is not ours to stop
         params = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         dense = [p.grad for p in params if p.grad is not None and p.grad.layout is torch.strided]
-        if not dense or bool(torch.isfinite(torch.stack([n.float() for n in torch._foreach_norm(dense)]).sum())):
+        if not dense or bool(torch.isfinite(torch.stack([n.float() for n in innards.foreach_norm(dense)]).sum())):
             return None
         bad = [p for p in params if p.grad is not None and not bool(torch.isfinite(p.grad).all())]
         if not bad:

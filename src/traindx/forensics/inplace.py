@@ -11,17 +11,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from traindx import innards
 from traindx.forensics.again import alone, in_child, step_of
+from traindx.forensics.moment import Called, Moment
 from traindx.forensics.places import line_in, user_line
 from traindx.forensics.tensors import tensors_in
-from traindx.forensics.witness import Called, Moment
 
 _SHAPE = re.compile(r"\[torch\.\w+ \[(?P<shape>[\d, ]*)\]\]")
 
 
-class Writes(TorchDispatchMode):
+class Writes(innards.DispatchMode):
     """Notes every in-place operation with its line, and which shapes each storage was seen with."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Writes(TorchDispatchMode):
         for t in tensors_in((args, out)):
             if t.layout is torch.strided:
                 self.shapes[t.untyped_storage().data_ptr()].add(tuple(t.shape))
-        if func._schema.is_mutable and torch._C._current_graph_task_id() == -1:
+        if func._schema.is_mutable and innards.graph_task() == -1:
             file, line, _ = user_line(sys._getframe(1))
             name = func._schema.name.removeprefix("aten::")
             self.writes += [(t.untyped_storage().data_ptr(), f"{file}:{line}", name) for t in tensors_in(args)[:1] if file]

@@ -9,24 +9,23 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
 from types import CellType, FrameType, FunctionType
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
+from traindx import innards, opening
 from traindx.forensics.places import ours
 from traindx.probe import Probe, Reading, Scene
 
 _COLLECTIONS = (list, deque, dict, set, tuple)
-_next_number = torch._C._autograd._get_sequence_nr
+_next_number = innards.sequence_nr
 FIRST, MOST_CENSUSES = 10, 8  # the step of the first census; each later one at twice the step or more
 SHARE = 0.003  # [def] of the time: a census walks all objects of the program
 MOST_NODES, MOST_SECONDS = 50_000, 0.1
 CHECK, OLD = 60, 40  # [def] the step of the first look at marks; a graph that outlives its step by 40 is kept, not in use
 MOST_MARKS, LEAST_MARKS, ALIVE = 64, 5, 0.8
-LEAST, EVEN = 0.2, 0.6  # [def] nodes per step; a leak goes on at its pace, a buffer that fills up slows down
+LEAST, EVEN = 0.2, 0.6  # [def] nodes per step; a leak continues at its pace, a buffer that fills up slows down
 
 
 class _Mark:
@@ -235,7 +234,7 @@ def _line(name: str, frames: list[tuple[str, str]]) -> str:
     others = [f for f in modules if isinstance(f, str) and f.endswith(".py") and not ours(f)][:200]
     for file in dict.fromkeys([*(file for file, _ in frames), *others]):
         try:
-            tree = ast.parse(Path(file).read_bytes())
+            tree = ast.parse(opening.whole(file, opening.SOURCE, named=True))
         except (OSError, SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):

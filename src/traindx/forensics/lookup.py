@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from traindx import innards
+
 
 def beyond(error: BaseException) -> dict[str, Any] | None:
     """{name, rows, id, positions} of a look-up past the end of its table (or before its begin); None for any other error."""
@@ -16,7 +18,7 @@ def beyond(error: BaseException) -> dict[str, Any] | None:
         return None
     modules: list[Any] = []  # the outermost one first
     for frame in _frames(error.__traceback__):
-        if frame.f_code is nn.Module._call_impl.__code__:
+        if frame.f_code is innards.call_impl.__code__:
             modules.append(frame.f_locals.get("self"))
         elif frame.f_code is nn.functional.embedding.__code__:
             ids, table = (frame.f_locals.get(name) for name in ("input", "weight"))

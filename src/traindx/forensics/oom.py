@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
-import psutil
 import torch
 from torch import Tensor
 
@@ -182,6 +181,10 @@ def _storage(t: Tensor) -> int:
 
 
 def _host() -> dict[str, int]:
+    try:
+        import psutil
+    except ModuleNotFoundError:  # in an environment that is not ours
+        return {}
     try:
         own = psutil.Process()
         workers = sum(child.memory_info().rss for child in own.children())

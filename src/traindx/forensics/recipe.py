@@ -12,16 +12,14 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from traindx.forensics.moment import Called, Moment, Taped
 from traindx.forensics.places import library
 from traindx.forensics.tensors import tensors_in
-
-if TYPE_CHECKING:
-    from traindx.forensics.witness import Called, Moment, Taped
 
 MOST_FRAMES = 40  # of the script and its frameworks, in which a tensor is looked for
 _OPTIMIZED = 0x1  # a function's frame: before Python 3.13 looking at its variables leaves a copy of them behind
@@ -154,7 +152,7 @@ class Recipe:
     sources: tuple[_Source, ...]
 
 
-def learnt(moment: Moment, batch: Any, frame: FrameType) -> Recipe | None:
+def learnt(moment: Moment, frame: FrameType) -> Recipe | None:
     """The recipe of a taped step; None when it cannot be written."""
     called = [c for c in moment.happened if not hasattr(c, "func")]
     if moment.overflow or moment.untaped or not called or moment.root is None:
@@ -171,25 +169,77 @@ def learnt(moment: Moment, batch: Any, frame: FrameType) -> Recipe | None:
     loss = writer.made.get(id(moment.root))
     if loss is None:
         return None
-    given, held = ({id(t): i for i, t in enumerate(ts)} for ts in (_given(called), tensors_in(batch)))
-    names = {id(v): name for name, v in _variables(frame, learning=True) if isinstance(v, Tensor)}
-    sources = tuple(
-        _Source(_like(t), given.get(id(t)), held.get(id(t)), names.get(id(t)), weakref.ref(t)) for t in writer.batch
-    )
+    sources = _sources(writer, _given(called), moment.batch, frame)
     return Recipe(tuple(id(c.model) for c in called), tuple(calls), loss, sources)
 
 
-def told_again(recipe: Recipe | None, moment: Moment, batch: Any, frame: FrameType) -> list[Any] | None:
-    """What happened in a step of which only the model's calls were seen; None when a tensor cannot be found."""
-    from traindx.forensics.witness import Taped
+def _sources(writer: Writer, given: Sequence[Tensor], batch: Any, frame: FrameType) -> tuple[_Source, ...]:
+    """Where the tensors come from that no call made."""
+    at, held = ({id(t): i for i, t in enumerate(ts)} for ts in (given, tensors_in(batch)))
+    names = {id(v): name for name, v in _variables(frame, learning=True) if isinstance(v, Tensor)}
+    return tuple(_Source(_like(t), at.get(id(t)), held.get(id(t)), names.get(id(t)), weakref.ref(t)) for t in writer.batch)
 
+
+def _all_found(
+    sources: Sequence[_Source], given: Sequence[Tensor], held: Sequence[Tensor], frame: FrameType
+) -> tuple[Tensor, ...] | None:
+    """The same in a later step; None when one is not found."""
+    variables = [(name, v) for name, v in _variables(frame, learning=False) if isinstance(v, Tensor) and v.grad_fn is None]
+    found = [_found(s, given, held, variables) for s in sources]
+    return None if any(t is None for t in found) else tuple(t for t in found if t is not None)
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a taped step made of the loader's batch before the model got it."""
+
+    calls: tuple[tuple[Call, str, int], ...]
+    ends: tuple[int | None, ...]  # which of what was made is each tensor that the model was called with
+    sources: tuple[_Source, ...]
+
+
+def learnt_before(moment: Moment, frame: FrameType) -> Before | None:
+    """The way from the loader's batch to the model in a taped step; None when nothing was made on it, or it cannot be written."""
+    called = [c for c in moment.happened if not hasattr(c, "func")]
+    writer, calls = Writer(_own(called)), []
+    try:
+        for thing in moment.before:
+            calls.append((writer.call(thing, None, thing.func, thing.grad), thing.file, thing.line))
+    except CannotCapture:
+        return None
+    ends = tuple(writer.made.get(id(t)) for t in _given(called))
+    if not any(end is not None for end in ends):
+        return None
+    return Before(tuple(calls), ends, _sources(writer, [], moment.batch, frame))
+
+
+def before_again(recipe: Before | None, moment: Moment, frame: FrameType) -> list[Taped]:
+    """The calls between loader and model in a step of which only the batch and the model's inputs are held; empty when unknown."""
+    from traindx.forensics.moment import Taped
+
+    given = _given([c for c in moment.happened if not hasattr(c, "func")])
+    if recipe is None or len(given) != len(recipe.ends):
+        return []
+    found = _all_found(recipe.sources, [], tensors_in(moment.batch), frame)
+    if found is None:
+        return []
+    made: dict[int, Tensor] = {}
+    known = {end: t for end, t in zip(recipe.ends, given, strict=True) if end is not None}
+    out = []
+    for call, file, line in recipe.calls:
+        args, kwargs = (filled(v, found, made, {}) for v in (call.args, call.kwargs))
+        output = _standing(call.gives, made, known)
+        out.append(Taped(call.func, args, kwargs, output, call.autocast, call.grad, file, line))
+    return out
+
+
+def told_again(recipe: Recipe | None, moment: Moment, frame: FrameType) -> list[Any] | None:
+    """What happened in a step of which only the model's calls were seen; None when a tensor cannot be found."""
     called = [c for c in moment.happened if not hasattr(c, "func")]
     if recipe is None or recipe.models != tuple(id(c.model) for c in called) or any(c.output is None for c in called):
         return None
-    given, held = _given(called), tensors_in(batch)
-    variables = [(name, v) for name, v in _variables(frame, learning=False) if isinstance(v, Tensor) and v.grad_fn is None]
-    found = [_found(s, given, held, variables) for s in recipe.sources]
-    if any(t is None for t in found):
+    found = _all_found(recipe.sources, _given(called), tensors_in(moment.batch), frame)
+    if found is None:
         return None
     own = {name: t for m in called for name, t in _named(m.model)}
     made: dict[int, Tensor] = {}
@@ -203,22 +253,23 @@ def told_again(recipe: Recipe | None, moment: Moment, batch: Any, frame: FrameTy
             except TypeError:  # the model gave something of another build this time
                 return None
         else:
-            args, kwargs = (filled(v, tuple(found), made, own) for v in (call.args, call.kwargs))
-            output = _standing(call.gives, made, recipe.loss, moment.root)
+            args, kwargs = (filled(v, found, made, own) for v in (call.args, call.kwargs))
+            output = _standing(call.gives, made, {recipe.loss: moment.root})
             one = Taped(call.func, args, kwargs, output, call.autocast, call.grad, file, line)
         happened.append(one)
     return happened
 
 
-def _standing(place: Any, made: dict[int, Tensor], loss: int, root: Tensor | None) -> Any:
+def _standing(place: Any, made: dict[int, Tensor], known: Mapping[int, Tensor | None]) -> Any:
     """Something of its own for each tensor that a call gave then: what is made again will be known by it."""
     if isinstance(place, Place):
-        made[int(place.key)] = root if place.key == loss and root is not None else torch.empty(0)
+        held = known.get(int(place.key))
+        made[int(place.key)] = torch.empty(0) if held is None else held
         return made[int(place.key)]
     if isinstance(place, dict):
-        return {k: _standing(v, made, loss, root) for k, v in place.items()}
+        return {k: _standing(v, made, known) for k, v in place.items()}
     if isinstance(place, list):
-        return [_standing(v, made, loss, root) for v in place]
+        return [_standing(v, made, known) for v in place]
     return None
 
 

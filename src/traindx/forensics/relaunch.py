@@ -23,13 +23,14 @@ from torch.utils.data import dataloader as loaders
 from traindx.forensics import capsule as capsules
 from traindx.forensics import reproducer
 from traindx.forensics.again import CannotReplay, investigate
+from traindx.forensics.moment import Called, Moment, Taped
 from traindx.forensics.replay import precision_of, set_random
 from traindx.forensics.tensors import finite, tensors_in
-from traindx.forensics.witness import Called, Moment, Taped, Witness
+from traindx.forensics.witness import Witness
 from traindx.probe import Probe, Reading, Scene
-from traindx.probes import launch
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.launch import script_runner
+from traindx.probes.launch.attach import attach, detach
 
 PATIENCE = 50  # updates within which every model and optimizer of the capsule must have shown itself
 Done = Callable[[dict[str, Any]], None]
@@ -282,7 +283,7 @@ def run(command: list[str], capsule: Path, options: Mapping[str, Any], done: Don
         recorder.add(probe)
     observer = attach(recorder)
     script, *args = command
-    ended = launch.run_module(args[0], args[1:]) if script == "-m" else launch.run_script(script, args)
+    ended = script_runner.run_module(args[0], args[1:]) if script == "-m" else script_runner.run_script(script, args)
     if ended.error is not None:
         done({"error": f"the script failed before the step came: {type(ended.error).__name__}: {ended.error}"[:500]})
     judge.last(recorder.scene)

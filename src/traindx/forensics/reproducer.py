@@ -1,4 +1,4 @@
-"""A stand-alone script of one step: its operations written out one by one, its tensors beside it, nothing of the program.
+"""A stand-alone script of one step: its operations written out one by one, its tensors next to it, nothing of the program.
 
 Traced below autograd with `make_fx`, so that what stands there is what ran: no module, no data set, no traindx is needed.
 """
@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from traindx import innards
 from traindx.errors import TraindxError
 from traindx.forensics.again import again
-from traindx.forensics.witness import Moment
+from traindx.forensics.moment import Moment
 
 MOST_OPS, MOST_BYTES = 20_000, 512 << 20
 
@@ -133,7 +134,7 @@ def _line(node: Node, names: Mapping[str, str]) -> list[str]:
     if node.op != "call_function":
         raise CannotExport(f"the step cannot be written out: it holds a {node.op}")
     target = node.target
-    called = str(target) if isinstance(target, torch._ops.OpOverload) else ""
+    called = str(target) if isinstance(target, innards.OpOverload) else ""
     words = [_word(a) for a in node.args] + [f"{k}={_word(v)}" for k, v in node.kwargs.items()]
     if called:
         name = f"torch.ops.{called}"

@@ -19,9 +19,10 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import get_overridable_functions
 
-from traindx.probes.attach import PATCHES, disguise, unbound
-from traindx.probes.stand_in import calls_as
-from traindx.probes.tracebacks import UNSEEN
+from traindx import innards
+from traindx.probes.drive.patches import PATCHES, disguise, unbound
+from traindx.probes.hear.users_line import calls_as
+from traindx.probes.read.common.tracebacks import UNSEEN
 
 Hear = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, FrameType], None]
 
@@ -99,6 +100,8 @@ def _wrapper(tape: Tape, one: _Wrapped) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         caller = sys._getframe(1)
         hear = tape.hears() if not tape.inside else None
+        if hear is None and not tape.standing:
+            one.off()  # a script has found it on such a step and put it back later
         try:
             if hear is None:
                 return calls_as(caller)(one.call, args, kwargs)
@@ -189,6 +192,8 @@ class Tape:
     def reset(self) -> None:
         """Nobody observes any more."""
         self.off()
+        for one in self._wrapped:
+            one.off()
         self._hear, self.used, self._narrow, self._missed = None, {}, False, 0
 
 
@@ -199,7 +204,7 @@ def _points() -> list[tuple[Any, str]]:
     names[torch] |= {getattr(f, "__name__", "") for f in listed.get(torch.functional, ())}
     names[torch.autograd] = {"grad"}  # a penalty on a gradient is part of the loss
     # where a loss ends that the script has bound by name, and that is not heard by it
-    names[torch._C._nn] = {name for name in dir(torch._C._nn) if "loss" in name}
+    names[innards.losses] = {name for name in dir(innards.losses) if "loss" in name}
     names[Tensor] |= {*_VIEWS, *_OPERATORS, "unflatten"}
     return [
         (owner, name)

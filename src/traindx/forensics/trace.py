@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from traindx import innards
 from traindx.forensics.places import line_in, source, user_line
 from traindx.forensics.tensors import finite, has_nan, health, kind, scalars_in, tensors_in, unravel
 
@@ -30,7 +30,8 @@ MOST_ORIGINS = 64
 ROUNDS = 5  # of repairing what breaks behind a repaired call
 REPAIR = 1e3  # an infinity is repaired by a number of its sign: zero would make a 0 / 0 of many a sum
 _INNER = {"aten::_softmax": "softmax", "aten::sigmoid": "sigmoid", "aten::exp": "exp"}
-_next_number = torch._C._autograd._get_sequence_nr
+_AT_WORK: list[Tracer] = []
+_next_number = innards.sequence_nr
 # Operations whose output is memory nobody wrote, or the same storage seen differently: never an origin.
 _NOT_ARITHMETIC = re.compile(
     r"aten::(empty|new_empty|resize_|set_|view|_unsafe_view|reshape|t$|transpose|permute|expand|alias|detach|lift|slice|select|as_strided|squeeze|unsqueeze|split|chunk|unbind|is_|_local_scalar|item)"
@@ -68,6 +69,7 @@ class Origin:
     size: int  # elements
     call: int  # running number of the operation in the step
     dtype: str
+    place: str = ""  # which part of the step it lies in: between (loader and model), model or loss
     proven: bool = False  # patching this output alone (or with earlier ones) made the step finite
 
 
@@ -91,7 +93,7 @@ class TimeIsUp(Exception):
     """The trace took longer than it was given."""
 
 
-class Tracer(TorchDispatchMode):
+class Tracer(innards.DispatchMode):
     """Runs every operation, notes the origins, and replaces the outputs of `patched` calls by finite numbers."""
 
     def __init__(
@@ -107,7 +109,8 @@ class Tracer(TorchDispatchMode):
         self.broke: list[int] = []
         self.stack: list[str] = []
         self.numbers: list[int] = []  # autograd numbers at which the running module changed …
-        self.running: list[str] = []  # … and to which
+        self.running: list[tuple[str, str]] = []  # … and to which, with the part of the step
+        self.place = ""
         self.patched = patched
         self.repaired: set[int] = set()  # autograd numbers of patched forward calls
         self.deadline = deadline
@@ -151,7 +154,7 @@ class Tracer(TorchDispatchMode):
 
         What came in broken goes out broken: otherwise a repair further down would hide what is above it.
         """
-        node = torch._C._current_autograd_node() if torch._C._current_graph_task_id() != -1 else None
+        node = innards.autograd_node() if innards.graph_task() != -1 else None
         if node is None and patched:
             self.repaired.add(_next_number() - 1)  # the node of this operation has just been numbered
             for t in bad:
@@ -171,13 +174,15 @@ class Tracer(TorchDispatchMode):
                 self.forms.append({"form": f"log of {_INNER[inner]}", "file": file, "line": line})
 
     def _origin(self, name: str, args: Any, kwargs: Any, out: Tensor, call: int, in_place: bool) -> Origin:
-        node = torch._C._current_autograd_node() if torch._C._current_graph_task_id() != -1 else None
-        op, module = name.removeprefix("aten::"), self.stack[-1] if self.stack else ""
+        node = innards.autograd_node() if innards.graph_task() != -1 else None
+        op = name.removeprefix("aten::")
+        module, place = self.stack[-1] if self.stack else "", self.place
         if node is None:
             file, line, function = user_line(sys._getframe(2))
         else:
             file, line, function = line_in(node.metadata.get("traceback_", []))
-            op, module = _forward_name(node), self._module_of(node)
+            op = _forward_name(node)
+            module, place = self._module_of(node)
         flat = out.detach().reshape(-1)
         wrong = ~torch.isfinite(flat)
         first = int(wrong.to(torch.uint8).argmax())
@@ -198,16 +203,22 @@ class Tracer(TorchDispatchMode):
             size=flat.numel(),
             call=call,
             dtype=str(out.dtype).removeprefix("torch."),
+            place=place,
         )
 
-    def _module_of(self, node: Any) -> str:
-        """The module whose forward made this node: the one that was running when the node got its number."""
+    def _module_of(self, node: Any) -> tuple[str, str]:
+        """The module whose forward made this node, and the part of the step: as they were when the node got its number."""
         at = bisect_right(self.numbers, int(node._sequence_nr())) - 1
-        return self.running[at] if at >= 0 else ""
+        return self.running[at] if at >= 0 else ("", "")
 
     def _mark(self) -> None:
         self.numbers.append(_next_number())
-        self.running.append(self.stack[-1] if self.stack else "")
+        self.running.append((self.stack[-1] if self.stack else "", self.place))
+
+    def enter(self, place: str) -> None:
+        """The step has come to this part of it."""
+        self.place = place
+        self._mark()
 
     @contextmanager
     def modules(self) -> Iterator[None]:
@@ -231,6 +242,12 @@ class Tracer(TorchDispatchMode):
         finally:
             for handle in handles:
                 handle.remove()
+
+
+def entering(place: str) -> None:
+    """Said by a step that is made again: what follows belongs to this part of it."""
+    if _AT_WORK:
+        _AT_WORK[-1].enter(place)
 
 
 def paths(models: Sequence[nn.Module]) -> dict[int, str]:
@@ -257,6 +274,7 @@ def trace(
     tracer = Tracer(names, patched, began + seconds, light)
     result = Trace()
     places = nullcontext() if light else torch.autograd.set_detect_anomaly(True, check_nan=False)
+    _AT_WORK.append(tracer)
     try:
         with places, nullcontext() if light else tracer.modules(), tracer:
             ends = step()
@@ -269,6 +287,8 @@ def trace(
     ) as error:  # the step may fail in its own way (e.g. a BCE input that is NaN); what was seen until then counts
         result.error = f"{type(error).__name__}: {error}"
         result.finite = result.loss_finite = False
+    finally:
+        _AT_WORK.pop()
     result.origins, result.forms, result.broke = tracer.origins, tracer.forms, tracer.broke
     result.calls, result.bad_inputs = tracer.calls, tracer.saw_bad_input
     result.seconds = time.monotonic() - began

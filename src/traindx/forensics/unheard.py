@@ -8,34 +8,39 @@ says what was called, on what.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from traindx import innards
+from traindx.forensics.moment import Moment, Taped
 from traindx.forensics.tensors import tensors_in
-
-if TYPE_CHECKING:
-    from traindx.forensics.witness import Moment, Taped
 
 MOST_DEEP = 4  # calls in a row that were not heard
 _Arguments = tuple[Any, tuple[Any, ...]]  # a function, and its arguments behind the first
 
 
-def fill(moment: Moment, root: Tensor, batch: Any) -> None:
+def fill(moment: Moment, root: Tensor) -> None:
     """Put the calls that were not heard among those that were, each before the first call that uses it."""
-    given = list(tensors_in(batch)) + [t for one in moment.happened for t in tensors_in((one.args, one.kwargs))]
-    finder = _Finder(given)
-    happened: list[Any] = []
-    for one in moment.happened:
-        if hasattr(one, "func"):
-            happened += finder.makers(tensors_in((one.args, one.kwargs)), one)
-        happened.append(one)
-        finder.note(tensors_in(one.output))
+    held = tensors_in(moment.batch)
+    finder = _Finder(held + [t for one in moment.happened for t in tensors_in((one.args, one.kwargs))])
+    happened = _filled(moment.happened, finder)
+    moment.before = _filled(moment.before, _Finder(held))
     last = next((one for one in reversed(moment.happened) if hasattr(one, "func")), None)
     if last is not None or len(moment.happened) == 1:
         happened += finder.makers([root], last or moment.happened[0])
     moment.happened = happened
+
+
+def _filled(heard: Iterable[Any], finder: _Finder) -> list[Any]:
+    out: list[Any] = []
+    for one in heard:
+        if hasattr(one, "func"):
+            out += finder.makers(tensors_in((one.args, one.kwargs)), one)
+        out.append(one)
+        finder.note(tensors_in(one.output))
+    return out
 
 
 class _Finder:
@@ -95,7 +100,7 @@ class _Finder:
             return None, []
         func, behind = read(node)
         behind = tuple(self._known(value) for value in behind)
-        with torch._C.DisableTorchFunction(), torch.enable_grad():
+        with innards.FunctionsOff(), torch.enable_grad():
             made = func(source, *behind)
         self._by_node[node] = made
         return made, [*before, _taped(func, (source, *behind), made, near)]
@@ -108,8 +113,6 @@ class _Finder:
 
 
 def _taped(func: Any, args: tuple[Any, ...], output: Tensor, near: Any) -> Taped:
-    from traindx.forensics.witness import Taped
-
     return Taped(func, args, {}, output, near.autocast, True, near.file, near.line)
 
 

@@ -13,8 +13,8 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from types import FrameType
 from typing import Any
 
@@ -22,58 +22,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from traindx import innards
 from traindx.forensics import recipe, unheard
+from traindx.forensics.moment import Autocast, Called, Moment, Taped
 from traindx.forensics.places import user_line
 from traindx.forensics.tape import TAPE
 from traindx.forensics.tensors import tensors_in
-from traindx.probe import VAL, Forward, Keeper, Reading, Scene
+from traindx.probe import VAL, Forward, Keeper, Noted, Reading, Scene
 
 MOST_FORWARDS, MOST_CALLS = 256, 2000
 _BESIDE = f"{os.sep}torch{os.sep}optim{os.sep}"
 TAPED_S = 3e-6  # of a taped call that its own clock cannot see: the wrapper
-Autocast = tuple[str, torch.dtype] | None
 clock = time.perf_counter
 _random_state = torch.default_generator.get_state
-
-
-@dataclass
-class Called:
-    """An outermost forward of this step."""
-
-    model: nn.Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    versions: tuple[int, ...]
-    random: Tensor | None  # None: it draws no random numbers
-    autocast: Autocast
-    training: bool
-    file: str
-    line: int
-    output: Any = None
-
-
-@dataclass
-class Taped:
-    """One torch call of the user's between forward and backward."""
-
-    func: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    output: Any
-    autocast: Autocast
-    grad: bool
-    file: str
-    line: int
-
-
-@dataclass
-class Moment:
-    """Everything of the step on the way."""
-
-    happened: list[Called | Taped] = field(default_factory=list)
-    root: Tensor | None = None  # what backward was called on
-    overflow: bool = False
-    untaped: str = ""  # why there is no tape
 
 
 class Witness(Keeper):
@@ -93,6 +54,7 @@ class Witness(Keeper):
         self._busy, self._spend = busy, spend
         self._draws: dict[int, bool] = {}  # model → whether its forward draws random numbers, as full steps have shown
         self._recipe: recipe.Recipe | None = None  # of the latest taped step
+        self._before: recipe.Before | None = None
         self._lines: dict[int, tuple[str, int]] = {}  # model → where it was called on the latest full step
         self._taping = False
         self._forwards = 0
@@ -110,6 +72,12 @@ class Witness(Keeper):
     def on_batch(self, scene: Scene, batch: Any, phase: str) -> Reading | None:
         if self.on and phase != VAL:
             self.batch = batch
+            self._stop()
+            if self._moment.root is not None:
+                self.forget()  # another micro-batch
+            if scene.full and not scene.compiled and not self._moment.happened:
+                self._moment.before.clear()
+                self._start()
         return None
 
     def on_built(self, scene: Scene, kind: str, thing: Any) -> None:
@@ -176,14 +144,9 @@ class Witness(Keeper):
         last = self._moment.happened[-1] if self._moment.happened else None
         unheard = not (self._taping and TAPE.inside)  # looked up before the tape was there, or no tape is
         if unheard and last is not None and last.output is not None:
-            self._called(scene.autocast, name, module, args, kwargs, output, site)
-
-    def _called(
-        self, autocast: Autocast, name: str, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, site: str
-    ) -> None:
-        file, _, line = site.rpartition(":")
-        func = getattr(functional, name, module)
-        self._moment.happened.append(Taped(func, args, kwargs, output, autocast, True, file, int(line or 0)))
+            file, _, line = site.rpartition(":")
+            func = getattr(functional, name, module)
+            self._moment.happened.append(Taped(func, args, kwargs, output, scene.autocast, True, file, int(line or 0)))
 
     # -- steps that are told afterwards
 
@@ -191,28 +154,20 @@ class Witness(Keeper):
         key = id(model)
         return self.on and not self._taping and key in self._lines and key in self._draws
 
-    def brief(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        one: Any = args[0] if len(args) == 1 and not kwargs else None
-        plain = type(one) is Tensor and not one.is_inference()
-        return (one._version,) if plain else _versions(args, kwargs), (_random_state() if self._draws[id(model)] else None)
+    def draws(self, model: nn.Module | None) -> bool:
+        return self._draws[id(model)]
 
-    def recall(
-        self,
-        model: nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        brief: Any,
-        output: Any,
-        call: tuple[Any, ...],
-        root: Tensor | None,
-    ) -> None:
+    def versions(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+        return _versions(args, kwargs)
+
+    def recall(self, calls: Sequence[Noted], outputs: Sequence[Any], batch: Any, root: Tensor | None) -> None:
         if not self.on:
             return
         self.forget()
-        (versions, random), (file, line) = brief, self._lines[id(model)]
-        self._moment.happened.append(Called(model, args, kwargs, versions, random, None, model.training, file, line, output))
-        if call:
-            self._called(None, *call)
+        for call, output in zip_longest(calls, outputs[: len(calls)]):
+            state = (call.versions, call.random, call.autocast, call.model.training, *self._lines[id(call.model)], output)
+            self._moment.happened.append(Called(call.model, call.args, call.kwargs, *state))
+        self.batch = batch if batch is not None else self.batch
         if root is not None:
             self._moment.root = root
 
@@ -221,18 +176,23 @@ class Witness(Keeper):
         self._stop()
         self._moment.root = loss
         if taped:
-            unheard.fill(self._moment, loss, self.batch)
-            learnt = recipe.learnt(self._moment, self.batch, sys._getframe(1))
+            self._moment.batch = self.batch
+            unheard.fill(self._moment, loss)
+            learnt = recipe.learnt(self._moment, sys._getframe(1))
             TAPE.learnt(learnt is not None)
             self._recipe = learnt or self._recipe
+            self._before = recipe.learnt_before(self._moment, sys._getframe(1)) or self._before
         return None
 
     def complete(self) -> Moment:
         """The moment with the calls of its loss, from the recipe where they were not heard."""
         moment = self.moment
         heard = moment.happened
+        moment.batch = self.batch
+        if not moment.before:
+            moment.before = recipe.before_again(self._before, moment, sys._getframe(1))
         if moment.root is not None and not any(tensor is moment.root for one in heard for tensor in tensors_in(one.output)):
-            again = recipe.told_again(self._recipe, moment, self.batch, sys._getframe(1))
+            again = recipe.told_again(self._recipe, moment, sys._getframe(1))
             moment.happened = again or heard
         return moment
 
@@ -265,7 +225,8 @@ class Witness(Keeper):
 
     def forget(self) -> None:
         """Let go of every reference."""
-        if self._moment.happened or self._moment.root is not None or self._moment.overflow:
+        moment = self._moment
+        if moment.happened or moment.before or moment.root is not None or moment.overflow:
             self._moment = Moment()
         self._forwards = 0
 
@@ -289,12 +250,16 @@ class Witness(Keeper):
         if _BESIDE in caller.f_code.co_filename:
             return  # clearing gradients is no part of the loss, and old gradients must go when they are cleared
         begun, moment = clock(), self._moment
-        if len(moment.happened) >= MOST_CALLS:
-            moment.overflow = True
-        else:
+        heard = moment.happened or moment.before
+        if len(heard) < MOST_CALLS:
             file, line, _ = user_line(caller)
             grad = torch.is_grad_enabled()
-            moment.happened.append(Taped(func, args, kwargs, () if writes else out, _autocast(), grad, file, line))
+            heard.append(Taped(func, args, kwargs, () if writes else out, _autocast(), grad, file, line))
+        elif heard is moment.happened:
+            moment.overflow = True
+        else:  # much is made of the batch: then nothing is known of it
+            moment.before = []
+            self._stop()
         self._spend(clock() - begun + TAPED_S)
 
 
@@ -308,7 +273,7 @@ def _bytes(state: Tensor) -> bytes:
 
 
 def _autocast() -> Autocast:
-    if not torch._C._is_any_autocast_enabled():
+    if not innards.autocasting():
         return None
     for device in ("cpu", "cuda"):
         if torch.is_autocast_enabled(device):

@@ -7,45 +7,84 @@
 
 Readers are our own and need none of the tools that wrote the logs. Every file is taken for hostile: lengths are checked
 before use, nothing is executed or unpickled, links inside folders are not followed, inputs are never changed. What was
-left out, mended or guessed stands in a run's `notes`; what each column was taken for in its facts `columns` and `unmapped`.
+left out, fixed or guessed stands in a run's `notes`; what each column was taken for in its facts `columns` and `unmapped`.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from traindx import opening, record, signals
 from traindx.errors import NothingReadable, PartlyReadable, UsageError
-from traindx.importers import aliases, folder, formats, frames
+from traindx.importers import aliases, folder, formats, frames, watching
 from traindx.importers.assemble import runs_of
-from traindx.importers.follow import follow
+from traindx.importers.folder import files_beside, mark, natural, once, part, parts, told_twice
 from traindx.importers.source import MAX_STDIN, Source
 from traindx.importers.table import AXES, Log, Options
-from traindx.record import remote
+from traindx.record import bundle, remote
 from traindx.run import Run
 
-__all__ = ["follow", "read"]
+__all__ = ["files_beside", "follow", "mark", "natural", "once", "part", "parts", "read", "remember", "told_twice"]
 
 
 def read(source: Any, *, map: Mapping[str, str] | None = None, strict: bool = False) -> list[Run]:
     """Every run in `source`: a path, "-" (stdin), a frame, a dict of lists, a list of records, or a Run.
 
-    `map` corrects the meaning of columns: {"train_loss": "loss/train"}, {"it": "step"}, {"junk": "ignore"}. With `strict`,
-    anything that had to be skipped raises PartlyReadable.
+    `map` corrects the meaning of columns: {"train_loss": "loss/train"}, {"it": "step"}, {"x": "it"}, {"junk": "ignore"};
+    what `remember` kept next to a file holds too. With `strict`, anything that had to be skipped raises PartlyReadable.
     """
     if isinstance(source, Run):
         return [source]
-    options = Options(_checked(map or {}))
+    options = Options(_checked({**_remembered(source), **(map or {})}))
     runs = _runs(source, options)
     _check_used(options, runs, source)
     skipped = [note for run in runs for note in run.notes if "skipped" in note]
     if strict and skipped:
         raise PartlyReadable(f"{_name(source)}: {skipped[0]}" + (f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""))
     return runs
+
+
+def follow(
+    path: str | Path,
+    *,
+    map: Mapping[str, str] | None = None,
+    every: float = 1.0,
+    until: Callable[[], bool] | None = None,
+) -> Iterator[list[Run]]:
+    """The runs at `path` now, and again each time a file there has changed; ends when `until` says so.
+
+    A log that cannot be read yet is waited for. The last, half-written record of a file is left for the next look.
+    """
+    return watching.changes(path, lambda: read(path, map=map), every=every, until=until)
+
+
+def remember(path: Path, map: Mapping[str, str]) -> Path:
+    """Keep what the columns of a file mean in a small file next to it, for every later reading; returns that file."""
+    _checked(map)
+    kept = path.with_name(f".{path.name}.map.json")
+    kept.write_text(json.dumps({**_remembered(path), **map}, indent=1) + "\n", encoding="utf-8")
+    return kept
+
+
+def _remembered(source: Any) -> dict[str, str]:
+    """What `remember` kept next to a file; nothing for other sources."""
+    if not isinstance(source, str | Path) or "\x00" in str(source) or not 0 < len(Path(source).name) < 200:
+        return {}
+    kept = Path(source).with_name(f".{Path(source).name}.map.json")
+    try:
+        if kept.is_symlink() or not kept.is_file():
+            return {}
+        found = json.loads(Source.of(kept).whole(65536))
+        return {str(column): str(target) for column, target in found.items()}
+    except OSError:
+        return {}
+    except (ValueError, AttributeError, RecursionError):
+        raise UsageError(f"{kept}: is no map of columns; delete it, or write it again with --map … --remember") from None
 
 
 def _name(source: Any) -> str:
@@ -57,6 +96,9 @@ def _checked(wanted: Mapping[str, str]) -> dict[str, str]:
     out = {}
     for column, target in wanted.items():
         name = str(target).strip()
+        if column == "x":  # the axis, named the other way round
+            role = aliases.meaning(name).role
+            column, name = name, role if role in AXES else "step"
         if name not in (*AXES, "", "-", "ignore", "time") and (signals.spec(name) is None or name.endswith("*")):
             near = (
                 ", ".join(s for s in signals.SIGNALS if s.split("/")[0] == name.split("/")[0])
@@ -105,12 +147,15 @@ def _of_path(path: Path, options: Options) -> list[Run]:
         return _one_of(path, options)
     if record.is_record(path):
         return [record.read(path)]
+    if bundle.is_bundle(path):
+        return [bundle.read(path)]
     if path.is_dir():
         return folder.read(path, options)
     file = _piped(str(path), opening.opened(path, named=True, pipe=True)) if path.is_fifo() else Source.of(path, linked=True)
     logs = formats.read(file, options)
     split = aliases.split_of(aliases.words(path.parent.name)) if len(aliases.words(path.parent.name)) == 1 else ""
     for log in logs:
+        log.hparams = log.hparams or folder.beside(path, log.notes)
         log.split = log.split or (split if log.kind == "tensorboard" else "")
     return _of_logs(logs, options, str(path))
 

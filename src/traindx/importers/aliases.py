@@ -36,6 +36,7 @@ from traindx.importers.lexicon import (
     SMOOTH,
     SPLITS,
     STEP_NAMES,
+    TIME_UNITS,
     TOKENS,
     TRAIN,
     UP,
@@ -100,6 +101,7 @@ def meaning(name: str) -> Meaning:
 
 
 def _axis(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
+    bare = _counted(name, bare)
     if bare in STEP_NAMES:
         role = "log_step" if name.startswith("_") else "step"  # W&B's _step counts calls of log, not updates
         return Meaning(role, split)
@@ -111,10 +113,16 @@ def _axis(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
     return None
 
 
+def _counted(name: str, bare: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of a counter without the group it is filed under: 'time/total_timesteps' and 'total/steps' count steps."""
+    tail = words(name.rpartition("/")[2])
+    return tail if "/" in name and tail != bare and (tail in STEP_NAMES or tail in EPOCHS) else bare
+
+
 def step_rank(name: str) -> int:
     """How surely a column of that name counts updates; smaller is surer."""
     bare = tuple(p for p in words(name) if p not in TRAIN or len(words(name)) == 1)
-    return STEP_NAMES.get(bare, STEP_NAMES.get(words(name), 4))
+    return STEP_NAMES.get(_counted(name, bare), STEP_NAMES.get(words(name), 4))
 
 
 def _rate(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
@@ -181,7 +189,7 @@ def _clock(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
     if have & {"eta", "remaining", "date", "datetime"}:
         return Meaning("ignored", split)
     if have & {"time", "duration", "elapsed", "dt"} and not have & LOSS:
-        unit = "ms" if "ms" in have or "millisecond" in have or "milliseconds" in have else ""
+        unit = next((u for u, names in TIME_UNITS.items() if have & names), "")
         if have & {"data", "load", "loader", "dataload"}:
             return Meaning("data_time", split, unit)
         if split in ("val", "test") or have & {"epoch", "valid", "eval"}:
@@ -222,8 +230,8 @@ def _loss(name: str, bare: tuple[str, ...], split: str) -> Meaning | None:
         return Meaning("metric" if other else "perplexity", split, bare_name(name, split), _form(bare))
     if re.fullmatch(r"(loss[ _/])?(D|G|cycle|idt)_[A-Za-z0-9_]{1,20}", name):
         return Meaning("part", split, name.removeprefix("loss_").lower())  # CycleGAN and pix2pix print D_A, G_A, cycle_A …
-    if re.fullmatch(r"l_[a-z][a-z0-9_]{1,20}", name):
-        return Meaning("part", split, name[2:])  # BasicSR prints l_pix, l_g_gan …
+    if bare[0] == "l" and len(bare) > 1 and not have & LOSS and bare[1].isalpha() and re.search(r"(?:^|[ _/])[lL]_", name):
+        return Meaning("part", split, "_".join(bare[1:]))  # l_pix, l_g_gan (BasicSR), train_L_vae
     if not have & LOSS:
         return None
     if have & NOT_LOSS or (have & {"acc", "accuracy", "time", "lr"}):

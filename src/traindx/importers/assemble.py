@@ -22,7 +22,11 @@ def runs_of(log: Log, options: Options | None = None) -> list[Run]:
     options = options or Options()
     _drop_unplaceable(log)
     if not log.tracks and not log.matrices:
-        return [Run({}, dict(log.facts), tuple(log.events), tuple(log.notes), log.source, log.kind)] if log.events else []
+        return (
+            [Run({}, dict(log.facts), tuple(log.events), tuple(log.notes), log.source, log.kind)]
+            if log.events or log.facts
+            else []
+        )
     _sort_if_needed(log)
     parts = _stretches(log)
     if len(parts) > MOST_RUNS:
@@ -157,7 +161,7 @@ def _span(signals: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _clipped(track: Track, part: Stretch, factor: float, shared: bool) -> Track:
-    """The records of one run on one track, seams mended, in order; several of one step are left to `columns`."""
+    """The records of one run on one track, seams fixed, in order; several of one step are left to `columns`."""
     inside = track.where(slice(*np.searchsorted(track.rows, (part.start, part.stop))))
     if part.seams:
         inside = inside.where(curves.after_seams(inside.rows, inside.x, part.seams))

@@ -177,7 +177,7 @@ def _clock(columns: Columns, count: int) -> tuple[str, Floats | None]:
             continue
         rising = bool(np.all(np.diff(values) >= 0))
         if (m.role == "clock" and (not best or "timestamp" in name.lower())) or (
-            not best and m.role == "duration" and name.strip().lower() in ("time", "elapsed", "elapsed_time") and rising
+            not best and m.role == "duration" and rising and len(at) > 4 and values[-1] > values[0]  # a total that runs
         ):
             best = name
     if not best:

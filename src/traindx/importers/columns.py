@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from traindx import signals, stats
-from traindx.importers import curves
+from traindx.importers import curves, forms
 from traindx.importers.aliases import Meaning, bare_name, direction, is_reward, is_wrong_share, meaning, words
 from traindx.importers.losses import Losses
-from traindx.importers.table import MAX_NAME, Log, Options, Track
-from traindx.run import Event, Floats, Matrix, Series, Signal
+from traindx.importers.table import MAX_NAME, Track
+from traindx.importers.taken import Taken
+from traindx.run import Event, Floats, Series, Signal
 
 MOST_METRICS = 2000  # columns without a meaning of their own that are kept as metrics
 _AS_METRIC = ("metric", "accuracy", "perplexity", "loss", "part", "train_eval")
+_SECONDS = {"ms": 1e-3, "min": 60.0, "h": 3600.0}
 _TO_BYTES = {"bytes": 1.0, "mib": 2.0**20, "mb": 1e6, "gib": 2.0**30, "gb": 1e9}
 
 
-class Columns:
+class Columns(Taken):
     """Gives columns their meaning; `work` once, then read `signals()`, `facts`, `events` and `notes`."""
-
-    def __init__(self, log: Log, tracks: dict[str, Track], options: Options) -> None:
-        self.log, self.tracks, self.options = log, tracks, options
-        self.out: dict[str, Signal] = {}
-        self.taken: dict[str, str] = {}  # column → signal
-        self.facts: dict[str, Any] = {}
-        self.events: list[Event] = []
-        self.notes: list[str] = []
-        self.meanings: dict[str, Meaning] = {}
-        self._twins: set[str] | None = None
-        self.val_rows = np.empty(0, np.int64)
-        self.train_rows = np.empty(0, np.int64)
 
     def work(self) -> None:
         """Take every column for something."""
@@ -51,7 +40,7 @@ class Columns:
         self._special()
         self._metrics()
         self._matrices()
-        losses.unmask()
+        forms.unmask(self)
         self._nonfinite(losses)
         self._tell()
 
@@ -65,27 +54,6 @@ class Columns:
         if not m.split and self.log.split and m.role in ("loss", "part", "perplexity", "accuracy", "metric"):
             return Meaning(m.role, self.log.split, m.rest, m.form)
         return m
-
-    def of_role(self, *roles: str) -> list[str]:
-        """Columns of these roles that are not taken yet, most records first."""
-        names = [n for n, m in self.meanings.items() if m.role in roles and n not in self.taken]
-        return sorted(names, key=lambda n: -len(self.tracks[n]))
-
-    def series(self, track: Track) -> Series:
-        """A track as a series: in order, one record for each step."""
-        kept = track if len(track) < 2 or bool(np.all(np.diff(track.x) > 0)) else track.where(curves.last_of_each(track.x))
-        return Series(kept.x.astype(np.int64), kept.values, kept.times)
-
-    def take(self, name: str, signal: str, track: Track | None = None) -> str:
-        """Use a column as a signal; a second column for the same open name gets a suffix."""
-        free = signal
-        count = 2
-        while free in self.out:
-            free = f"{signal}_{count}"
-            count += 1
-        self.out[free] = self.series(self.tracks[name] if track is None else track)
-        self.taken[name] = free
-        return free
 
     def _fixed(self) -> None:
         wanted = {**self.log.meanings, **self.options.signals}
@@ -111,7 +79,7 @@ class Columns:
             elif signal and signal not in self.out:
                 self.take(name, signal)
         for signal, tracks in tables.items():
-            joined = self._joined(tracks)
+            joined = self.joined(tracks)
             if joined is not None:
                 self.out[signal] = joined
 
@@ -132,7 +100,7 @@ class Columns:
         chosen = next((n for n in names if not self.meanings[n].rest), "") or grouped[0]
         if len(grouped) > 1 and not any(not self.meanings[n].rest for n in names):
             chosen = self._calm_group(grouped)
-            matrix = self._joined({self.meanings[n].rest: self.tracks[n] for n in grouped})
+            matrix = self.joined({self.meanings[n].rest: self.tracks[n] for n in grouped})
             if matrix is not None:
                 self.out["lr/group"] = matrix
         self.take(chosen, "lr")
@@ -156,10 +124,11 @@ class Columns:
             names = self.of_role(role)
             for name in names:
                 track = self.tracks[name]
-                if signal in self.out or len(track) < 2 or np.mean(np.diff(track.values) > 0) > 0.8:
-                    self.taken[name] = ""  # a total that runs, over the training or over each epoch, or a second clock
+                unit = _SECONDS.get(self.meanings[name].rest, 1.0)
+                factor = unit * curves.per_step(track.x, track.values * unit, track.times)
+                if signal in self.out or not factor:
+                    self.taken[name] = ""  # a second clock, or one that does not add up
                     continue
-                factor = 1e-3 if self.meanings[name].rest == "ms" else 1.0
                 self.take(name, signal, Track(track.rows, track.x, track.values * factor, track.times))
 
     def _memory(self) -> None:
@@ -188,12 +157,9 @@ class Columns:
         elif self.log.unit == "epoch" and self.out and "epoch" not in self.out:
             steps = np.unique(np.concatenate([s.steps for s in self.out.values()]))
             if self.log.axis:
-                self.out["epoch"] = Series(steps, steps.astype(np.float64) / (1000.0 if self._fractional() else 1.0))
+                self.out["epoch"] = Series(steps, steps.astype(np.float64) / (1000.0 if self.fractional() else 1.0))
         for name in self.of_role("step", "log_step", "samples", "tokens", "epoch", "epoch1000", "clock", "ignored"):
             self.taken[name] = ""
-
-    def _fractional(self) -> bool:
-        return any("thousandths of an epoch" in note for note in self.log.notes)
 
     # -- reinforcement learning, adversaries
 
@@ -257,7 +223,7 @@ class Columns:
         return "val" if name.lower().startswith("metrics/") and "loss/val" in self.out else ""  # YOLO's mAP
 
     def _split_by_twin(self, m: Meaning) -> str:
-        """Train, when the same name also exists with the validation's mark: accuracy beside val_accuracy."""
+        """Train, when the same name also exists with the validation's mark: accuracy next to val_accuracy."""
         if self._twins is None:
             self._twins = {bare_name(n, o.split).lower() for n, o in self.meanings.items() if o.split == "val"}
         return "train" if m.rest and m.rest.lower() in self._twins else ""
@@ -283,7 +249,7 @@ class Columns:
         self.out[signal] = self.series(Track(track.rows, track.x, share, track.times))
 
     def _largest_share(self, split: str) -> float:
-        """Of the accuracies of one split, however named: a top-1 below one percent stands beside a top-5 above it."""
+        """Of the accuracies of one split, however named: a top-1 below one percent stands next to a top-5 above it."""
         alike = [n for n, m in self.meanings.items() if m.role == "accuracy" or m.rest.lower().startswith("top")]
         tops = [self.tracks[n].values for n in alike if self.meanings[n].split == split]
         return max((float(np.nanmax(v)) for v in tops if np.isfinite(v).any()), default=0.0)
@@ -293,29 +259,15 @@ class Columns:
     def _matrices(self) -> None:
         by_param = {self.meanings[n].rest: self.tracks[n] for n in self.of_role("grad_param")}
         if by_param:
-            matrix = self._joined(by_param)
+            matrix = self.joined(by_param)
             if matrix is not None:
                 self.out["grad_norm/param"] = matrix
             for name in self.of_role("grad_param"):
                 self.taken[name] = "grad_norm/param"
         for signal, tracks in self.log.matrices.items():
-            joined = self._joined(tracks)
+            joined = self.joined(tracks)
             if joined is not None and signal not in self.out:
                 self.out[signal] = joined
-
-    def _joined(self, tracks: dict[str, Track], most: int = 4_000_000) -> Matrix | None:
-        """Tracks side by side over all their steps; None when there is nothing or too much of it."""
-        each = {name: self.series(track) for name, track in tracks.items() if len(track)}
-        if not each:
-            return None
-        steps = np.unique(np.concatenate([s.steps for s in each.values()]))
-        if len(steps) * len(each) > most:
-            self.notes.append(f"{len(each)} columns by {len(steps)} steps are too many for a table; they were not used")
-            return None
-        values = np.full((len(steps), len(each)), np.nan)
-        for i, series in enumerate(each.values()):
-            values[np.searchsorted(steps, series.steps), i] = series.values
-        return Matrix(steps, tuple(each), values)
 
     # -- what was seen
 

@@ -21,6 +21,7 @@ from traindx.importers.table import Log, Options, Rows, Track
 from traindx.run import Event, Floats
 
 MOST_LINES = 20_000_000
+WENT_ON = 3  # records after an error: it did not end the run
 
 
 def can_read(source: Source) -> bool:
@@ -59,7 +60,9 @@ def _logs(lines: Iterable[str], name: str, options: Options) -> list[Log]:
             continue
         shapes.take(line, state)
     records = _steady(shapes.records_of(state))
-    if not records and not state.said and state.error is None:
+    if state.error is not None and sum(record.line > state.error_at for record in records) >= WENT_ON:
+        state.error = None  # it was caught, or another process said it
+    if not records and not state.said and state.error is None and not state.killed:
         return []
     log = _placed(records, name, options, state) if records else Log("text", name, notes=["no line of it holds a loss"])
     log.hparams = {**state.settings}
@@ -67,6 +70,9 @@ def _logs(lines: Iterable[str], name: str, options: Options) -> list[Log]:
         log.hparams.setdefault("max_steps", int(state.planned))
     if np.isfinite(state.epochs) and log.unit == "epoch":
         log.hparams.setdefault("epochs", int(state.epochs))
+    stride = max(shape.stride for shape in state.shapes.values()) if state.shapes else 1
+    if stride > 1:
+        log.notes.append(f"the log is very long: of the lines that come back most often one in {stride} was kept")
     if state.dropped:
         log.damage(f"{state.dropped} lines beyond the limit were skipped")
     _ending(log, state)
@@ -82,7 +88,10 @@ def _messages(log: Log, records: list[Record], state: State) -> None:
         share = before / len(records) if records else 0.0
         last = max((float(t.x[-1]) for t in log.tracks.values() if len(t)), default=0.0)
         step = float(steps[before - 1]) if steps is not None and before else share * last
-        log.events.append(Event(int(step), "said", {"key": key, "line": told.text, "count": told.count}))
+        after = sum(record.line > told.last for record in records)
+        log.events.append(
+            Event(int(step), "said", {"key": key, "line": told.text, "count": told.count, "survived": after >= WENT_ON})
+        )
 
 
 def _ending(log: Log, state: State) -> None:

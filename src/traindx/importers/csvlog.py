@@ -21,6 +21,8 @@ from traindx.importers.table import Log, Options, Rows, clean_name, number
 BLOCK = 4096  # rows converted at a time
 MAX_CELL = 200_000  # characters of one quoted cell
 _SAYS = re.compile(r"[:=]\s*[-+]?[\d.]")  # "loss: 0.5", which a header does not say
+_CHANGING = re.compile(r"[\d.# ]+")  # what differs between printed lines of one shape
+_STAMPED = re.compile(r"\W{0,2}\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d,\d{3}\b")
 DELIMITERS = (",", "\t", ";", "|")
 
 
@@ -104,6 +106,8 @@ def shape_of(text: str) -> Shape | None:
     if not lines:
         return None
     sample = lines[:30]
+    if sum(bool(_STAMPED.match(line)) for line in sample) > 0.5 * len(sample):
+        return None  # a logger's lines: the comma parts seconds from their thousandths
     best = max(DELIMITERS, key=lambda d: _consistency(sample, d))
     if _consistency(sample, best) <= 0:
         if _single_column(sample):
@@ -169,6 +173,9 @@ def _headed(sample: list[str], delimiter: str) -> Shape | None:
         return None  # a printed line or JSON that happens to hold the delimiter, not a header
     if delimiter not in (",", "") and named and not any(_worded(c) for c in header):
         return None
+    bones = [_CHANGING.sub("0", line) for line in sample]
+    if named and len(bones) > 2 and bones.count(bones[0]) > 0.5 * len(bones):
+        return None  # the first line is one like the others, and no heading
     commas = [c for line in sample[1:] for c in _cut(line, delimiter) if re.fullmatch(r"\s*-?\d+,\d+\s*", c)]
     points = [c for line in sample[1:] for c in _cut(line, delimiter) if re.fullmatch(r"\s*-?\d+\.\d+\s*", c)]
     decimal = "," if delimiter != "," and len(commas) > len(points) else "."

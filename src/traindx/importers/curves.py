@@ -57,7 +57,7 @@ def unsorted(x: Floats) -> bool:
 
 
 def _sawtooth(x: Floats) -> bool:
-    """Whether the counter merely restarts often: after nearly every step back it stands at the lowest value again."""
+    """Whether the counter merely restarts often: after nearly every step back it is at the lowest value again."""
     back = np.flatnonzero(np.diff(x) < 0) + 1
     low = float(np.min(x)) + 0.02 * float(np.max(x) - np.min(x))
     return bool(np.mean(x[back] <= low) > 0.9) and len(back) < 0.5 * len(x)
@@ -169,3 +169,20 @@ def place_by_time(x: Floats, times: Floats, ref_x: Floats, ref_times: Floats) ->
     index = np.searchsorted(ref_times[order], times, side="right") - 1
     placed = ref_x[order][np.clip(index, 0, len(order) - 1)]
     return np.maximum.accumulate(placed) if len(placed) else x
+
+
+def per_step(x: Floats, values: Floats, times: Floats | None) -> float:
+    """What makes a recorded duration one of a step: 1, or 1 / steps between records; 0 when it cannot be one.
+
+    A total that runs rises, over the training or over each epoch. Next to a clock the durations must add up to the time that
+    passed, counted by step or by record; else nothing is said about speed.
+    """
+    if len(values) < 2 or np.mean(np.diff(values) > 0) > 0.8 or (np.all(np.diff(values) >= 0) and np.ptp(values) > 0):
+        return 0.0
+    span, steps = (0.0, 0.0) if times is None else (np.ptp(times), np.ptp(x))
+    if not span or not steps:
+        return 1.0
+    each = float(np.nanmedian(values))
+    if not each or each * steps <= 3 * span:
+        return 1.0 if each * steps > 0.1 * span or not each else 0.0  # what a step took, the rest went elsewhere
+    return (len(values) - 1) / steps if 0.1 * span < each * (len(values) - 1) <= 3 * span else 0.0

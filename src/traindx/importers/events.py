@@ -36,7 +36,7 @@ class Decoded:
     histograms: dict[str, list[tuple[int, int, Histogram]]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     hparams: dict[str, Any] = field(default_factory=dict)
-    other: dict[str, int] = field(default_factory=dict)  # what was there beside numbers: pictures, sounds, graphs
+    other: dict[str, int] = field(default_factory=dict)  # what was there next to numbers: pictures, sounds, graphs
     odd: int = 0  # events that are no messages
     seen: int = 0  # order of writing
     points: int = 0

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from traindx import record
 from traindx.errors import NothingReadable, TraindxError
@@ -14,8 +14,11 @@ from traindx.importers import aliases, formats, lexicon, mlflow, settings_file, 
 from traindx.importers.assemble import runs_of
 from traindx.importers.source import Source
 from traindx.importers.table import Log, Options, in_time_order
+from traindx.record import bundle
 from traindx.run import Run, Series
 
+T = TypeVar("T")
+Told = tuple[str, str, int]  # kind, source, number of signals
 MOST_ENTRIES = 100_000
 MOST_DEPTH = 40
 _SUFFIXES = (
@@ -72,20 +75,47 @@ class Walk:
 def read(folder: Path, options: Options) -> list[Run]:
     """Every run below a folder, in the order of their paths."""
     walk = Walk()
-    _enter(folder, walk, options, 0)
-    walk.logs += trainer_state.merge(walk.states)
-    walk.logs += _event_logs(walk, options)
-    runs = list(walk.runs)
-    for log in walk.logs:
-        runs += runs_of(log, options)
+    runs = [run for part in _parts(folder, walk, 0) for run in _of(part, walk, options)]
     if not runs:
         raise NothingReadable(_nothing(folder, walk))
-    runs = _once(sorted(runs, key=lambda r: _natural(r.source)))
+    runs = once(sorted(runs, key=lambda r: natural(r.source)), mark, lambda r: (r.kind, r.source, len(r.signals)), _told_twice)
     notes = _told(walk)
     return [runs[0].with_(notes=notes), *runs[1:]] if notes else runs
 
 
-def _natural(name: str) -> list[tuple[int, int, str]]:
+def parts(path: Path) -> tuple[list[Path], list[str]]:
+    """The files and folders below a path that can be read one by one, and what was left out."""
+    walk = Walk()
+    found = list(_parts(path, walk, 0)) if path.is_dir() else [path]
+    return found, _told(walk)
+
+
+def part(path: Path) -> list[Run]:
+    """The runs of one of `parts`; none where it is no log. What cannot be read is an error."""
+    walk = Walk()
+    runs = _of(path, walk, Options())
+    if not runs and walk.failures:
+        raise NothingReadable(walk.failures[0])
+    return runs
+
+
+def _of(path: Path, walk: Walk, options: Options) -> list[Run]:
+    inner = Walk()
+    if bundle.is_bundle(path):
+        _try(inner, lambda: inner.runs.append(bundle.read(path)))
+    elif path.is_dir():
+        _enter(path, inner, options, 0)
+    else:
+        _take(path, inner, options)
+    inner.logs += trainer_state.merge(inner.states)
+    inner.logs += _event_logs(inner, options)
+    walk.looked += inner.looked
+    walk.closed += inner.closed
+    walk.failures += inner.failures
+    return [*inner.runs, *(run for log in inner.logs for run in runs_of(log, options))]
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
     """A key that puts run 2 before run 10."""
     parts = "".join(c if c.isdigit() else f" {c} " if not c.isdigit() else c for c in name).split()
     return [(0, int(p), "") if p.isdecimal() and len(p) < 19 else (1, 0, p) for p in parts]
@@ -115,6 +145,29 @@ def _told(walk: Walk) -> list[str]:
 
 
 # -- the walk
+
+
+def _parts(folder: Path, walk: Walk, depth: int) -> Iterator[Path]:
+    """What can be read by itself: a folder whose files belong together is one part, else each of its logs is."""
+    if depth > MOST_DEPTH:
+        walk.deep += 1
+        return
+    files, folders = _listed(folder, walk)
+    if _together(folder, files, folders):
+        yield folder
+        return
+    yield from (p for p in files if _plausible(p) or bundle.is_bundle(p))
+    for sub in folders:
+        yield from _parts(sub, walk, depth + 1)
+
+
+def _together(folder: Path, files: list[Path], folders: list[Path]) -> bool:
+    names, below = {p.name for p in files}, {p.name for p in folders}
+    if _special(names, below) or any(n.endswith(".wandb") or "tfevents" in n or "trainer_state" in n for n in names):
+        return True
+    if any(n.startswith("checkpoint-") or aliases.split_of(aliases.words(n)) for n in below):
+        return True  # the states of one training, or the splits of one run
+    return (bool(folders) or "run.json" in names) and record.is_record(folder)
 
 
 def _enter(folder: Path, walk: Walk, options: Options, depth: int) -> None:
@@ -188,18 +241,24 @@ def _take(path: Path, walk: Walk, options: Options) -> None:
 
     def look() -> None:
         for log in formats.read(source, options, in_folder=True):
-            log.hparams = log.hparams or _beside(path)
+            log.hparams = log.hparams or beside(path, log.notes)
             (walk.states if log.kind == "trainer_state" else walk.logs).append(log)
 
     _try(walk, look)
 
 
-def _beside(path: Path) -> dict[str, Any]:
-    """The settings in the folder of a log, or under its own name: exp1.csv has exp1.json or exp1.yaml."""
-    for name in (f"{path.stem}.yaml", f"{path.stem}.config.json", *_SETTINGS):
-        if path.with_name(name).is_file() and (found := settings_file.read(Source.of(path.with_name(name)))):
+def beside(path: Path, notes: list[str]) -> dict[str, Any]:
+    """The settings in the folder of a log, or under its own name: exp1.csv has exp1.config.json or exp1.yaml."""
+    for file in files_beside(path):
+        if found := settings_file.read(Source.of(file), notes):
             return found
     return {}
+
+
+def files_beside(path: Path) -> list[Path]:
+    """Files of settings that belong to a log."""
+    names = (f"{path.stem}.yaml", f"{path.stem}.config.json", *_SETTINGS)
+    return [file for name in names if os.path.isfile(file := path.with_name(name)) and file != path]  # noqa: PTH113 (a long name raises there)
 
 
 def _plausible(path: Path) -> bool:
@@ -237,7 +296,7 @@ def _event_logs(walk: Walk, options: Options) -> Iterator[Log]:
 
 
 def _splits(folder: Path, events: dict[Path, list[Source]]) -> list[Path]:
-    """The folders beside this one that hold the other splits of the same run; itself alone when there are none."""
+    """The folders next to this one that hold the other splits of the same run; itself alone when there are none."""
     parts = aliases.words(folder.name)
     if not aliases.split_of(parts):
         return [folder]
@@ -261,7 +320,8 @@ def _single(folder: Path, walk: Walk) -> Log | None:
         return None
     log = found[0]
     log.split = _exact_split(folder.name)
-    beside = settings_file.read(Source.of(folder / "hparams.yaml")) if (folder / "hparams.yaml").is_file() else {}
+    own = folder / "hparams.yaml"
+    beside = settings_file.read(Source.of(own), log.notes) if own.is_file() else {}
     log.hparams = {**beside, **log.hparams}
     return log
 
@@ -306,23 +366,32 @@ def _only_summary(log: Log, walk: Walk, folder: Path) -> bool:
 # -- the same run twice
 
 
-def _once(runs: list[Run]) -> list[Run]:
+def once(items: list[T], mark: Callable[[T], Any], told: Callable[[T], Told], noted: Callable[[T, str], T]) -> list[T]:
     """Without runs that another format of the same folder tells as well; the fuller one is kept and says so."""
-    kept: list[Run] = []
-    by_curve: dict[tuple[object, ...], list[int]] = {}
-    for run in runs:
-        mark = _mark(run)
-        twin = next((i for i in by_curve.get(mark, []) if kept[i].kind != run.kind), None) if mark else None
+    kept: list[T] = []
+    by_curve: dict[Any, list[int]] = {}
+    for item in items:
+        curve, (kind, source, size) = mark(item), told(item)
+        twin = next((i for i in by_curve.get(curve, []) if told(kept[i])[0] != kind), None) if curve else None
         if twin is None:
-            by_curve.setdefault(mark, []).append(len(kept))
-            kept.append(run)
+            by_curve.setdefault(curve, []).append(len(kept))
+            kept.append(item)
             continue
-        full, other = (kept[twin], run) if len(kept[twin].signals) >= len(run.signals) else (run, kept[twin])
-        kept[twin] = full.with_(notes=[f"{other.source} holds the same run in another format and was left out"])
+        _, other, most = told(kept[twin])
+        kept[twin] = noted(kept[twin], source) if most >= size else noted(item, other)
     return kept
 
 
-def _mark(run: Run) -> tuple[object, ...]:
+def _told_twice(run: Run, other: str) -> Run:
+    return run.with_(notes=[told_twice(other)])
+
+
+def told_twice(other: str) -> str:
+    """The note on a run that is told by another log as well."""
+    return f"{other} holds the same run in another format and was left out"
+
+
+def mark(run: Run) -> tuple[object, ...]:
     """What tells a curve: how long, how it begins and how it ends, to four digits."""
     for name in ("loss/train", "loss/val"):
         series = run.signals.get(name)

@@ -74,6 +74,8 @@ def _textual(source: Source, options: Options, in_folder: bool) -> list[Log]:
             ):
                 break
             continue
+        if not logs:
+            continue
         if in_folder and module is console and sum(log.points for log in logs) < LEAST_LINES:
             break
         return logs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def read(thing: Any, options: Options) -> list[Log]:
             return logs_of({str(k): [record[k] for record in thing] for k in keys}, "records", options, "frame")
         return jsondict.logs_of([_written(record) for record in thing], "records", options, "frame")
     if (losses := _numbers(thing)) is not None and losses.ndim == 1 and len(losses):
-        return logs_of({"loss": losses}, "numbers", options, "frame")
+        return logs_of({"loss": losses}, "numbers", options, "frame", written=[v is not None for v in thing])
     raise UsageError(
         f"cannot read a run from {type(thing).__name__}; give a path, a frame, a dict of lists or a list of records"
     )
@@ -65,8 +65,13 @@ def _of_dict(thing: dict[Any, Any], options: Options) -> list[Log]:
     return logs
 
 
-def logs_of(columns: Mapping[str, Any], name: str, options: Options, kind: str) -> list[Log]:
-    """Columns of equal length; a NaN is a gap where the column is sparse, and a value where the column is dense."""
+def logs_of(
+    columns: Mapping[str, Any], name: str, options: Options, kind: str, written: Sequence[bool] | None = None
+) -> list[Log]:
+    """Columns of equal length; a NaN is a gap where the column is sparse, and a value where the column is dense.
+
+    `written` says which cells hold a value, where that is known: in a list of losses a NaN is a loss, and None a gap.
+    """
     arrays = {clean_name(c): _numbers(v) for c, v in columns.items()}
     numeric = {c: v for c, v in arrays.items() if v is not None}
     if not numeric:
@@ -76,7 +81,7 @@ def logs_of(columns: Mapping[str, Any], name: str, options: Options, kind: str) 
     table: axis.Columns = {}
     gaps: list[str] = []
     for column, values in numeric.items():
-        keep = filled(column, values, numeric)
+        keep = filled(column, values, numeric) if written is None else np.array(written)
         if not keep.all():
             gaps.append(column)
         table[options.axes.get(column, column)] = (np.flatnonzero(keep).astype(np.int64), values[keep])

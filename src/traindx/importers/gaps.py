@@ -35,7 +35,7 @@ def filled(column: str, values: Floats, table: Mapping[str, Any]) -> NDArray[np.
 
 
 def _elsewhere(column: str, count: int, table: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """Rows in which a sparse column beside this one was filled."""
+    """Rows in which a sparse column next to this one was filled."""
     out = np.zeros(count, bool)
     for other, cells in table.items():
         if other != column and len(cells) == count and meaning(other).role in ("loss", "part", "metric", "accuracy"):

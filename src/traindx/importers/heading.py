@@ -46,7 +46,7 @@ class Heading:
 
 
 def heading_of(line: str) -> Heading | None:
-    """The heading a line is: names only, a loss or metric among them, and a place or a second measurement beside it."""
+    """The heading a line is: names only, a loss or metric among them, and a place or a second measurement next to it."""
     if len(line) > 1000 or ":" in line or "=" in line:
         return None
     for parter in "|,":

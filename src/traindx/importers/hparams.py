@@ -1,4 +1,4 @@
-"""Hyper-parameters found beside a log, and the facts they state; secrets are left out."""
+"""Hyper-parameters found next to a log, and the facts they state; secrets are left out."""
 
 from __future__ import annotations
 

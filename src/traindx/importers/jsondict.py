@@ -125,7 +125,7 @@ def _of_lists(value: dict[Any, Any], name: str, options: Options, kind: str) -> 
     if not log.tracks:
         return None
     used = next((k for k in counters if meaning(k).role != "epoch"), "")
-    log.unit = _unit(used) if used else "epoch" if _epochs(renamed, counters) else "record"
+    log.unit = _unit(used) if used else "epoch" if _epochs(renamed, counters, log.tracks) else "record"
     log.axis = used
     log.hparams = hparams.collect({k: v for k, v in value.items() if not isinstance(v, list)})
     log.shared = len({len(t) for t in log.tracks.values()}) == 1
@@ -185,13 +185,14 @@ def _unit(counter: str) -> str:
     return {"log_step": "step", "epoch1000": "epoch"}.get(role, role)
 
 
-def _epochs(lists: dict[str, Any], counters: dict[str, Any]) -> bool:
-    """Whether lists without a counter hold one entry per epoch, as Keras' history does: val is as long as train."""
+def _epochs(lists: dict[str, Any], counters: dict[str, Any], tracks: dict[str, Track]) -> bool:
+    """Whether lists without a counter hold one entry per epoch, as Keras' history does: val as long as train, and as full."""
     if any(meaning(k).role == "epoch" for k in counters):
         return True
     val = [len(v) for k, v in lists.items() if meaning(k).split == "val"]
     train = [len(v) for k, v in lists.items() if meaning(k).split != "val"]
-    return bool(val and train) and set(val) == set(train)
+    gaps = any(len(tracks[k]) < 0.5 * len(v) for k, v in lists.items() if k in tracks and meaning(k).split == "val")
+    return bool(val and train) and set(val) == set(train) and not gaps
 
 
 def _summary(value: dict[str, Any], name: str, options: Options) -> list[Log]:

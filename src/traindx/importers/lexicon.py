@@ -40,7 +40,7 @@ FOREIGN: dict[str, str] = {
 }
 
 LOSS = _set("loss losses cost nll xent logloss objective objf criterion perte verlust perdida perda perdita")
-WEAK = _set("nll xent logloss objective objf criterion")  # a loss, unless a plainer name stands beside it
+WEAK = _set("nll xent logloss objective objf criterion")  # a loss, unless a plainer name stands next to it
 # words that do not make a loss another loss
 PLAIN = _set(
     "total overall mean avg average all the of per full combined global value lm model objective batch "
@@ -49,7 +49,7 @@ PLAIN = _set(
     "metric monitor main raw on set rank0 0 loss losses cost interval window updates curve plot function "
     "fn de du la le del der die da do"
 )
-# how a loss is computed, not of what: the whole loss when it stands alone, a part beside others
+# how a loss is computed, not of what: the whole loss when it stands alone, a part next to others
 METHOD = _set("ce cross entropy crossentropy mse bce")
 BY_STEP = _set("step batch iter iteration minibatch")
 SMOOTH = _set("smooth smoothed ema running avg average")
@@ -59,7 +59,7 @@ NOT_LOSS = _set(
     "diff change ratio improvement lambda threshold patience target number num count rate"
 )
 REWARD = _set("reward rewards rew")
-EPISODE = _set("episode episodic ep eprew")
+EPISODE = _set("episode episodic ep eprew rollout rollouts")
 RETURN = _set("return returns ret")
 GENERATOR = _set("g gen generator")
 DISCRIMINATOR = _set("d disc discriminator critic")
@@ -90,11 +90,21 @@ STEP_NAMES: dict[tuple[str, ...], int] = {
     for rank, names in (
         (0, "global step,global steps,global iter,global iteration"),
         (1, "step,steps,paso,pasos,etape,passo,num updates,train step,optimizer step,optimizer steps,opt step"),
-        (2, "iteration,iterations,iter,iters,it,n iter,itr,current step"),
-        (3, "updates,update"),
+        (2, "iteration,iterations,iter,iters,it,n iter,itr,current step,current steps,total steps"),
+        (2, "timesteps,total timesteps,timesteps total,num timesteps,env steps,num env steps,total env interacts"),
+        (3, "updates,update,n updates"),
         (5, "batch,batches,batch idx,batch num,minibatch"),
+        (6, "episode,episodes,total episodes,game,games,generation"),
     )
     for name in names.split(",")
+}
+
+
+# units of time in a name, by seconds
+TIME_UNITS = {
+    "ms": _set("ms msec millisecond milliseconds"),
+    "min": _set("min mins minute minutes"),
+    "h": _set("hour hours hr hrs"),
 }
 
 

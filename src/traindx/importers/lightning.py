@@ -1,4 +1,4 @@
-"""Lightning's CSVLogger: metrics.csv, with hparams.yaml beside it.
+"""Lightning's CSVLogger: metrics.csv, with hparams.yaml next to it.
 
 Rows are sparse: training, validation and learning rate stand on rows of their own, often with the same step twice.
 """
@@ -22,5 +22,5 @@ def read(source: Source, options: Options) -> list[Log]:
     for log in logs:
         log.kind = "lightning"
         if source.path is not None:
-            log.hparams = settings_file.read(Source.of(source.path.with_name("hparams.yaml")))
+            log.hparams = settings_file.read(Source.of(source.path.with_name("hparams.yaml")), log.notes)
     return logs

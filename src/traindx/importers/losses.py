@@ -1,20 +1,15 @@
-"""Which columns are the training and the validation loss, and in which form they were logged."""
+"""Which columns are the training and the validation loss."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from traindx import stats
-from traindx.importers import aliases, curves
+from traindx.importers import aliases, curves, forms
+from traindx.importers.forms import TRAIN, VAL
 from traindx.importers.table import Track
-from traindx.run import Event, Floats, Ints, Matrix
+from traindx.importers.taken import Taken
+from traindx.run import Matrix
 
-if TYPE_CHECKING:
-    from traindx.importers.columns import Columns
-
-TRAIN, VAL = "loss/train", "loss/val"
 ERRORS = ("mse", "ce", "bce", "bpc", "bpd", "rmse", "mae")  # that are minimised, the likelier objective first
 LEAST_TEST = 2  # records of a test loss that make it a curve along training
 
@@ -22,11 +17,10 @@ LEAST_TEST = 2  # records of a test loss that make it a curve along training
 class Losses:
     """Finds the losses among the columns of one run."""
 
-    def __init__(self, owner: Columns) -> None:
+    def __init__(self, owner: Taken) -> None:
         self.own = owner
         self.columns: list[str] = [n for n, m in owner.meanings.items() if m.role in ("loss", "part", "perplexity")]
         self.columns += [n for n, s in owner.taken.items() if s in (TRAIN, VAL)]
-        self.forms: dict[str, str] = {}
 
     def work(self) -> None:
         """Settle loss/train and loss/val, and tell the columns who was written together with whom."""
@@ -34,9 +28,11 @@ class Losses:
         self._settle("train", TRAIN)
         self._settle("val", VAL)
         if VAL not in own.out:
+            self._bare_as_val()
+        if VAL not in own.out:
             self._test_as_val()
         self._perplexities()
-        if TRAIN not in own.out and VAL not in own.out:
+        if VAL not in own.out:
             self._errors()
         if TRAIN not in own.out or VAL not in own.out:
             self._bare_splits()
@@ -44,7 +40,7 @@ class Losses:
         self._drop_eval_rows()
         self._align()
         self._leftovers()
-        self._form()
+        forms.tell(own)
 
     # -- the choice
 
@@ -55,10 +51,10 @@ class Losses:
         own = self.own
         if signal in own.out:
             return
-        totals = [n for n in own.of_role("loss") if self._split(n) == split]
+        totals = [n for n in own.of_role("loss") if self._split(n) == split and not self._empty(n, split)]
         parts = [n for n in own.of_role("part") if self._split(n) == split]
         if parts and totals and all(own.meanings[n].rest == "method" for n in totals):
-            parts, totals = parts + totals, []  # ce_loss beside kl_loss is a part
+            parts, totals = parts + totals, []  # ce_loss next to kl_loss is a part
         if totals:
             best = self._best(totals)
             own.take(best, signal)
@@ -69,22 +65,43 @@ class Losses:
         if parts:
             self._from_parts(parts, split, signal)
 
+    def _empty(self, name: str, split: str) -> bool:
+        """A validation loss that is exactly 0 in every record next to a training loss that is not: it was never computed."""
+        own, train = self.own, self.own.out.get(TRAIN)
+        values = own.tracks[name].values
+        if split != "val" or train is None or isinstance(train, Matrix) or len(values) < 3:
+            return False
+        if np.any(values != 0) or not float(np.nanmin(train.values)) > 0:
+            return False
+        own.taken[name] = ""
+        own.notes.append(f"'{name}' is 0 in every record: it was not computed, and is not used")
+        return True
+
     def _best(self, names: list[str]) -> str:
         """The finest record of the loss itself: not a weaker name, not smoothed, most records."""
         own = self.own
         most = max(len(own.tracks[n]) for n in names)
 
-        def key(name: str) -> tuple[bool, bool, bool, int, bool, str]:
+        def key(name: str) -> tuple[bool, bool, bool, bool, int, bool, str]:
             m = own.meanings[name]
             few = len(own.tracks[name]) < 0.5 * most
-            return few, m.rest == "weak", m.form == "smooth", -len(own.tracks[name]), m.rest != "total", name
+            return (
+                few,
+                name == self._bare(),
+                m.rest == "weak",
+                m.form == "smooth",
+                -len(own.tracks[name]),
+                m.rest != "total",
+                name,
+            )
 
         return min(names, key=key)
 
     def _from_parts(self, parts: list[str], split: str, signal: str) -> None:
         own = self.own
         rests = [own.meanings[n].rest for n in parts]
-        if aliases.adversarial(rests):
+        bare = ["_".join(aliases.words(n)) for n in own.of_role("metric") if not own.meanings[n].split]
+        if aliases.adversarial([*rests, *bare]):
             own.facts["adversarial"] = True
             own.notes.append(f"{_listed(parts)} belong to two players: taken for adversarial training, which has no one loss")
             for found, player in zip(aliases.players(rests), ("gan/d_loss", "gan/g_loss"), strict=True):
@@ -94,6 +111,10 @@ class Losses:
         if len(parts) == 1:
             own.take(parts[0], signal)
             own.notes.append(f"'{parts[0]}' is the only {split} loss and was taken for it")
+            return
+        if whole := self._whole(parts):
+            own.take(whole, signal)
+            own.notes.append(f"'{whole}' holds another {split} loss and more, and was taken for the total of {_listed(parts)}")
             return
         summed = self._sum(parts)
         if summed is None:
@@ -110,6 +131,26 @@ class Losses:
         if split == "train":
             self._terms(parts)
 
+    def _whole(self, parts: list[str]) -> str:
+        """The part that holds another one: never below it, and moving by as much; empty when none or several do."""
+        own = self.own
+        series = {n: own.series(own.tracks[n]) for n in parts}
+        holds = set()
+        for name, one in series.items():
+            for other, two in series.items():
+                both, i, j = np.intersect1d(one.steps, two.steps, return_indices=True)
+                a, b = one.values[i], two.values[j]
+                fine = np.isfinite(a) & np.isfinite(b)
+                if name == other or fine.sum() < 10 or len(both) < 0.8 * len(one):
+                    continue
+                a, b = a[fine], b[fine]
+                moves, moved = np.diff(a), np.diff(b)
+                shared, own_size = float(np.dot(moves, moved)), float(np.dot(moved, moved))
+                alike = shared > 0.95 * float(np.linalg.norm(moves)) * own_size**0.5
+                if alike and np.all(a >= b) and np.ptp(a - b) > 1e-6 * np.ptp(a) and 0.9 * own_size < shared < 1.15 * own_size:
+                    holds.add(name)
+        return holds.pop() if len(holds) == 1 else ""
+
     def _sum(self, names: list[str]) -> Track | None:
         """The sum of columns where all of them have a record; None when they rarely meet."""
         own = self.own
@@ -125,7 +166,7 @@ class Losses:
         return Track(np.arange(len(common)), common.astype(np.float64), total, times)
 
     def _terms(self, names: list[str]) -> None:
-        joined = self.own._joined({self._term(n): self.own.tracks[n] for n in names})
+        joined = self.own.joined({self._term(n): self.own.tracks[n] for n in names})
         if joined is not None:
             self.own.out["loss/terms"] = joined
 
@@ -153,6 +194,25 @@ class Losses:
             self._terms(parts)
             for name in parts:
                 own.taken[name] = "loss/terms"
+
+    def _bare(self) -> str:
+        """A loss without a split among scores without one, next to an explicit training loss: that of the evaluation."""
+        own = self.own
+        losses = [n for n, m in own.meanings.items() if m.role == "loss"]
+        named = [n for n in losses if own.meanings[n].split == "train"]
+        bare = [n for n in losses if not own.meanings[n].split and not own.meanings[n].rest]
+        unsplit = [n for n, m in own.meanings.items() if m.role in ("accuracy", "metric") and not m.split]
+        scores = [n for n in unsplit if aliases.direction(n)]
+        if len(bare) != 1 or not named or len(losses) != len(named) + 1 or not scores:
+            return ""
+        same = [np.array_equal(own.tracks[n].rows, own.tracks[bare[0]].rows) for n in (named[0], scores[0])]
+        return bare[0] if all(same) else ""
+
+    def _bare_as_val(self) -> None:
+        own = self.own
+        if (name := self._bare()) and name not in own.taken:
+            own.take(name, VAL)
+            own.notes.append(f"'{name}' stands next to a training loss and scores of an evaluation: it is the validation loss")
 
     def _test_as_val(self) -> None:
         own = self.own
@@ -186,12 +246,18 @@ class Losses:
             own.notes.append(f"the {split} loss is the logarithm of '{names[0]}'; the log has no loss of its own")
 
     def _errors(self) -> None:
-        """An error of training for the loss, where none was logged: train_mse and val_mse are all a regression prints."""
+        """An error for the loss, where none was logged: train_mse and val_mse are all a regression prints."""
         own = self.own
         for error in ERRORS:
             named = {n: own.meanings[n].split for n in own.of_role("metric") if own.meanings[n].rest.lower() == error}
             val = next((n for held in ("val", "test") for n, split in named.items() if split == held), "")
             train = next((n for n, split in named.items() if split == "train" or (not split and val)), "")
+            if TRAIN in own.out:
+                if val and not train and self._same_scale(val):
+                    own.take(val, VAL)
+                    own.notes.append(f"'{val}' is taken for the validation loss: it stands where the training loss does")
+                    return
+                continue
             if not train:
                 continue
             own.take(train, TRAIN)
@@ -200,6 +266,15 @@ class Losses:
                 own.take(val, VAL)
                 own.notes.append(f"'{val}' is taken for the validation loss; the log has no loss of its own")
             return
+
+    def _same_scale(self, name: str) -> bool:
+        """Whether an error of validation is what the training loss measures: both of one size, wherever they meet."""
+        train, track = self.own.out[TRAIN], self.own.tracks[name]
+        if isinstance(train, Matrix) or len(track) < LEAST_TEST:
+            return False
+        ratio = self.own.series(track).at(train.steps) / train.values
+        ratio = ratio[np.isfinite(ratio)]
+        return len(ratio) >= LEAST_TEST and 1 / 3 < float(np.median(ratio)) < 3
 
     def _bare_splits(self) -> None:
         """Columns that are called train and val and nothing else, where the first of them falls: an accuracy would rise."""
@@ -278,123 +353,6 @@ class Losses:
             first = 1.0 if track.x[0] == 0 else 0.0
             x = np.round((track.x + first) / (track.x[-1] + first) * steps[-1])
         return Track(track.rows, x, track.values, track.times)
-
-    # -- logging form
-
-    def _form(self) -> None:
-        own = self.own
-        for signal in (TRAIN, VAL):
-            column = next((n for n, s in own.taken.items() if s == signal), "")
-            known = own.log.forms.get(column) or own.log.forms.get(signal)
-            if signal not in own.out:
-                continue
-            if known:
-                self.forms[signal] = known
-            elif signal == VAL:
-                continue
-            elif column in own.meanings and own.meanings[column].form == "smooth":
-                self.forms[signal] = "ema"
-            elif own.log.unit == "epoch" and not own._fractional():
-                self.forms[signal] = "window-mean"
-            else:
-                self._learned(signal)
-        if self.forms:
-            own.facts["log_form"] = self.forms
-
-    def _learned(self, signal: str) -> None:
-        """The form that the numbers show; a running mean is undone where that is exact (CATALOGUE 2.10)."""
-        own = self.own
-        series = own.out[signal]
-        assert not isinstance(series, Matrix)
-        finite = series.values[np.isfinite(series.values)]
-        if len(finite) < 100 or len(finite) < len(series):
-            return
-        starts = self._epoch_starts(series.steps)
-        per = int(np.median(np.diff(starts))) if len(starts) >= 3 else None
-        raw = _jumps(finite)
-        if raw and not per:
-            return
-        # of a curve that jumps only the first epochs matter: is it a mean that restarts with each of them?
-        look = max(2 * per, 99) if raw and per else 4 * per if per and per > 500 else 20000
-        form = stats.log_form(finite[:look], per)
-        if form == "raw":
-            return
-        if form == "ema":
-            if _averaged(finite):
-                self.forms[signal] = form
-            return
-        undone = self._undo(series.steps.astype(np.float64), series.values, starts)
-        if undone is None:
-            self.forms[signal] = "ema"
-            own.notes.append("the training loss is a running mean over each epoch; it is rounded too coarsely to be undone")
-            return
-        own.out[signal] = type(series)(series.steps, undone, series.times)
-        self.forms[signal] = "window-mean" if curves.typical_gap(series.steps.astype(np.float64)) > 1 else "raw"
-        own.notes.append("the training loss was logged as a running mean over each epoch; the mean was undone")
-
-    def _epoch_starts(self, steps: Ints) -> Ints:
-        """Indexes of the records that begin an epoch, by the epoch column."""
-        own = self.own
-        name = next(iter(own.of_role("epoch")), None)
-        if name is None:
-            return np.empty(0, np.int64)
-        epoch = np.floor(own.series(own.tracks[name]).at(steps))
-        return np.concatenate([[0], np.flatnonzero(np.diff(epoch) > 0) + 1]).astype(np.int64)
-
-    def _undo(self, steps: Floats, values: Floats, starts: Ints) -> Floats | None:
-        out = np.empty(len(values))
-        before = steps[0] - curves.typical_gap(steps)
-        for a, b in zip(starts, [*starts[1:], len(values)]):
-            n = steps[a:b] - before
-            total = n * values[a:b]
-            out[a:b] = np.diff(np.concatenate([[0.0], total])) / np.diff(np.concatenate([[0.0], n]))
-            before = steps[b - 1]
-        places = curves.decimals(values)
-        longest = float(np.max(np.diff(np.append(steps[starts], steps[-1]))))
-        error = 0.0 if places is None else 10.0**-places * longest / max(1.0, curves.typical_gap(steps))
-        return out if error < 0.3 * stats.noise_sigma(out) else None
-
-    # -- masked NaN
-
-    def unmask(self) -> None:
-        """Undo Hugging Face's NaN filter: a loss of exactly 0.0 beside a gradient norm that is not finite was NaN."""
-        own = self.own
-        if TRAIN not in own.out or "grad_norm" not in own.out:
-            return
-        train, norm = own.out[TRAIN], own.out["grad_norm"]
-        if isinstance(train, Matrix) or isinstance(norm, Matrix):
-            return
-        broken = norm.steps[~np.isfinite(norm.values)]
-        masked = (train.values == 0.0) & np.isin(train.steps, broken)
-        if not masked.any():
-            return
-        own.out[TRAIN] = type(train)(train.steps, np.where(masked, np.nan, train.values), train.times)
-        first = int(train.steps[np.argmax(masked)])
-        own.events.append(Event(first, "nan_hidden", {"how": "logging", "count": int(masked.sum())}))
-        own.events.append(
-            Event(first, "nonfinite", {"what": "loss", "names": [TRAIN], "value": "nan", "count": int(masked.sum())})
-        )
-        own.notes.append(
-            f"{int(masked.sum())} training losses are exactly 0.0 while the gradient norm is not finite: the logger "
-            f"hid NaN there, so they count as NaN"
-        )
-
-
-def _jumps(values: Floats) -> bool:
-    """Whether steps of a curve undo each other, as those of raw noise do: lag-1 correlation -1/2, near 0 for an average."""
-    step = np.diff(values[len(values) // 4 :])
-    power = float(np.dot(step, step))
-    return power > 0 and float(np.dot(step[1:], step[:-1])) < -0.25 * power
-
-
-def _averaged(values: Floats, parts: int = 3) -> bool:
-    """Whether a curve is smooth everywhere: neighbours agree in each part of what follows the first descent.
-
-    One steep stretch makes the neighbours of a raw curve agree as well, so a single figure for the whole does not tell.
-    """
-    settled = values[len(values) // 4 :]
-    pieces = [p for p in np.array_split(settled, parts) if len(p) >= 60]
-    return bool(pieces) and all(stats.log_form(np.resize(p, max(100, len(p))) if len(p) < 100 else p) == "ema" for p in pieces)
 
 
 def _listed(names: list[str], most: int = 4) -> str:

@@ -47,7 +47,7 @@ def read_folder(folder: Path) -> list[Log]:
     meta = settings_file.read(Source.of(folder / "meta.yaml"))
     name = meta.get("run_name")
     if isinstance(name, str) and name:
-        log.notes.append(f"MLflow calls this run '{clean_name(name)}'")
+        log.facts["name"] = clean_name(name)
     if not log.tracks:
         raise NothingReadable(f"{folder}: an MLflow run without metrics")
     in_time_order(log)
@@ -143,6 +143,7 @@ def _runs(link: sqlite3.Connection, source: Source, flagged: bool) -> Iterator[L
 
 def _log(link: sqlite3.Connection, source: Source, run: Any, name: Any, points: list[tuple[Any, ...]]) -> Log:
     log = Log("mlflow", f"{source.name}#{clean_name(name or run)}", shared=False)
+    log.facts["name"] = clean_name(name or run)
     by_key: dict[str, list[tuple[int, float, float, float]]] = {}
     bad = 0
     for i, (key, value, step, when, nan) in enumerate(points):

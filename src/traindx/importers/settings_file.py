@@ -1,4 +1,4 @@
-"""Hyper-parameters kept in YAML or JSON beside a log: read as plain text, never as objects.
+"""Hyper-parameters kept in YAML or JSON next to a log: read as plain text, never as objects.
 
 The YAML is only composed into nodes and the nodes are walked here, within limits, so that neither a tag such as
 `!!python/object` nor a chain of anchors can do anything.
@@ -6,6 +6,8 @@ The YAML is only composed into nodes and the nodes are walked here, within limit
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any
 
 import yaml
@@ -19,21 +21,36 @@ MOST_NODES = 5000
 MOST_DEPTH = 8
 
 
-def read(source: Source) -> dict[str, Any]:
-    """The settings of a file by dotted name; empty when there is no such file or it cannot be understood."""
+def read(source: Source, notes: list[str] | None = None) -> dict[str, Any]:
+    """The settings of a file by dotted name; empty when there are none. A file that is broken is said in `notes`."""
+    if source.path is not None and not os.path.lexists(source.path):
+        return {}
     try:
-        if source.size > MOST_BYTES:
-            return {}
-        text = decode(source.whole(MOST_BYTES))
+        if source.size <= MOST_BYTES:
+            return _settings(decode(source.whole(MOST_BYTES)), json_only=source.stem.lower().endswith(".json"))
+        why = f"it is larger than {MOST_BYTES >> 20} MB"
     except TraindxError:
-        return {}
-    if text.lstrip().startswith("{"):
-        return hparams.from_json(text)
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        why = "it cannot be read"
+    except json.JSONDecodeError as wrong:
+        why = f"line {wrong.lineno} is not JSON"
+    except yaml.MarkedYAMLError as wrong:
+        why = f"line {wrong.problem_mark.line + 1} is not YAML" if wrong.problem_mark else "it is not YAML"
     except (yaml.YAMLError, RecursionError, ValueError):
-        return {}
-    return _Walk().of(node)
+        why = "it is not JSON or YAML"
+    if notes is not None:
+        notes.append(f"the settings in {source.stem} were left out: {why}")
+    return {}
+
+
+def _settings(text: str, *, json_only: bool) -> dict[str, Any]:
+    if json_only or text.lstrip().startswith("{"):
+        try:
+            value = json.loads(text)
+            return hparams.collect(value) if isinstance(value, dict) else {}
+        except json.JSONDecodeError:
+            if json_only:
+                raise
+    return _Walk().of(yaml.compose(text, Loader=yaml.SafeLoader))
 
 
 class _Walk:

@@ -27,6 +27,10 @@ LONGEST = 4000  # characters of a line that are looked at
 MOST_SETTINGS = 500
 MOST_SHAPES = 20_000
 MOST_NUMBERS = 200  # of one line
+MOST_OF_SHAPE = 100_000  # lines of one shape that are kept; of longer logs every second, fourth, … is
+MOST_ODD = 1000  # lines of one shape that hold NaN or infinity: these are kept whatever the tier
+ENOUGH = 3  # thorough readings of one form of line that a quick one must agree with
+MOST_KNOWN = 5000  # forms of line that are remembered for quick reading
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f]")
 _HINT = re.compile(
@@ -41,7 +45,7 @@ _NO_DATA = re.compile(
     rf"|(?<![\d.])\d{{1,2}}[-/.]\d{{1,2}}(?:[-/.]\d{{2,4}})?[T ]+{_CLOCK}|\b[A-Z][a-z]{{2}} +\d{{1,2}} +{_CLOCK}"
     rf"|^[IWEF]\d{{4}} {_CLOCK} +\d+|(?<![\d.:])(?:\d+ days?, )?{_CLOCK}(?![\d.:])"
     r"|^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]*:|[\w./-]+\.py:\d+|\b[\w.]+:\w+:\d+(?= -)"
-    r"|[█▉▊▋▌▍▎▏━╸╺]+|(?<=\[)[=#>.-]{2,}(?=\])"
+    r"|[█▉▊▋▌▍▎▏━╸╺]+|(?<=\[)[=#>.-]{2,}(?=\])|(?<=%\|)[#\d ]+(?=\|)"
 )
 _GLUED = re.compile(r"\b(ep|epoch|e|it|iter|step)[-_#]?(\d+)(?=$|[\s/:,;|\])])", re.I)  # "ep03/50", "E003"
 _SOURCE = re.compile(
@@ -56,8 +60,10 @@ _CUT = re.compile(r"[,;|{}\[\]<>\t\"']|\s{2,}|\s-+\s|\s·\s|=>|->|\)\s")
 _OPERATORS = ("*", "+", "%", "==", "<=", ">=", "!=", "//", "**", "+=", "-=", "*=")
 _SETTING = re.compile(r"[A-Za-z_][\w.]{1,60}")
 _ERROR = re.compile(r"^([A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit|OutOfMemory)):?\s*(.{0,300})$")
+_RANK = re.compile(r"^\^C|^\[?rank ?\d+\]?: ?")  # what launchers put before a line, and terminals
 _VOCAB = re.compile(r"vocab_size (?:of GPT-2 to|=|:)\s*(\d+)")
 _NOTHING = Meaning("")
+_DIGITS = re.compile(r"[0-9]+")
 _ROW = re.compile(r"^\|\s+([A-Za-z][^|]{0,58}?)\s*\|\s*([^|\s]*)\s*\|\s*$")
 _RULER = re.compile(r"^[-+=|]{5,}\s*$")
 _COUNTERS = ("total_timesteps", "timesteps_total", "total timesteps", "env_steps", "TotalEnvInteracts", "iterations", "Epoch")
@@ -148,10 +154,37 @@ class Shape:
     source: bool = False  # the first of them looks like program text
     lines: array[int] = field(default_factory=lambda: array("q"))
     numbers: array[float] = field(default_factory=lambda: array("d"))
+    stride: int = 1  # of the lines that were seen, one of so many is kept
+    seen: int = 0
+    odd: int = 0
+
+    def add(self, at: int, numbers: list[float]) -> bool:
+        """Keep a line, and say whether it was kept: of a very long log one in `stride`, and those that are not finite."""
+        self.seen += 1
+        if self.seen % self.stride:
+            if self.odd >= MOST_ODD or all(map(math.isfinite, numbers)):
+                return False
+            self.odd += 1
+        self.lines.append(at)
+        self.numbers.extend(numbers)
+        if len(self.lines) >= MOST_OF_SHAPE:
+            table = self.table().copy()
+            keep = np.arange(len(table)) % 2 == 1
+            if self.odd < MOST_ODD:
+                keep |= ~np.isfinite(table).all(axis=1)
+            self.lines = array("q", np.asarray(self.lines)[keep].tobytes())
+            self.numbers = array("d", table[keep].tobytes())
+            self.stride *= 2
+        return True
 
     @property
     def telling(self) -> bool:
         return any(words.telling for words in self.before)
+
+    @property
+    def by_epoch(self) -> bool:
+        """A progress bar that tells its speed in epochs: "3/10 [01:20<03:05, 35.0s/epoch]"."""
+        return any("/epoch" in text or "epoch/s" in text for text in self.texts)
 
     def table(self) -> Floats:
         return np.frombuffer(self.numbers, dtype=np.float64).reshape(len(self.lines), len(self.before))
@@ -177,6 +210,7 @@ class Said:
     line: int
     text: str
     count: int = 1
+    last: int = 0  # the line where it stood last
 
 
 @dataclass
@@ -192,6 +226,7 @@ class Plan:
     epochs: float = math.nan
     columns: dict[str, int] = field(default_factory=dict)
     telling: bool = False
+    finished: bool = False  # the epoch is the last one that is done; what is printed next belongs to the following one
 
     @property
     def placed(self) -> bool:
@@ -210,51 +245,103 @@ class State:
     lines: int = 0
     said: dict[str, Said] = field(default_factory=dict)
     error: tuple[str, str] | None = None
+    error_at: int = 0
     killed: bool = False
     cells: int = 0
     dropped: int = 0
     section: str = ""  # of a printed table: "rollout/"
     table: dict[str, float] = field(default_factory=dict)  # its rows so far
     heading: Heading | None = None  # the names that stood over the numbers last
+    known: dict[str, Known] = field(default_factory=dict)  # forms of line, without their digits
+
+
+@dataclass
+class Known:
+    """A form of line that came before: where its numbers stand, and to which shape it belongs."""
+
+    numbers: re.Pattern[str]
+    shape: Shape
+    agreed: int = 0  # how often the quick reading gave what the thorough one does
 
 
 # -- one line
 
 
 def take(line: str, state: State) -> None:
-    """Put a line to its shape."""
+    """Put a line to its shape: quickly where the same line with other digits was understood before."""
     if len(line) > LONGEST:
         line = line[:LONGEST]
+    form = _DIGITS.sub("0", line)
+    known = state.known.get(form) if state.heading is None else None
+    if known is not None and known.agreed >= ENOUGH and (found := known.numbers.fullmatch(line)):
+        state.cells += len(found.groups()) * known.shape.add(state.lines, [float(n.replace(",", "")) for n in found.groups()])
+        return
+    before = len(state.said), state.error_at, state.killed, len(state.tables)
+    shape, numbers = _thoroughly(line, state)
+    if (
+        shape is None
+        or before != (len(state.said), state.error_at, state.killed, len(state.tables))
+        or state.heading is not None
+    ):
+        return
+    if known is None and len(state.known) < MOST_KNOWN and (pattern := _places(line, numbers)) is not None:
+        known = state.known[form] = Known(pattern, shape)
+    if known is not None and known.shape is shape and (found := known.numbers.fullmatch(line)):
+        quick = [float(n.replace(",", "")) for n in found.groups()]
+        known.agreed = known.agreed + 1 if np.array_equal(quick, numbers, equal_nan=True) else -(10**9)
+
+
+def _places(line: str, numbers: list[float]) -> re.Pattern[str] | None:
+    """A pattern that finds the same numbers in lines of the same form; None where they do not stand there in this order."""
+    parts: list[str] = []
+    end, hidden = 0, [found.span() for found in _NO_DATA.finditer(line)]
+    free = [f for f in _NUMBER.finditer(line) if not any(a < f.end() and f.start() < b for a, b in hidden)]
+    for found in free:
+        if len(parts) < len(numbers) and float(found[1].replace(",", "")) == numbers[len(parts)]:
+            parts.append(
+                _DIGITS.sub("[0-9]+", re.escape(line[end : found.start(1)]))
+                + "("
+                + _DIGITS.sub("[0-9]+", re.escape(found[1]))
+                + ")"
+            )
+            end = found.end(1)
+    if not parts or len(parts) != len(numbers):
+        return None
+    return re.compile("".join(parts) + _DIGITS.sub("[0-9]+", re.escape(line[end:])))
+
+
+def _thoroughly(line: str, state: State) -> tuple[Shape | None, list[float]]:
+    """Read a line by its words; the shape it was put to, and its numbers."""
     if "\x1b" in line or "\x08" in line:
         line = _ANSI.sub("", line)
     _mind_the_end(line, state)
     if line.startswith(("|", "-", "+", "=")) and _table(line, state):
-        return
+        return None, []
     if "overflow" in line.lower() and (told := _RESCALED.search(line)):
         state.tables.append((state.lines, Record({"amp/scale": float(told[1])})))
         state.cells += 1
-        return
+        return None, []
     if state.heading is not None and (phrase := state.heading.phrase(line)) is not None:
         line = phrase
     elif (row := _YOLO.match(line)) is not None:
         line = YOLO.phrase(row[1]) or line
     if not _HINT.search(line):
         _setting(line, state)
-        return
+        return None, []
     if (heading := heading_of(line)) is not None:
         state.heading = heading
-        return
+        return None, []
     if _PHRASED.search(line):
         for pattern, ours in _PHRASES:
             line = pattern.sub(ours, line)
-    _shape(_GLUED.sub(_apart, _NO_DATA.sub(" ", line)), state)
+    return _shape(_GLUED.sub(_apart, _NO_DATA.sub(" ", line)), state)
 
 
 def _apart(found: re.Match[str]) -> str:
     return f"{'epoch' if found[1][0] in 'eE' else found[1]} {found[2]}"
 
 
-def _shape(line: str, state: State) -> None:
+def _shape(line: str, state: State) -> tuple[Shape | None, list[float]]:
     texts: list[str] = []
     numbers: list[float] = []
     units: list[str] = []
@@ -271,7 +358,7 @@ def _shape(line: str, state: State) -> None:
             break
     if not numbers:
         _setting(line, state)
-        return
+        return None, []
     key = (*texts, ")" if line[end : end + 1] == ")" else "")
     shape = state.shapes.get(key)
     if shape is None:
@@ -281,9 +368,8 @@ def _shape(line: str, state: State) -> None:
         shape.source = bool(_SOURCE.search(line))
         if not shape.telling:
             _setting(line, state)
-    shape.lines.append(state.lines)
-    shape.numbers.extend(numbers)
-    state.cells += len(numbers)
+    state.cells += len(numbers) * shape.add(state.lines, numbers)
+    return shape, numbers
 
 
 def _plain_space(text: str) -> str:
@@ -335,14 +421,13 @@ def _close_table(state: State) -> None:
 def _mind_the_end(line: str, state: State) -> None:
     """Notice how the script ended, an uncaught exception or a kill, and what it says of itself."""
     if (message := said_in(line)) is not None:
-        if message.key in state.said:
-            state.said[message.key].count += 1
-        else:
-            state.said[message.key] = Said(state.lines, line.strip()[:300])
-    if line.startswith("Traceback (most recent call last)"):
-        state.error = ("Exception", "")
-    elif state.error is not None and line[:1].isalpha() and (found := _ERROR.match(line)):
-        state.error = (found[1], found[2])
+        told = state.said.setdefault(message.key, Said(state.lines, line.strip()[:300], 0))
+        told.count, told.last = told.count + 1, state.lines
+    bare = _RANK.sub("", line)
+    if bare.startswith("Traceback (most recent call last)"):
+        state.error, state.error_at = ("Exception", ""), state.lines
+    elif bare[:1].isalpha() and (found := _ERROR.match(bare)) and (found[2] or state.error is not None):
+        state.error, state.error_at = (found[1], found[2]), state.lines
     elif "SIGTERM" in line or "CANCELLED" in line or "DUE TO TIME LIMIT" in line:
         state.killed = True
 
@@ -463,13 +548,17 @@ def _place(shape: Shape, table: Floats, plan: Plan) -> set[int]:
         if i in used or not np.isfinite(table[:, i]).all():
             continue
         of = _of_how_many(shape, table, i)
-        if before.role == "step" and plan.step < 0 and table[:, i].min() >= 0:
+        if before.role == "step" and not of and len(table) > 2 and np.ptp(table[:, i]) == 0:
+            pass  # "Eval batches[100]": how many there were, not where the run is
+        elif before.role == "step" and plan.step < 0 and table[:, i].min() >= 0:
             plan.step = i
             if of:
                 plan.planned = float(table[-1, i + 1])
         elif before.role == "epoch" and plan.epoch < 0:
             plan.epoch = i
             plan.epochs = float(table[-1, i + 1]) if of else plan.epochs
+        elif of and before.bar and plan.epoch < 0 and shape.by_epoch:
+            plan.epoch, plan.epochs, plan.finished = i, float(table[-1, i + 1]), True  # the outer one of two progress bars
         elif of and plan.inner < 0 and not shape.units[i] and (before.opens or (i == 0 and not before.key)):
             plan.inner, plan.total, plan.bar = i, i + 1, before.bar
         elif of and plan.inner == i - 2 >= 0 and plan.epoch < 0 and before.opens and not before.key:
@@ -619,8 +708,8 @@ def records_of(state: State) -> list[Record]:
         rare = len(shape.lines) < 3
         if not plan.telling and (not plan.placed or len(shape.lines) == 1):
             continue
-        if rare and (shape.source or shape.lines[0] < begun):
-            continue  # before the training began to print, or program text
+        if rare and (shape.source or shape.lines[0] < begun or _CHATTER.intersection(words(shape.texts[0]))):
+            continue  # before the training began to print, program text, or a look back at what was best
         if often and not plan.placed and (_still(shape) or (rare and known.issuperset(plan.columns))):
             continue  # a setting that was printed again, or a stray repetition without a place
         rows += [(line, k, i) for i, line in enumerate(shape.lines)]
@@ -665,7 +754,7 @@ def _placed(rows: Sequence[tuple[int, int, int]], tables: list[Floats], plans: l
         if math.isnan(here.epoch):
             here.epoch = epoch
         else:
-            epoch = here.epoch
+            epoch = here.epoch + plan.finished
         if math.isnan(here.step) and math.isnan(here.inner):
             here.step = step
         last = here

@@ -1,4 +1,4 @@
-"""SageMaker Debugger's output folders: one small event file per saved step and worker under events/, collections beside them.
+"""SageMaker Debugger's output folders: one small event file per saved step and worker under events/, collections next to them.
 
 Tensors of several numbers count by their mean; the mode (train, eval) stands in the metadata. The index files, which name
 paths, are not read.
@@ -21,7 +21,7 @@ _MODES = {b"1": b"train/", b"2": b"eval/"}
 
 
 def is_run(files: set[str], folders: set[str]) -> bool:
-    """Whether a folder with these entries is such an output: events/ beside collections/ or index/."""
+    """Whether a folder with these entries is such an output: events/ next to collections/ or index/."""
     return "events" in folders and bool(folders & {"collections", "index"})
 
 

@@ -155,7 +155,7 @@ def looks_binary(head: bytes) -> bool:
     """Whether these bytes are hardly text."""
     if not head or encoding_of(head).startswith("utf-16"):
         return False
-    sample = head[:4096].rstrip(b"\x00")  # the end of a sparse file reads as zeros
+    sample = head.strip(b"\x00")[:4096]  # the holes of a sparse file read as zeros: one cut off while it was written
     odd = sum(sample.count(c) for c in range(32) if c not in (8, 9, 10, 12, 13, 27))
     return odd > 0.05 * len(sample) or not sample
 

@@ -53,6 +53,7 @@ def read(source: Source, options: Options) -> list[Log]:
 
 def _log(source: Source, name: str, rows: Rows, bad: int, config: dict[str, Any]) -> Log:
     log = axis.log_of(rows.columns(), rows.count, "trackio", f"{source.name}#{clean_name(name)}", rows)
+    log.facts["name"] = clean_name(name)
     log.hparams = hparams.collect(config)
     if bad:
         log.damage(f"{bad} records whose JSON is broken were skipped")

@@ -26,7 +26,7 @@ def read(source: Source, options: Options) -> list[Log]:
     for log in logs:
         log.kind = "ultralytics"
         if source.path is not None:
-            log.hparams = settings_file.read(Source.of(source.path.with_name("args.yaml")))
+            log.hparams = settings_file.read(Source.of(source.path.with_name("args.yaml")), log.notes)
         for name in log.tracks:
             if meaning(name).role in ("loss", "part"):
                 log.forms[name] = "window-mean"

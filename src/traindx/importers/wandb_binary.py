@@ -19,7 +19,7 @@ from traindx.importers import axis, console, hparams, jsonlog
 from traindx.importers.aliases import meaning
 from traindx.importers.protobuf import Malformed, fields, text
 from traindx.importers.source import MEGABYTE, Source
-from traindx.importers.table import Log, Options, Rows
+from traindx.importers.table import Log, Options, Rows, clean_name
 
 MAGIC = b":W&B"
 BLOCK = 32768
@@ -157,6 +157,8 @@ class _Book:
             return [said] if said is not None else []
         log = axis.log_of(columns, self.rows.count, "wandb", name, self.rows)
         log.hparams = settings
+        if self.name:
+            log.facts["name"] = clean_name(self.name)
         if said is not None and _finer(said, log):
             _borrow(log, said)
         return [log]

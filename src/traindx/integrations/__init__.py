@@ -9,7 +9,7 @@ from typing import Any
 
 def lightning_callbacks() -> list[Any]:
     """For Lightning's `callbacks_factory` entry points: a callback under TRAINDX=1 or `traindx run`, else nothing."""
-    attached = sys.modules.get("traindx.probes.attach")
+    attached = sys.modules.get("traindx.probes.launch.attach")
     if os.environ.get("TRAINDX") != "1" and (attached is None or not attached.PATCHES.observers):
         return []
     from traindx.integrations.fit import hosted

@@ -7,6 +7,7 @@ import math
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from traindx import api
@@ -17,6 +18,8 @@ from traindx.run import Run
 
 class Fit:
     """A watch that lives as long as a fit; takes the options of `traindx.watch`, `mirror=` and `announce=`."""
+
+    cell: Any = None  # the live cell of a notebook
 
     def __init__(self, *, mirror: Any = None, announce: bool = False, **options: Any) -> None:
         self.options, self.mirror = options, mirror
@@ -39,6 +42,8 @@ class Fit:
         if self.dx is not None:
             ending = self.announce and self.dx.open
             self.dx.__exit__(type(error), error, None)
+            if self.cell is not None:
+                self.cell.stop()
             if ending and hasattr(self.dx, "dir"):
                 self._say()
 
@@ -71,6 +76,15 @@ class Fit:
         """The diagnosis of the fit so far."""
         return api.diagnose(Fit.run(self))  # in fastai a callback's own `run` is a switch
 
+    def report(self, path: str | Path) -> Path:
+        """Write the HTML report of the fit so far."""
+        return self.diagnosis.report(path)
+
+    def live(self, every: float = 5.0) -> Any:
+        """In a notebook: a cell that shows the diagnosis and is renewed during the fit; call it before the fit."""
+        self.cell = importlib.import_module("traindx.report.notebook").Live(lambda: self.diagnosis, every).start()
+        return self.cell
+
 
 def hosted() -> bool:
     """Whether the whole program is observed by `traindx run`."""
@@ -79,8 +93,8 @@ def hosted() -> bool:
 
 def _host() -> Any:
     """The observer of `traindx run`, if this program was started by it."""
-    attach = importlib.import_module("traindx.probes.attach")
-    watches = importlib.import_module("traindx.probes.watch")
+    attach = importlib.import_module("traindx.probes.launch.attach")
+    watches = importlib.import_module("traindx.probes.launch.watch")
     own = [dx._observer for dx in watches._open]
     return next((o for o in attach.PATCHES.observers if not any(o is other for other in own)), None)
 

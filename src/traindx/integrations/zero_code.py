@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from traindx.probes.arrivals import when_imported
+from traindx.probes.hear.imported import when_imported
 
 
 def arm() -> Callable[[], None]:
@@ -38,76 +38,84 @@ def _ours(name: str) -> Any:
     return importlib.import_module(f"traindx.integrations.{name}").Traindx
 
 
+def _instead(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Put `make(original)` in the place of `owner.name` until the last observer leaves, like every other patch."""
+    from traindx.probes.drive.patches import PATCHES  # with torch, which the framework has imported
+
+    PATCHES.replace(owner, name, make)
+
+
 def _transformers() -> None:
-    sys.modules["transformers.trainer"].DEFAULT_CALLBACKS.append(_ours("huggingface"))
+    from traindx.probes.drive.patches import PATCHES
+
+    callbacks, own = sys.modules["transformers.trainer"].DEFAULT_CALLBACKS, _ours("huggingface")
+    callbacks.append(own)
+    PATCHES.on_undo(lambda: callbacks.remove(own) if own in callbacks else None)
 
 
 def _fastai() -> None:
-    learner = sys.modules["fastai.learner"].Learner
-    made = learner.__init__
+    def make(made: Any) -> Any:
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            made(self, *args, **kwargs)
+            self.add_cb(_ours("fastai")())
 
-    @functools.wraps(made)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        made(self, *args, **kwargs)
-        self.add_cb(_ours("fastai")())
+        return init
 
-    learner.__init__ = init
+    _instead(sys.modules["fastai.learner"].Learner, "__init__", make)
 
 
 def _keras() -> None:
-    trainer = sys.modules["keras.src.backend.torch.trainer"].TorchTrainer
-    fit = trainer.fit
+    def make(fit: Any) -> Any:
+        def fitted(self: Any, *args: Any, callbacks: Any = None, **kwargs: Any) -> Any:
+            given = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks] if callbacks is not None else []
+            try:
+                return fit(self, *args, callbacks=[*given, _ours("keras")()], **kwargs)
+            except BaseException as error:
+                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # without this frame of ours
+                raise
 
-    @functools.wraps(fit)
-    def fitted(self: Any, *args: Any, callbacks: Any = None, **kwargs: Any) -> Any:
-        given = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks] if callbacks is not None else []
-        try:
-            return fit(self, *args, callbacks=[*given, _ours("keras")()], **kwargs)
-        except BaseException as error:
-            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # without this frame of ours
-            raise
+        return fitted
 
-    trainer.fit = fitted
+    _instead(sys.modules["keras.src.backend.torch.trainer"].TorchTrainer, "fit", make)
 
 
 def _skorch() -> None:
-    net = sys.modules["skorch.net"].NeuralNet
-    given = net.get_default_callbacks
+    def make(given: Any) -> Any:
+        def defaults(self: Any) -> list[Any]:
+            return [*given(self), ("traindx", _ours("skorch")())]
 
-    @functools.wraps(given)
-    def defaults(self: Any) -> list[Any]:
-        return [*given(self), ("traindx", _ours("skorch")())]
+        return defaults
 
-    net.get_default_callbacks = defaults
+    _instead(sys.modules["skorch.net"].NeuralNet, "get_default_callbacks", make)
 
 
 def _ignite() -> None:
     """Engines that run inside another validate, and their metrics are those of validation."""
-    engine = sys.modules["ignite.engine.engine"].Engine
-    run = engine.run
     fit_kind = importlib.import_module("traindx.integrations.fit").Fit
     open_: list[Any] = []
 
-    @functools.wraps(run)
-    def ran(self: Any, *args: Any, **kwargs: Any) -> Any:
-        outermost = not open_
-        if outermost:
-            open_.append(fit_kind())
-            open_[0].begin()
-        inner = open_[0].dx is not None and not outermost
-        try:
-            with open_[0].dx.validation() if inner else contextlib.nullcontext():
-                out = run(self, *args, **kwargs)
-            open_[0].tell("train" if outermost else "val", self.state.metrics)
-            return out
-        except BaseException as error:
-            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # as above
-            raise
-        finally:
+    def make(run: Any) -> Any:
+        def ran(self: Any, *args: Any, **kwargs: Any) -> Any:
+            outermost = not open_
             if outermost:
-                open_.pop().close()
+                open_.append(fit_kind())
+                open_[0].begin()
+            inner = open_[0].dx is not None and not outermost
+            try:
+                with open_[0].dx.validation() if inner else contextlib.nullcontext():
+                    out = run(self, *args, **kwargs)
+                open_[0].tell("train" if outermost else "val", self.state.metrics)
+                return out
+            except BaseException as error:
+                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # as above
+                raise
+            finally:
+                if outermost:
+                    open_.pop().close()
 
-    engine.run = ran
+        return ran
+
+    _instead(sys.modules["ignite.engine.engine"].Engine, "run", make)
 
 
 _ARRIVALS: dict[str, Callable[[], None]] = {

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -64,6 +65,8 @@ def _told(found: list[str], raises: bool) -> list[str]:
 
 
 def _named(batch: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    if isinstance(batch, np.ndarray) and batch.dtype.kind in "biuf":
+        batch = torch.from_numpy(np.ascontiguousarray(batch))
     if isinstance(batch, Tensor):
         yield name or "the tensor", batch
     elif isinstance(batch, Mapping):

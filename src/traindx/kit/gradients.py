@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+from traindx import innards
 from traindx.errors import UsageError
 from traindx.kit.pictures import drawn
 from traindx.measures import norms, wide
@@ -196,9 +197,9 @@ def gradient_statistics(
     rows = torch.stack([_statistics(g, tiny).to(device) for _, _, g in named]).tolist()  # one wait for all of them
     status = _judged([n for n, _, _ in named], [p for _, p, _ in named], [r[-1] for r in rows], (None, explode))
     out = {}
-    for (name, _, _), row, (word, _) in zip(named, rows, status, strict=True):
+    for (name, _, _), row, (word, note) in zip(named, rows, status, strict=True):
         found = dict(zip(_FIGURES, row[:-1], strict=True))
-        low = vanish is not None and word == "ok" and found["mean_abs"] < vanish
+        low = vanish is not None and (word, note) == ("ok", "") and found["mean_abs"] < vanish
         out[name] = {**found, "nonfinite": int(found["nonfinite"]), "status": "vanishing" if low else word}
     return out
 
@@ -310,7 +311,7 @@ def clip_and_log(
         return Clipped(norm, 1.0)
     if norm <= max_norm:
         return Clipped(norm, 1.0)
-    torch._foreach_mul_(grads, max_norm / norm)
+    innards.foreach_mul_(grads, max_norm / norm)
     if log is not None:
         log(f"gradient norm {norm:.4g} clipped to {max_norm:.4g}")
     return Clipped(norm, max_norm / norm)

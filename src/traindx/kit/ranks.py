@@ -18,20 +18,24 @@ def rank() -> tuple[int, int]:
 
 
 def log_per_rank(name: str, tensor: Tensor, *, log: Callable[[str], Any] = print) -> str:
-    """Mean, spread, extremes and non-finite entries of a tensor with the rank in front; says it and gives it back.
+    """Mean, spread and extremes of a tensor's finite entries, and how many are not, with the rank in front.
 
-    >>> _ = log_per_rank("loss", torch.tensor([1.0, 3.0]))
-    [rank 0 of 1] loss: mean 2, std 1.414, 1 … 3
+    Says it and gives it back.
+
+    >>> _ = log_per_rank("loss", torch.tensor([1.0, 3.0, math.nan]))
+    [rank 0 of 1] loss: mean 2, std 1.414, 1 … 3, 1 of 3 not finite
     """
     flat = tensor.detach().reshape(-1)
     flat = flat.double() if flat.dtype == torch.float64 or not flat.is_floating_point() else flat.float()
-    if not flat.numel():
-        said = "empty"
+    kept = flat[torch.isfinite(flat)]
+    lost = flat.numel() - kept.numel()
+    if not kept.numel():
+        said = f"all {lost} not finite" if lost else "empty"
     else:
-        bad = (~torch.isfinite(flat)).sum()
-        spread = flat.std() if flat.numel() > 1 else torch.zeros((), device=flat.device)
-        mean, std, lo, hi, lost = torch.stack([flat.mean(), spread, *flat.aminmax(), bad]).tolist()  # one wait
-        said = f"mean {mean:.4g}, std {std:.4g}, {lo:.4g} … {hi:.4g}" + (f", {lost:.0f} not finite" if lost else "")
+        spread = kept.std() if kept.numel() > 1 else torch.zeros((), device=flat.device)
+        mean, std, lo, hi = torch.stack([kept.mean(), spread, *kept.aminmax()]).tolist()
+        said = f"mean {mean:.4g}, std {std:.4g}, {lo:.4g} … {hi:.4g}"
+        said += f", {lost} of {flat.numel()} not finite" if lost else ""
     here, of = rank()
     line = f"[rank {here} of {of}] {name}: {said}"
     log(line)

@@ -39,7 +39,8 @@ class Task:
     pid: int  # of the program
     name: str
     lines: str = "warning"  # the least severity that is told on stderr; "" for none
-    finish: bool = True  # whether to tell at the end what was not yet told; not where the program prints a page
+    ending: str = "lines"  # at the end: `lines` for what was not yet told, the `page`, or nothing, for the program prints it
+    # (`own`: but not if it was killed) or the process `above` it
     addresses: tuple[str, ...] = ()
     stop_on: str = ""
     settings: tuple[tuple[str, Any], ...] = ()  # select, ignore, rules
@@ -68,7 +69,7 @@ class Judge:
         self._stopped = False
 
     def turn(self) -> bool:
-        """Read what is new and look at it if it is time; whether to go on."""
+        """Read what is new and look at it if it is time; whether to continue."""
         from traindx.errors import TraindxError
         from traindx.record import follow
 
@@ -84,6 +85,11 @@ class Judge:
             self.look()
         return True
 
+    @property
+    def followed(self) -> Any:
+        """The run as far as it was read; None before it is there."""
+        return self._follower.run if self._follower is not None else None
+
     def _due(self) -> bool:
         now = time.monotonic()
         spent = time.process_time() - self._fixed
@@ -91,12 +97,15 @@ class Judge:
             return False
         steps = self._follower.run.steps
         end = steps[1] if steps else 0
+        enough = int(self._follower.run.fact("attached") or 0) + FIRST - 1
+        if self._judged < enough <= end:
+            return True
         if self._judged < 0:
-            return end + 1 >= FIRST or now - (self._first or now) >= FIRST_S
+            return now - (self._first or now) >= FIRST_S
         return end > self._judged and (end - self._judged >= max(1, GROWN * self._judged) or now - self._looked >= LATE_S)
 
     def look(self, *, last: bool = False, ended: str | None = None) -> Any:
-        """Judge the run as it is; tell what is settled, send word, set the stop."""
+        """Judge the run as it is; tell what is settled, send an alert, set the stop."""
         from traindx.diagnosis import diagnose
         from traindx.live import lines
 
@@ -145,23 +154,24 @@ class Judge:
                 self._follower = follow(self.path)
             self._follower.poll()
             silent = not alive and self._follower.run.fact("ended") in ("running", "killed")
-            if silent:
-                self._obituary()
-            elif self.task.finish or self.alerts is not None:
-                if not self.task.finish:
+            if silent or self.task.ending == "page":
+                self._page(killed=silent)
+            elif self.task.ending == "lines" or self.alerts is not None:
+                if self.task.ending != "lines":
                     self.least = None
                 self.look(last=True)
         if self.alerts is not None:
             self.alerts.wait(30.0)
 
-    def _obituary(self) -> None:
+    def _page(self, *, killed: bool) -> None:
         from traindx.report.text import plain
 
         self.least = None  # the page has it all
-        found = self.look(last=True, ended="killed")
-        if self.task.lines:
-            self.speak(f"traindx · the program ended without a word, after step {self._judged}\n{plain(found).rstrip()}")
-        if self.alerts is not None:
+        found = self.look(last=True, ended="killed" if killed else None)
+        if self.task.lines and self.task.ending != "above":
+            what = "the program ended without a word, after step" if killed else "the run ended at step"
+            self.speak(f"traindx · {what} {self._judged}\n{plain(found).rstrip()}")
+        if killed and self.alerts is not None:
             self.alerts.tell("killed", "traindx: the run was killed", f"{self.task.name} stopped at step {self._judged}")
 
 
@@ -212,13 +222,18 @@ class Program:
             return
 
 
+def told(given: dict[str, Any]) -> Task:
+    """The task as it comes out of JSON, where every tuple has become a list."""
+    settings = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in given["settings"])
+    return replace(Task(**given), addresses=tuple(given["addresses"]), settings=settings)
+
+
 def main() -> None:
     """The process behind `start.judge`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
         os.nice(10)
-    given = json.loads(_line(0))
-    task = replace(Task(**given), addresses=tuple(given["addresses"]), settings=tuple(map(tuple, given["settings"])))
+    task = told(json.loads(_line(0)))
     program = Program(task.pid)
 
     from traindx.live.lines import Stderr

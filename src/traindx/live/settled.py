@@ -1,4 +1,4 @@
-"""When a finding is settled enough to be told while the run goes on: the one policy for all rules.
+"""When a finding is settled enough to be told while the run continues: the one policy for all rules.
 
 An exact fact is told at once: it does not become less than a warning later (`diagnosis/severity.py`). A statistic is told when
 it has stood over several looks while the run grew, and not before the warm-up and the first epoch are over: those could still

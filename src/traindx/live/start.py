@@ -1,4 +1,4 @@
-"""Starts the judge beside a program, so that nothing of the program's sees it or waits for it."""
+"""Starts the judge next to a program, so that nothing of the program's sees it or waits for it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from traindx import opening
 from traindx.children import ours
 from traindx.live import stop
 from traindx.plain import put, say
-from traindx.probes import session
+from traindx.probes.drive import session
 from traindx.settings import Settings
 
 # a shell starts it and leaves: it is no child of the program's, has a session of its own, and Ctrl-C does not reach it
@@ -38,15 +39,18 @@ class Judge:
         name: str,
         *,
         lines: str = "warning",
-        finish: bool = True,
+        ending: str = "lines",
+        here: str = "",
         addresses: Sequence[str] = (),
         stop_on: str = "",
         chosen: Settings | None = None,
     ) -> None:
-        kept = [(k, getattr(chosen, k)) for k in ("select", "ignore", "rules")] if chosen is not None else []
-        self._task: dict[str, Any] = {"name": name, "lines": lines, "finish": finish, "addresses": list(addresses)}
+        kept = [(k, getattr(chosen, k)) for k in ("select", "ignore", "rules", "severity")] if chosen is not None else []
+        self._task: dict[str, Any] = {"name": name, "lines": lines, "ending": ending, "addresses": list(addresses)}
         self._task |= {"stop_on": stop_on, "settings": kept}
+        self._here = here  # the folder from which the user sees the record
         self._pipe: int | None = None
+        self._mark = (0, 0)  # which pipe that is
         self._pid = os.getpid()
         self._thread: threading.Thread | None = None
 
@@ -54,7 +58,8 @@ class Judge:
         """Start it; on a thread of its own, so that training waits for nothing. On Windows there is no judge."""
         if os.name == "nt":
             return
-        task = {**self._task, "record": str(Path(record).absolute()), "shown": str(record), "pid": self._pid}
+        shown = record.relative_to(self._here) if self._here and record.is_relative_to(self._here) else record
+        task = {**self._task, "record": str(Path(record).absolute()), "shown": str(shown), "pid": self._pid}
         self._thread = threading.Thread(target=self._start, args=(task,), daemon=True, name="traindx-judge")
         self._thread.start()
 
@@ -62,14 +67,14 @@ class Judge:
         command = [shutil.which("sh") or "/bin/sh", "-c", _AWAY, "sh", *ours("traindx.live.judge")]
         try:
             child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
-        except OSError as why:  # no process to be had: training goes on, without a judge
+        except OSError as why:  # no process to be had: training continues, without a judge
             say(f"nobody judges this run while it trains: {why.strerror or why}")
             return
         assert child.stdin is not None
         pipe = os.dup(child.stdin.fileno())
         put(pipe, json.dumps(task).encode() + b"\n")
         child.stdin.close()
-        self._pipe = pipe
+        self._mark, self._pipe = opening.mark(pipe), pipe
         child.wait()
 
     def end(self) -> None:
@@ -77,7 +82,7 @@ class Judge:
         if self._thread is None or os.getpid() != self._pid:
             return
         self._thread.join(5.0)
-        if self._pipe is not None:
+        if self._pipe is not None and opening.still(self._pipe, self._mark):
             put(self._pipe, b"end\n")
             with contextlib.suppress(OSError):
                 os.close(self._pipe)
@@ -90,17 +95,18 @@ def beside(
     *,
     live: bool = True,
     quiet: bool = False,
-    finish: bool = True,
+    ending: str = "lines",
+    here: str = "",
     addresses: Sequence[str] = (),
     stop_on: str = "",
     chosen: Settings | None = None,
 ) -> None:
     """Have this record judged while it is written: lines on stderr, word to these addresses, a stop where that is asked for."""
     if stop_on:
-        recorder.on_step.append(stop.Obeys(recorder.sink.path))
+        recorder.on_step.append(stop.Obeys(recorder.sink))
     if not (live or addresses or stop_on):
         return
     lines = "" if not live else "critical" if quiet else "warning"
-    judge = Judge(name, lines=lines, finish=finish, addresses=addresses, stop_on=stop_on, chosen=chosen)
+    judge = Judge(name, lines=lines, ending=ending, here=here, addresses=addresses, stop_on=stop_on, chosen=chosen)
     recorder.sink.begun.append(lambda record: judge.begin(record) if session.rank() == 0 else None)
     recorder.sink.over.append(judge.end)

@@ -10,31 +10,35 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from traindx import opening
+
 ORDER = "stop.json"
+MOST_BYTES = 4096
 EVERY_S = 0.5  # between two questions whether there is an order
 
 
 def order(record: Path, step: int, why: str) -> None:
     """Let the ranks of this record stop after `step`."""
     made = record / f".{ORDER}-{os.getpid()}"
-    made.write_text(json.dumps({"step": step, "why": why}), encoding="utf-8")
+    with os.fdopen(opening.private(made, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as out:
+        json.dump({"step": step, "why": why[:1000]}, out)
     made.replace(record / ORDER)
 
 
 def ordered(record: Path) -> int | None:
     """The step after which to stop, if there is such an order."""
     try:
-        found = json.loads((record / ORDER).read_text(encoding="utf-8"))
+        found = opening.parsed(opening.whole(record / ORDER, MOST_BYTES))
         return int(found["step"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # there is none, or it cannot be read: this rank goes on
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None  # there is none, or it cannot be read: this rank continues
 
 
 class Obeys:
     """Called after each update; raises KeyboardInterrupt in the main thread when the ordered step is made."""
 
-    def __init__(self, record: Path) -> None:
-        self.record = record
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink  # its path is the record's
         self.step: int | None = None
         self._next = 0.0
 
@@ -44,7 +48,7 @@ class Obeys:
             if now < self._next:
                 return
             self._next = now + EVERY_S
-            self.step = ordered(self.record)
+            self.step = ordered(self._sink.path)
         if self.step is not None and step >= self.step:
             self.step = 1 << 62  # once
             _thread.interrupt_main()

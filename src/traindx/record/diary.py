@@ -1,4 +1,4 @@
-"""The case diary: what was tried, concluded and noted about a run, kept in a file beside it. The run itself is not touched."""
+"""The case diary: what was tried, concluded and noted about a run, kept in a file next to it. The run itself is not touched."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def launches(run: Path, since: float = 0.0) -> dict[str, Any]:
             told = opening.parsed(opening.whole(path, _MOST_BYTES))
         except (OSError, ValueError):
             continue  # half written, or of somebody else's: the ranks' own files are still there
-        for one in told.get("failures", []) if isinstance(told, dict) else []:
+        failures = told.get("failures") if isinstance(told, dict) else None
+        for one in failures if isinstance(failures, list) else []:
             if not isinstance(one, dict) or not all(isinstance(one.get(k), int) for k in ("rank", "exitcode", "time")):
                 continue
             if one["time"] >= int(since):
@@ -95,7 +96,7 @@ def _first_to_go(runs: Mapping[int, Run], ends: Mapping[int, int], launch: Mappi
 
 
 def _connection(error: Any) -> bool:
-    """Whether an error is nothing but the echo of another rank's end."""
+    """Whether an error is only the echo of another rank's end."""
     if not isinstance(error, Mapping):
         return True  # nothing is known of it: accuse nobody
     return str(error.get("type")) in _BROKEN_TYPES or bool(_BROKEN.search(str(error.get("message"))))

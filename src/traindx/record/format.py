@@ -93,7 +93,7 @@ def frame(kind: int, stream: int, seq: int, payload: bytes) -> bytes:
 
 
 def scan(data: bytes, at: int = PROLOGUE.size) -> tuple[list[Frame], list[Gap], int]:
-    """All whole frames from offset `at` on, the damaged places between them, and where a later scan should go on."""
+    """All whole frames from offset `at` on, the damaged places between them, and where a later scan should continue."""
     view, frames, gaps = memoryview(data), [], []
     bad: int | None = None
     while at < len(data):

@@ -87,7 +87,10 @@ class Intake:
         """The records as tables; their order is kept within each layout."""
         groups: Groups = {}
         for entry in entries:
-            self._sort(entry, groups)
+            if type(entry[0]) is tuple:
+                self._sort_block(entry[0], entry[1], groups)
+            else:
+                self._sort(entry, groups)
         return [table for (stream, names, widths), rows in groups.items() for table in self._group(stream, names, widths, rows)]
 
     def _sort(self, entry: Entry, groups: Groups) -> None:
@@ -110,6 +113,19 @@ class Intake:
             groups.setdefault(("narrow", plan.numbers, ()), []).append((step, time, numbers))
         if vectors:
             groups.setdefault(("wide", plan.vectors, tuple(map(len, vectors))), []).append((step, time, vectors))
+
+    def _sort_block(self, names: Names, rows: list[Row], groups: Groups) -> None:
+        """Records of plain floats with the same signals: the first one goes the usual way, the rest in one go."""
+        plan = self._plans.get(names)
+        begin = 0
+        if plan is None or plan.numbers != names:
+            self._sort((rows[0][0], rows[0][1], dict(zip(names, rows[0][2]))), groups)
+            plan, begin = self._plans.get(names), 1
+        if plan is not None and plan.numbers == names and all(set(map(type, row[2])) <= _PLAIN for row in rows):
+            groups.setdefault(("narrow", names, ()), []).extend(rows[begin:])
+            return
+        for step, time, values in rows[begin:]:
+            self._sort((step, time, dict(zip(names, values))), groups)
 
     def _plan(self, keys: Names, given: Mapping[str, Any]) -> tuple[_Plan, Mapping[str, Any]]:
         """The long way: look at each value, keep what is a number."""

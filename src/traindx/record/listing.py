@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from traindx import opening
+from traindx import opening, settings
 from traindx.errors import RecordError, UsageError
 from traindx.record.format import MAGIC, PROLOGUE, Kind, from_json, scan
 from traindx.record.manifest import MANIFEST, Manifest, Start, read_manifest, starts
@@ -59,7 +59,7 @@ def list_records(folder: str | Path, now: float | None = None) -> list[Record]:
 
 def named(text: str, folder: str | Path | None = None) -> Path:
     """The record that `@last`, `@2` (the last but one), a name or the beginning of a name means, in the folder of records."""
-    home = Path(folder or os.environ.get("TRAINDX_DIR") or "traindx-runs")
+    home = Path(folder or settings.folder())
     found = list_records(home) if home.is_dir() else []
     if not found:
         raise UsageError(f"'{text}' is looked up among the records in {home}, and there are none")
@@ -75,6 +75,19 @@ def named(text: str, folder: str | Path | None = None) -> Path:
         told = f"fits {', '.join(p.name for p in hits[:5])}" if hits else f"is the name of no run in {home}"
         raise UsageError(f"'{text}' {told}; `traindx ls` shows them")
     return hits[0]
+
+
+def spoken(text: str | Path) -> Path:
+    """The path that is meant: itself, or the record that `@last`, a name or a prefix stands for where there is no such path."""
+    path, word = Path(text), str(text)
+    if path.exists() or (not word.startswith("@") and (len(path.parts) != 1 or path.suffix)):
+        return path
+    try:
+        return named(word)
+    except UsageError:
+        if word.startswith("@"):
+            raise
+        return path
 
 
 def _readable(path: Path, now: float | None) -> Record | None:

@@ -67,6 +67,7 @@ def claim(run: Path, rank: int, *, name: str, version: str) -> Start:
         folder = run / f"rank{rank}-start{number}"
         try:
             folder.mkdir(0o700)
+            opening.for_group(folder)
         except FileExistsError:
             number += 1  # another process of this rank was faster
             continue
@@ -128,6 +129,7 @@ def _make(run: Path) -> None:
     for folder in reversed(missing):
         try:
             folder.mkdir(0o700)
+            opening.for_group(folder)
         except FileExistsError:
             if not folder.is_dir():
                 raise
@@ -159,6 +161,7 @@ def replace_file(path: Path, content: bytes, *, keep_existing: bool = False) -> 
             os.fsync(fd)
         finally:
             os.close(fd)
+        opening.for_group(temporary)
         _settle(temporary, path, keep_existing)
     finally:
         temporary.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from traindx.record import alive, kinds
 from traindx.record.assemble import Part, signals_of
 from traindx.record.format import Kind
 from traindx.record.manifest import Start
@@ -114,6 +115,11 @@ class ProcessReader:
                 said += value
         if "how" in pulse or "ended" not in facts:
             facts["ended"] = ended_by(pulse)
+        if strange := kinds.odd(facts):
+            said.append(
+                f"{self.start.path.name}: {len(strange)} facts are not what they should be and were left out: {strange[0]}"
+            )
+            facts = {name: value for name, value in facts.items() if name not in strange}
         every = (*said, *notes, *losses, *self._damages(own, pulse))
         return Run(signals, facts, tuple(sorted(events, key=lambda e: e.step)), every, str(self.start.path), "record")
 
@@ -159,12 +165,14 @@ class ProcessReader:
 
 
 def ended_by(pulse: Mapping[str, Any], now: float | None = None) -> str:
-    """How a process left: its own word, else running or killed by the age of its last sign of life."""
+    """How a process left: its own word, else killed where it is seen to be gone, else by the age of its last sign of life."""
     if "how" in pulse:
         return str(pulse["how"])
+    if alive.gone(pulse.get("where"), pulse.get("pid")):
+        return "killed"
     last = pulse.get("time")
-    alive = isinstance(last, int | float) and abs((time.time() if now is None else now) - last) < ALIVE_S
-    return "running" if alive else "killed"
+    heard = isinstance(last, int | float) and abs((time.time() if now is None else now) - last) < ALIVE_S
+    return "running" if heard else "killed"
 
 
 def _count(value: object) -> int:

@@ -34,7 +34,7 @@ SHARED = ("nonfinite", "hang", "exception", "oom", "nan_hidden", "autograd_error
 def merge_ranks(
     runs: Mapping[int, Run], launch: Mapping[str, Any] | None = None, dumps: Mapping[int, flight.Entries] | None = None
 ) -> Run:
-    """The lowest rank's run, with the other ranks' loss, times and fingerprints beside its own.
+    """The lowest rank's run, with the other ranks' loss, times and fingerprints next to its own.
 
     `launch` is what the launcher knows of their ends, `dumps` what flight recorders kept of their collectives.
     """
@@ -46,6 +46,9 @@ def merge_ranks(
     notes += _completeness(runs)
     if len(ranks) == 1:
         return first.with_(notes=notes)
+    if any(run.fact("attached.guessed") for run in runs.values()):
+        why = "no optimizer counts its updates, so that the ranks, which were attached to one after the other, are not compared"
+        return first.with_(notes=(*notes, why))
     signals: dict[str, Matrix | Series] = {}
     facts: dict[str, Any] = {"ranks": _spread(runs)}
     for name, own in MERGED.items():
@@ -144,7 +147,7 @@ def _unequal_gradients(runs: Mapping[int, Run], rounding: float = 1e-5, most: in
     names = [n for n in tables[0].names if all(n in t.names for t in tables)]
     if not len(steps) or not names:
         return None
-    each = np.stack([t.values[np.searchsorted(t.steps, steps)][:, [t.names.index(n) for n in names]] for t in tables])
+    each = np.stack([t.values[np.searchsorted(t.steps, steps)][:, [t.place[n] for n in names]] for t in tables])
     apart = each.max(axis=0) - each.min(axis=0) > rounding * np.abs(each).max(axis=0)  # NaN is no difference
     differ = apart.any(axis=0)
     if not differ.any() or differ.all():

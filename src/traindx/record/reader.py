@@ -118,7 +118,7 @@ def _joined(path: Path, pairs: list[tuple[ProcessReader, Run]]) -> Run:
 
 
 def _continued(before: Run, after: Run) -> Run:
-    """A process that counts from its own first update, though it went on from a checkpoint: its steps follow those before.
+    """A process that counts from its own first update, though it continued from a checkpoint: its steps follow those before.
 
     Only where the first process began from nothing and saved checkpoints: else the same weights may have been loaded twice,
     for two trainings.

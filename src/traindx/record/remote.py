@@ -1,4 +1,4 @@
-"""Records elsewhere: read from any address fsspec knows, and written to a local spool that is copied there now and then.
+"""Records elsewhere: read from any address fsspec knows, and written to a local spool that is copied there occasionally.
 
 What can be lost: a run that dies with its machine leaves at the address what was copied last, so at most `EVERY_S` seconds of
 it (and the second the writer itself may lose). The training never waits for a copy.
@@ -103,7 +103,7 @@ def opened(address: str) -> tuple[Any, str]:
 
 
 class Spool(threading.Thread):
-    """Copies what is new in a local run directory to an address, now and then and once more at the end; never raises."""
+    """Copies what is new in a local run directory to an address, occasionally and once more at the end; never raises."""
 
     def __init__(self, folder: Path, address: str, every: float = EVERY_S) -> None:
         super().__init__(name="traindx-spool", daemon=True)

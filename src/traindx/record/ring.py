@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from traindx import opening
 from traindx.record.format import Kind, frame, prologue, scan
 from traindx.record.manifest import sync_folder
 
@@ -57,6 +58,7 @@ class Ring:
         self._condemned: list[Segment] = []
         self._defined: set[int] = set()
         self._fd: int | None = None
+        self._mark = (0, 0)  # which file that is
         self._fresh = False  # a segment whose name may not be on disk yet
         self._number = 0
         self._seq = 0
@@ -98,6 +100,7 @@ class Ring:
         """Make sure that what was written is on disk; then remove what was retired."""
         if self._fd is not None and self._unsynced:
             try:
+                self._check(self._fd)
                 if os.fstat(self._fd).st_nlink == 0:
                     raise OSError(errno.ENOENT, "the segment was deleted while it was written", str(self.segments[-1].path))
                 os.fsync(self._fd)
@@ -116,7 +119,13 @@ class Ring:
     def close(self) -> None:
         if self._fd is not None:
             fd, self._fd = self._fd, None
-            os.close(fd)
+            if opening.still(fd, self._mark):
+                os.close(fd)
+
+    def _check(self, fd: int) -> None:
+        if not opening.still(fd, self._mark):
+            self._fd = None
+            raise OSError(errno.EBADF, "the program has closed our file", str(self.segments[-1].path))
 
     def retire_oldest(self, stale: Callable[[int, int], bool]) -> bool:
         """Give up the oldest closed segment; frames that are not `stale(layout, last)` move to the newest. False: none left."""
@@ -129,7 +138,8 @@ class Ring:
         return True
 
     def _carry(self, segment: Segment, stale: Callable[[int, int], bool]) -> None:
-        frames, _, _ = scan(segment.path.read_bytes())
+        with opening.opened(segment.path) as file:
+            frames, _, _ = scan(file.read())
         for f in frames:
             if f.seq:
                 item = self._item(f.kind, bytes(f.payload), f.seq)
@@ -174,6 +184,7 @@ class Ring:
     def _put_bytes(self, data: bytes) -> int:
         assert self._fd is not None
         view = memoryview(data)
+        self._check(self._fd)
         while view:
             written = os.write(self._fd, view)  # may be short without an error: quota, signal, size limit
             if written <= 0:
@@ -187,6 +198,8 @@ class Ring:
             path = self.folder / f"{self.name}-{self._number:06d}.tdx"
             try:
                 self._fd = os.open(path, _FLAGS, 0o600)
+                self._mark = opening.mark(self._fd)
+                opening.for_group(path)
             except FileExistsError:
                 continue  # a leftover of ours: never append to what might be torn
             self._defined.clear()
@@ -203,6 +216,7 @@ class Ring:
             return
         segment = self.segments[-1]
         with contextlib.suppress(OSError):  # where it cannot be helped a torn frame stays, and the reader says so
+            self._check(self._fd)
             os.ftruncate(self._fd, segment.size)
         try:
             self.close()

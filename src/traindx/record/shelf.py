@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from traindx import __version__
+from traindx.record import known
 from traindx.record.format import FRAME_EXTRA, Kind, Rows, Span, pack_rows, pack_span, to_json
 from traindx.record.intake import Table
 from traindx.record.manifest import Start, claim
@@ -62,6 +63,7 @@ class Shelf:
         if self._start is None:
             begun = time.time()
             self._start = claim(self.path, self._header["rank"], name=self._name, version=__version__)
+            known.add(self.path.parent)
             self._header |= {"traindx": __version__, "start": self._start.number, "created": begun}
         self._write()
         if sync or self._full():

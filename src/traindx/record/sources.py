@@ -1,20 +1,25 @@
-"""Five lines of source around each place of a finding, kept beside the record.
+"""Five lines of source around each place of a finding, and a digest of every project file, kept next to the record.
 
 They are taken by the process that ran the script, while it still runs. Nothing is ever read from a path that a record names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+from traindx import opening
 
 FILE = "sources.json"
+CODE = "code.json"
 AROUND = 2  # lines before and after
-_MOST_PLACES, _MOST_BYTES, _LONGEST = 40, 256 << 10, 200
+_MOST_PLACES, _MOST_FILES, _MOST_BYTES, _LONGEST = 40, 400, 4 << 20, 200
 _PLACE = re.compile(r"^(?P<file>[^\n]+\.py):(?P<line>\d+)$")
 _LITERAL = re.compile(r"(\"[^\"\n]*\"|'[^'\n]*')")
 
@@ -35,7 +40,7 @@ def take(places: Iterable[str], scrubbed: Callable[[str], str], secret: Callable
         if at is None or len(out) >= _MOST_PLACES or os.path.realpath(at[0]) not in loaded:
             continue
         try:
-            lines = Path(at[0]).read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = opening.whole(at[0], opening.SOURCE, named=True).decode("utf-8", "replace").splitlines()
         except OSError:
             continue
         near = lines[max(0, at[1] - 1 - AROUND) : at[1] + AROUND]
@@ -44,27 +49,57 @@ def take(places: Iterable[str], scrubbed: Callable[[str], str], secret: Callable
     return out
 
 
-def keep(record: Path, taken: Mapping[str, str]) -> None:
-    """Put them beside the record, whole or not at all; a disk that refuses costs only this."""
+def project(script: str, scrubbed: Callable[[str], str], *, text: bool) -> dict[str, dict[str, str]]:
+    """The digest of the script and of every imported file next to or below it; with `text` their lines without secrets."""
+    home = Path(script).resolve().parent
+    own = {str(f) for m in list(sys.modules.values()) if (f := getattr(m, "__file__", None))} | {script}
+    files = sorted({p for f in own if f.endswith(".py") and (p := Path(f).resolve()).is_relative_to(home)})
+    out: dict[str, dict[str, str]] = {"files": {}, **({"text": {}} if text else {})}
+    for path in [p for p in files if "site-packages" not in p.parts][:_MOST_FILES]:
+        try:
+            data = opening.whole(path, opening.SOURCE, named=True)
+        except OSError:
+            continue
+        name = path.relative_to(home).as_posix()
+        out["files"][name] = hashlib.sha256(data).hexdigest()
+        if text:
+            lines = data.decode("utf-8", "replace").splitlines()
+            out["text"][name] = "\n".join(scrubbed(line)[:_LONGEST] for line in lines)
+    return out
+
+
+def code(record: str | Path) -> dict[str, dict[str, str]]:
+    """What was kept of the project's files; nothing where it is not what we write."""
+    told = _read(Path(record) / CODE)
+    parts = {key: told.get(key) for key in ("files", "text")}
+    return {
+        f"code.{key}": {str(k): v for k, v in part.items() if isinstance(v, str)}
+        for key, part in parts.items()
+        if isinstance(part, dict)
+    }
+
+
+def keep(record: Path, taken: Mapping[str, Any], name: str = FILE) -> None:
+    """Put them next to the record, whole or not at all; a disk that refuses costs only this."""
     if not taken:
         return
-    beside = record / f".{FILE}.{os.getpid()}"
+    beside = record / f".{name}.{os.getpid()}"
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        with os.fdopen(opening.private(beside, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
             json.dump(taken, file)
-        beside.replace(record / FILE)
+        beside.replace(record / name)
     except OSError:
         beside.unlink(missing_ok=True)
 
 
 def kept(record: str | Path) -> dict[str, str]:
-    """What was kept beside a record; nothing where it is absent, too large or not what we write."""
-    path = Path(record) / FILE
+    """What was kept next to a record; nothing where it is absent, too large or not what we write."""
+    return {k: v for k, v in _read(Path(record) / FILE).items() if isinstance(v, str) and place_of(k) is not None}
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            return {}
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        told = opening.parsed(opening.whole(path, _MOST_BYTES))
+    except (OSError, ValueError):
         return {}
-    pairs = told.items() if isinstance(told, dict) else ()
-    return {k: v for k, v in pairs if isinstance(v, str) and place_of(k) is not None}
+    return told if isinstance(told, dict) else {}

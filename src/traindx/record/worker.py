@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from traindx.record import alive
 from traindx.record.format import Kind, to_json
 from traindx.record.intake import Intake
 from traindx.record.shelf import Shelf
@@ -102,7 +103,7 @@ class Worker:
         try:
             self.turn(final)
             self._errors = 0
-        except Exception as why:  # a bug of ours must not end the thread at once, nor go on for ever
+        except Exception as why:  # a bug of ours must not end the thread at once, nor continue for good
             self._errors += 1
             if self._errors >= 3:
                 self._turn_off(f"its writer failed three times ({type(why).__name__}: {why})")
@@ -190,7 +191,7 @@ class Worker:
         out = {"time": time.time(), "step": self._last_step, "made": made, "dropped": self.dropped, "lost": self.lost}
         if self._intake.odd:
             out["odd"] = dict(self._intake.odd.most_common(20))
-        return out if final is None else {**out, "how": final}
+        return {**out, "pid": self.pid, "where": alive.here()} if final is None else {**out, "how": final}
 
     # -- states -------------------------------------------------------------------------------------------------------
 

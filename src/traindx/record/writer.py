@@ -59,7 +59,7 @@ class Writer:
         self._leave = functools.partial(_leave, weakref.ref(self))
         try:
             worker.thread.start()
-        except RuntimeError as why:  # no more threads: then there is no record, and training goes on
+        except RuntimeError as why:  # no more threads: then there is no record, and training continues
             worker.state, worker.limit = "off", 0
             worker.troubles.append(f"recording is off: {why}")
             say(worker.troubles[-1])
@@ -94,6 +94,17 @@ class Writer:
             worker.dropped += worker.how is None
             return
         worker.queue.append((step, clock.time() if time is None else time, values))
+        if waiting >= worker.wake:
+            worker.nudge()
+
+    def block(self, names: tuple[str, ...], rows: list[tuple[int, float, tuple[float, ...]]]) -> None:
+        """Record several steps that have the same series: step, time, values in the order of the names."""
+        worker = self._worker
+        waiting = len(worker.queue)
+        if waiting >= worker.limit or not self._mine:
+            worker.dropped += len(rows) if worker.how is None else 0
+            return
+        worker.queue.append((names, rows, None))
         if waiting >= worker.wake:
             worker.nudge()
 

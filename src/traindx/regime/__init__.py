@@ -16,6 +16,7 @@ from traindx import stats
 from traindx.run import Floats, Run, Series
 
 TRAIN, VAL = "loss/train", "loss/val"
+NEW_CLASS = 5  # batches that were looked at without a class, at least, before it is a new one
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def knows_stages(run: Run) -> bool:
 
 
 def resumed_at(run: Run, step: int) -> bool:
-    """The same training went on from a checkpoint: a seam there, or a file saved before and the same learning rate."""
+    """The same training continued from a checkpoint: a seam there, or a file saved before and the same learning rate."""
     if any(abs(e.step - step) <= 1 for e in run.events_of("resume", "incarnation")):
         return True
     if any(abs(e.step - step) <= 1 and e.data.get("alike") is False for e in run.events_of("retrained")):
@@ -228,12 +229,26 @@ def lr_jumps(run: Run, least: float = 0.4, within: int = 5) -> list[LrJump]:
 
 
 def seams(run: Run) -> list[int]:
-    """Steps at which the run was resumed, or went on with another data set."""
-    found = {e.step for e in run.events_of("resume", "incarnation") if e.step > 0}
+    """Steps at which the run was resumed, continued with another data set, or began to be told by another witness."""
+    found = {e.step for e in run.events_of("resume", "incarnation", "attached") if e.step > 0}
     if isinstance(others := run.fact("data.joined_at"), list | tuple):
         found.update(int(step) for step in others if isinstance(step, int | float))
     if isinstance(run.fact("optimizer.fresh_at_step"), int):
         found.update(phase_starts(run))
+    return sorted(found)
+
+
+def joined_at(run: Run) -> list[int]:
+    """The steps at which training began to draw from other data: another data set, or classes that were not there before."""
+    told = run.fact("data.joined_at")
+    found = {int(step) for step in told if isinstance(step, int | float)} if isinstance(told, list | tuple) else set()
+    counts = run.matrix("batch/labels/class")
+    seen = counts.values > 0
+    for k in range(len(counts.names)) if len(counts) >= 2 * NEW_CLASS else ():
+        first = int(np.argmax(seen[:, k]))
+        later = counts.values[first:, k].mean()
+        if first >= NEW_CLASS and later * first > 20 and seen[first, k]:  # so often it would have come by chance
+            found.add(int(counts.steps[first]))
     return sorted(found)
 
 
@@ -291,8 +306,10 @@ def finetune(run: Run) -> bool:
         return bool(run.fact("finetune"))
     if run.fact("model.loaded") or run.fact("model.adapters"):
         return True
-    chance = chance_level(run)
-    first = curve(run).values[:5]
+    chance, losses = chance_level(run), curve(run)
+    if len(losses) > 3 and losses.steps[0] > max(10 * float(np.median(np.diff(losses.steps))), 0.2 * losses.steps[-1]):
+        return True  # a log that begins in the middle: the run continues from what was trained before
+    first = losses.values[:5]
     return chance is not None and len(first) > 0 and float(np.median(first)) < 0.5 * chance
 
 
@@ -382,21 +399,6 @@ def target_variance(run: Run) -> tuple[float, float] | None:
     return float(np.mean(spread**2) + np.var(centre)), float(np.std(spread**2, ddof=1) / math.sqrt(len(spread)))
 
 
-def learns_well(run: Run, excess: float = 1.0, share: float = 0.3) -> bool:
-    """A first loss near chance and a clear fall since: the scale did no visible harm."""
-    loss = curve(run).values
-    if len(loss) < 50 or not np.all(np.isfinite(run.series("loss/train").values)):
-        return False
-    first, now = float(np.median(loss[:5])), float(np.median(loss[-max(10, len(loss) // 10) :]))
-    chance = chance_level(run)
-    if chance is not None:
-        return first < chance + excess and now < (1 - share) * min(first, chance)
-    spread = target_variance(run) if run.fact("loss.kind") == "mse" and plain_loss(run) else None
-    if spread is not None and now > (1 - share) * spread[0] > 0:
-        return False  # however far it fell, answering the mean would cost as little
-    return first > 0 and 0 <= now < (1 - share) * first and float(np.max(loss)) < 10 * first
-
-
 def moving_targets(run: Run) -> bool:
     """Whether the same inputs come with ever new numbers to be predicted: values that are bootstrapped from the model itself,
     which is also asked what to do next.
@@ -467,7 +469,7 @@ def clip_advice(run: Run, before: int | None = None) -> str:
 def planned_steps(run: Run) -> int | None:
     """Steps the run was meant to take, where that is known."""
     fact = run.fact("budget.planned_steps")
-    return int(fact) if isinstance(fact, int | float) and fact > 0 else None
+    return int(fact) if isinstance(fact, int | float) and 0 < fact < math.inf else None
 
 
 def losses_at(run: Run, steps: Any, name: str = TRAIN, half: float = 0.5) -> Floats:
@@ -480,4 +482,6 @@ def losses_at(run: Run, steps: Any, name: str = TRAIN, half: float = 0.5) -> Flo
     lo = np.searchsorted(series.steps, wanted - half * gap, side="left")
     hi = np.searchsorted(series.steps, wanted + half * gap, side="right")
     latest = series.at(wanted)
-    return np.array([np.median(series.values[a:b]) if b > a else v for a, b, v in zip(lo, hi, latest, strict=True)])
+    y = series.values
+    near = [np.median(y[a:b]) if b > a + 1 else y[a] if b > a else v for a, b, v in zip(lo, hi, latest, strict=True)]
+    return np.array(near)

@@ -66,7 +66,7 @@ def noise_of(values: Floats) -> float:
     if len(values) < 3:
         return 0.0
     quick = stats.noise_sigma(values)
-    width = min(51, len(values) // 8)  # narrow beside the shape of the curve itself
+    width = min(51, len(values) // 8)  # narrow next to the shape of the curve itself
     slow = stats.mad(values - stats.running_median(values, width)) if width >= 5 else 0.0
     return max(quick if math.isfinite(quick) else 0.0, slow)
 
@@ -78,7 +78,7 @@ def ends(points: int) -> int:
 
 def begins_anew(values: Floats, at: int) -> bool:
     """Whether a curve leaps from one record to the next, at index `at`, and falls from there on step by step: as where a log
-    goes on with another task, stage or fold."""
+    continues with another task, stage or fold."""
     low, leap = float(np.median(values[max(0, at - 5) : at])), float(values[at] - values[at - 1])
     again = np.flatnonzero(np.diff(values[at:]) > 0.5 * leap)  # the next one
     after = values[at : at + int(again[0]) + 1] if len(again) else values[at:]

@@ -59,7 +59,7 @@ def update_ratios(run: Run) -> Matrix:
     sizes = run.matrix("weight_norm/param")
     for i, name in enumerate(names):
         count = numel(run, name)
-        if count and name in sizes.names and len(sizes):
+        if count and name in sizes.place and len(sizes):
             size = sizes.column(name).at(table.steps) / math.sqrt(count)
             values[:, i] = np.where(np.isfinite(size) & (size < 1e-3), np.nan, values[:, i])
     return Matrix(table.steps, tuple(names), values) if len(table) else Matrix(table.steps, (), values)
@@ -69,7 +69,7 @@ def _shrunk(run: Run, part: Matrix) -> Floats:
     """Size over size at the first of these records, at most 1, where both are known; NaN for what began at zero."""
     sizes, out = run.matrix("weight_norm/param").between(lo=part.steps[0]), np.ones(part.values.shape)
     for i, name in enumerate(part.names):
-        if name in sizes.names and len(known := sizes.column(name).finite()):
+        if name in sizes.place and len(known := sizes.column(name).finite()):
             first = float(known.values[0])
             born = first < 1e-3 * math.sqrt(numel(run, name) or 0)  # every step moves it by its own size for a while
             out[:, i] = np.nan if born else np.fmin(1.0, known.at(part.steps) / max(first, 1e-30))
@@ -79,7 +79,7 @@ def _shrunk(run: Run, part: Matrix) -> Floats:
 def early_update(run: Run, first: int, records: int = 10) -> tuple[float, tuple[str, ...], int]:
     """The largest update ratio of the first steps from `first` on, where, and at which step; NaN when unknown (2.11).
 
-    A tensor that has shrunk since is measured by the size it began with: what ends near zero moves far only beside itself.
+    A tensor that has shrunk since is measured by the size it began with: what ends near zero moves far only next to itself.
     """
     table = update_ratios(run)
     part = table.between(lo=first, hi=first + 10 * records)
@@ -94,3 +94,17 @@ def early_update(run: Run, first: int, records: int = 10) -> tuple[float, tuple[
         return math.nan, (), first
     values = series.values[:records]
     return float(np.max(values)), (), int(series.steps[int(np.argmax(values))])
+
+
+THROWN = 10.0  # times its own size: a weight moved by more is gone, whatever formula comes after it
+
+
+def thrown(run: Run, step: int, window: int = 3) -> tuple[float, str]:
+    """How far, at most, one of the last updates before a step moved a weight, as a share of its size, and which."""
+    table = update_ratios(run).between(lo=step - window, hi=step - 1)
+    names = weights(run, table.names)
+    values = columns(table, names) if names else np.empty((0, 0))
+    if not np.isfinite(values).any():
+        return math.nan, ""
+    largest = np.nanmax(np.where(np.isfinite(values), values, -np.inf), axis=0)
+    return float(largest.max()), names[int(largest.argmax())]

@@ -1,7 +1,7 @@
 """Lines over steps as inline SVG: the offending steps marked, the healthy band drawn, the forecast as a fan.
 
 No scripts and no colours in them: colours come from the page's style sheet, so that light, dark and print share one picture.
-The drawing is stretched to the place it gets; ticks and labels are text beside it, so they keep their size on a phone.
+The drawing is stretched to the place it gets; ticks and labels are text next to it, so they keep their size on a phone.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def ticks(lo: float, hi: float, count: int = 4) -> list[float]:
 
 
 def tick(value: float) -> str:
-    """A number as it stands at an axis.
+    """A number as an axis shows it.
 
     >>> tick(1e10), tick(0.25), tick(2e-05)
     ('1e10', '0.25', '2e-5')

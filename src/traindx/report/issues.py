@@ -11,10 +11,11 @@ from traindx import opening
 from traindx.cause import settling
 from traindx.diagnosis import Diagnosis, Suspect
 from traindx.diagnosis.story import Story
+from traindx.diagnosis.verdict import said_by
 from traindx.finding import Confidence, Finding, Severity, Status
 from traindx.report.github import place
 from traindx.report.words import safe
-from traindx.rule import catalogue
+from traindx.rule import LINE, catalogue
 from traindx.signals import LOGGABLE
 
 STATUS = {  # how an outcome is called on a page
@@ -62,7 +63,8 @@ def _leads(d: Diagnosis, c: Suspect) -> bool:
 
 
 def _of_cause(d: Diagnosis, c: Suspect) -> Issue:
-    told = max((f for f in d.findings if f.code in c.supports), key=lambda f: (f.severity, f.confidence is Confidence.EXACT))
+    told = said_by(c, d.findings)
+    assert told is not None  # an issue is made of causes that findings support
     first = c is d.causes[0]
     title = d.verdict_.headline if first else c.cause.title
     return Issue(
@@ -92,6 +94,11 @@ def others(d: Diagnosis) -> list[Suspect]:
 def others_title(d: Diagnosis) -> str:
     """What stands above them."""
     return "Other possible causes" if d.alarmed else "Other possible issues"
+
+
+def remarks_title(d: Diagnosis) -> str:
+    """What stands above what is worth knowing and no alarm."""
+    return "Remarks (no action needed)" if d.verdict in ("healthy", "wait") else "Remarks, not alarms"
 
 
 def until_then(d: Diagnosis) -> str:
@@ -131,7 +138,8 @@ def _script_here(d: Diagnosis) -> str:
 def line_of(f: Finding) -> str:
     """The line of the user's code a finding points at, as seen from here; empty without one."""
     at = place(f)
-    return f"{seen_from_here(at[0])}:{at[1]}" if at is not None else ""
+    cell = next((w for w in f.where if w.startswith("cell ") and LINE.search(w)), "")
+    return f"{seen_from_here(at[0])}:{at[1]}" if at is not None else cell
 
 
 def seen_from_here(path: str) -> str:

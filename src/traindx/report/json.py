@@ -1,4 +1,4 @@
-"""The JSON contract `traindx.report/1`; the schema is shipped beside it and tested."""
+"""The JSON contract `traindx.report/1`; the schema is shipped next to it and tested."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def report(diagnosis: Diagnosis) -> dict[str, Any]:
 def render(diagnoses: Sequence[Diagnosis], sweep: Mapping[str, Any] | None = None) -> str:
     """One report, or several as `traindx.reports/1`, as text."""
     if len(diagnoses) == 1:
-        document: dict[str, Any] = report(diagnoses[0])
-    else:
-        document = {
-            "schema": "traindx.reports/1",
-            "reports": [report(d) for d in diagnoses],
-            **({"sweep": sweep} if sweep else {}),
-        }
+        return json.dumps(report(diagnoses[0]), indent=2, ensure_ascii=False, allow_nan=False)
+    return documents([report(d) for d in diagnoses], sweep)
+
+
+def documents(reports: Sequence[Mapping[str, Any]], sweep: Mapping[str, Any] | None = None) -> str:
+    """Several reports as `traindx.reports/1`."""
+    document = {"schema": "traindx.reports/1", "reports": reports, **({"sweep": sweep} if sweep else {})}
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 

@@ -27,7 +27,8 @@ def page(rule: Rule, told: dict[str, Any] | None = None, *, site: bool = False) 
     On the `site` the picture is shown and other pages are linked; elsewhere it is said where it stands.
     """
     about = (measured() if told is None else told).get(rule.code, {})
-    lines = [f"# {rule.code} {rule.name}", "", rule.page, ""]
+    third = [f"A third-party condition, from the package {rule.origin}.", ""] if rule.origin else []
+    lines = [f"# {rule.code} {rule.name}", "", *third, rule.page, ""]
     if "picture" in about:
         lines += [*_picture(rule.code, about["picture"], site), ""]
     elif "unshown" in about:

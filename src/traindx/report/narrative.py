@@ -202,10 +202,10 @@ def findings(d: Diagnosis) -> str:
     quiet = [s for s in d.stories if s.severity is Severity.INFO]
     out = f"<h2>Evidence</h2>{''.join(_story(s, d.run) for s in loud[:12])}"
     if not loud:
-        return f"<h2>Remarks, not alarms</h2>{''.join(_story(s, d.run) for s in quiet[:8])}"
+        return f"<h2>{issues.remarks_title(d)}</h2>{''.join(_story(s, d.run) for s in quiet[:8])}"
     if quiet:
         inner = "".join(_story(s, d.run, advise=False) for s in quiet[:12])
-        out += f"<details><summary>Remarks, not alarms ({len(quiet)})</summary>{inner}</details>"
+        out += f"<details><summary>{issues.remarks_title(d)} ({len(quiet)})</summary>{inner}</details>"
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 import threading
 from collections.abc import Callable, Sequence
@@ -30,6 +31,11 @@ def _style() -> str:
 def framed(inner: str) -> str:
     """A fragment in our style, which touches nothing else on the page."""
     return f'{_style()}<div class="traindx">{inner}</div>'
+
+
+def pre(page: str) -> str:
+    """A page of the terminal, as it is."""
+    return framed(f'<div class="scroll"><pre>{html.escape(page)}</pre></div>')
 
 
 def fragment(d: Diagnosis) -> str:
@@ -92,11 +98,11 @@ class Live:
         """The picture stays as it is."""
         self._ended.set()
 
-    def _turn(self, html: Callable[[str], Any]) -> None:
+    def _turn(self, shown: Callable[[str], Any]) -> None:
         while not self._ended.wait(self._every):
-            self._handle.update(html(self._page()))
+            self._handle.update(shown(self._page()))
         if _cells.get(self._name) is self:  # the last word, unless another cell has taken the place
-            self._handle.update(html(self._page()))
+            self._handle.update(shown(self._page()))
 
     def _page(self) -> str:
         try:

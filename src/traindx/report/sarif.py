@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from traindx import __version__
 from traindx.diagnosis import Diagnosis
-from traindx.diagnosis.gates import Gate
+from traindx.diagnosis.gate import Gate
 from traindx.finding import Finding, Severity
 from traindx.report.github import place
 from traindx.report.json import plain

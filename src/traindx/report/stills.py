@@ -202,7 +202,7 @@ RANK_SIGNALS = (
 
 
 def _ranks(run: Run) -> Pictures:
-    """Each rank beside the others: few as lines, many as a map; and their means and spreads in a table."""
+    """Each rank next to the others: few as lines, many as a map; and their means and spreads in a table."""
     for name, title in RANK_SIGNALS:
         matrix = run.matrix(name)
         if len(matrix) < 2 or len(matrix.names) < 2:

@@ -63,6 +63,8 @@ def why_healthy(d: Diagnosis) -> str:
     found = d.learned
     lines = [f"{d.run.source or 'run'}: {d.verdict}", found.sentence, *(f"  {reason}" for reason in found.reasons[1:])]
     lines.append(f"How it ended: {found.ended.how}" + (f" ({found.ended.why})." if found.ended.why else "."))
+    if found.lost:
+        lines.append(f"Against it: {found.lost}.")
     if found.would_tell:
         lines.append(f"To know more: {found.would_tell}.")
     return "\n".join(safe(line, 400) for line in lines)
@@ -189,7 +191,7 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
     quiet = [s for s in d.stories if s.severity is Severity.INFO]
     shown, remarks = (loud, quiet) if verbose else (loud[:MOST_STORIES], quiet[:3])
     parts: list[RenderableType] = []
-    for title, stories in (("Evidence", shown), ("Remarks, not alarms", remarks)):
+    for title, stories in (("Evidence", shown), (issues.remarks_title(d), remarks)):
         if stories:
             parts.append(Text(title, style="bold"))
             parts += [Padding(_story(s, unicode, advise=s in loud or not loud), (0, 0, 1, 2)) for s in stories]

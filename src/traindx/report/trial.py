@@ -76,7 +76,7 @@ def _fit(base: Picture, result: Result, signals: Signals) -> Picture:
 
 
 def _arms(base: Picture, result: Result, signals: Signals) -> Picture:
-    """Measurements side by side: what matters is how far the groups are apart beside how far each spreads."""
+    """Measurements side by side: what matters is how far the groups are apart next to how far each spreads."""
     groups = [
         (key.rpartition("/")[2].replace("_", " "), s.values.astype(float))
         for key, s in signals.items()

@@ -25,6 +25,7 @@ VERDICT_COLOUR = {
     "restart": "red",
     "cannot-tell": "blue",
 }
+STATE_COLOUR = {"running": "green", "killed": "red", "exception": "red"}
 
 
 def number(value: float) -> str:

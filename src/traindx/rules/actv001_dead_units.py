@@ -64,7 +64,7 @@ def dead_units(
     short: list[str] = []
     found = False
     for name, values in dead.columns():
-        if name not in counted.names or str(kinds.get(name, "")).lower() in UNLIKE:
+        if name not in counted.place or str(kinds.get(name, "")).lower() in UNLIKE:
             continue
         seen = counted.column(name).at(dead.steps)
         use = np.isfinite(values) & (seen >= np.where(values >= gone, few, samples))

@@ -69,7 +69,7 @@ def signal_scale(
     if np.count_nonzero(early) < 6:
         return
     for name in names:
-        values = rms.values[early, rms.names.index(name)]
+        values = rms.values[early, rms.place[name]]
         base, late = finite_median(values[:2]), finite_median(values[-2:])
         if base > 0 and late > growth * base and late > 1.0 and rising(values[len(values) // 3 :]):
             steps = (int(rms.steps[early][0]), int(rms.steps[-1]))
@@ -85,7 +85,7 @@ def _layers(run: Run, rms: Matrix) -> list[str]:
 
 
 def _at_the_start(rms: Matrix, names: list[str], decades: float) -> Iterator[Evidence]:
-    first = rms.values[0, [rms.names.index(n) for n in names]]
+    first = rms.values[0, [rms.place[n] for n in names]]
     alive = np.isfinite(first) & (first > 0)
     if np.count_nonzero(alive) < 4:
         return

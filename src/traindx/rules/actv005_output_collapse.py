@@ -34,7 +34,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import breakdown, regime
+from traindx import breakdown, course, regime
 from traindx.finding import Evidence, Severity
 from traindx.regime import params
 from traindx.rule import rule
@@ -73,7 +73,7 @@ def output_collapse(
     broken = breakdown.first_break(run)
     if broken is not None:
         run = run.between(hi=broken.step - 1)  # NaN outputs are no answer at all
-    if _learned(run):
+    if course.learned(run).yes or regime.finetune(run):
         return
     spread, top = run.series("output_std").finite(), run.series("output_top_share").finite()
     base = finite_median(spread.values[:3])
@@ -102,16 +102,6 @@ def output_collapse(
     long = len(top) >= 2 * late and top.steps[-1] - top.steps[0] >= 100
     if long and classes >= 3 and began < 0.9 and np.all(top.values[-late:] >= 0.999):
         yield Evidence(steps=(int(top.steps[-late]), int(top.steps[-1])), say="class", facts={"classes": classes})
-
-
-def _learned(run: Run) -> bool:
-    """Whether the loss is clearly better than class frequencies (or chance) allow without looking at the input."""
-    loss, counts = regime.curve(run).values, regime.class_counts(run)
-    chance = regime.chance_level(run)
-    if counts is not None and counts.sum() > 0 and chance is not None:
-        share = counts[counts > 0] / counts.sum()
-        chance = min(chance, float(-(share * np.log(share)).sum()))
-    return chance is not None and len(loss) >= 10 and finite_median(loss[-10:]) < 0.9 * chance
 
 
 def _layers_move(run: Run, healthy: float = 1e-4) -> bool:

@@ -44,7 +44,7 @@ def attention_collapse(run: Run, *, entropy: float = 0.05, logit: float = 100.0)
     # [x] healthy heads .10-.40 with logits 10-40; collapsed at most .03 with 280-60,000.
     sharp, large = run.matrix("attn_entropy/module"), run.matrix("attn_logit_max/module")
     for name, values in sharp.columns():
-        if name not in large.names:
+        if name not in large.place:
             continue
         height = large.column(name).at(sharp.steps)
         both = np.isfinite(values) & np.isfinite(height)

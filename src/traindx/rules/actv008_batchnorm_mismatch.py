@@ -53,7 +53,7 @@ LAG = 40  # steps after which statistics of the usual momentum of .1 have follow
         "momentum": "{where} keep running statistics with momentum {momentum:.3g}: they are those of the last batch or two, "
         "and evaluation depends on which came last",
         "small": "BatchNorm is trained on batches of {size:.0f}: its statistics are mostly noise",
-        "one": "BatchNorm got a batch of one sample in training mode {count}×",
+        "one": "BatchNorm got a batch of one sample in training mode {often}",
     },
     fix={
         "": "Recompute the running statistics over 200 training batches in train mode; use momentum 0.1.",
@@ -133,7 +133,7 @@ def _gaps(run: Run, size: float, mean_gap: float, var_gap: float) -> Iterator[Ev
     at = np.isin(variances.steps, means.steps[late])
     for name, values in means.columns():
         gap = _usual(values[late])
-        spread: Floats = variances.column(name).values[at] if name in variances.names else np.empty(0)
+        spread: Floats = variances.column(name).values[at] if name in variances.place else np.empty(0)
         wide = _usual(spread[-5:]) if len(spread) else 0.0
         if gap > max(mean_gap, 3 * chance) or wide > max(var_gap, 3 * 1.41 * chance):
             off[name] = max(gap, wide)

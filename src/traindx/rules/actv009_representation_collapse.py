@@ -53,7 +53,7 @@ def representation_collapse(
         raise Muted("supervised features may end in as few directions as there are answers")
     width, alike = run.matrix("effective_rank/module"), run.matrix("feature_cosine/module")
     for name, values in width.columns():
-        if name not in alike.names:
+        if name not in alike.place:
             continue
         near = alike.column(name).at(width.steps)
         known = np.isfinite(values) & np.isfinite(near)

@@ -35,7 +35,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import breakdown, facts, ranks, regime, stats
+from traindx import breakdown, course, facts, ranks, regime, stats
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Ints, Run, Series
@@ -51,6 +51,8 @@ from traindx.run import Ints, Run, Series
         "nonfinite": "{batches} batches hold NaN or infinite values ({entries:.0f} entries), first at step {first}{named}",
         "guarded": "{batches} batches hold NaN or infinite values, first at step {first}; the guard skipped their updates and "
         "the weights are clean{named}",
+        "skipped": "{batches} batches that were looked at hold NaN or infinite values, first at step {first}; the script "
+        "skips batches whose loss is not finite{named}",
         "rank": "a batch of {where} holds NaN or infinite values at step {first}; the other ranks' batches are fine",
         "masked": "{batches} batches hold NaN or infinite values, yet the loss stayed finite on them{named}",
         "extreme": "{samples:.0f} samples hold a value beyond 50 deviations of what came before{named}",
@@ -67,12 +69,14 @@ from traindx.run import Ints, Run, Series
         "owning": "Replace the code by NaN when reading, then fill or drop these values before scaling.",
         "blank": "Find where the reader puts this input in place of a sample, and drop those samples instead.",
         "guarded": "Drop or repair these samples. Nothing has to be repeated.",
+        "skipped": "Drop or repair these samples when they are read; then the script has nothing to skip.",
         "nonfinite": "Drop or repair these samples; if a step was taken with them, resume from before that step.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=(
         *("NUMR001", "NUMR002", "NUMR003", "LOSS001", "LOSS006", "LOSS007", "GRAD002", "GRAD003", "LOSS005"),
+        "NUMR008",
         "OPTM002",  # one value far out makes one step far too large
     ),
     at="dataset",
@@ -133,12 +137,15 @@ def _nonfinite(run: Run) -> Iterator[Evidence]:
         numbers = {"batches": count, "entries": math.nan, "named": _named(samples)}
         yield Evidence(numbers, tuple(samples), (min(steps), max(steps)), "guarded", Severity.WARNING)
         return
+    say, severity = ("nonfinite", Severity.CRITICAL) if broken else ("masked", Severity.INFO)
+    if not broken and any(e.data.get("how") == "skipped" for e in run.events_of("nan_hidden")):
+        say, severity = "skipped", Severity.WARNING
     yield Evidence(
         {"batches": len(bad), "entries": float(bad.values[np.isfinite(bad.values)].sum()), "named": _named(samples)},
         tuple(samples),
         (int(bad.steps[0]), int(bad.steps[-1])),
-        "nonfinite" if broken else "masked",
-        Severity.CRITICAL if broken else Severity.INFO,
+        say,
+        severity,
     )
 
 
@@ -149,7 +156,7 @@ def _extreme(run: Run, least: int, stands_out: float, common: float) -> Iterator
     if total < least:
         return
     samples = _samples(run, "extreme")
-    values = {"samples": total, "named": _named(samples)}
+    values = {"samples": _each_once(run, total), "named": _named(samples)}
     listed = [
         int(facts.number(r.get("step"), far.steps[0]))
         for r in facts.rows(run, "data.bad_samples")
@@ -166,11 +173,18 @@ def _extreme(run: Run, least: int, stands_out: float, common: float) -> Iterator
         yield Evidence(values, tuple(samples), steps, "extreme", Severity.INFO, Confidence.STRONG)
 
 
+def _each_once(run: Run, drawn: float) -> float:
+    """How many samples they are: the same ones come again in every epoch, which shows where their indexes are known."""
+    rows = [r for r in facts.rows(run, "data.bad_samples") if r.get("kind") == "extreme"]
+    known = [i for r in rows for i in r.get("indexes") or ()]
+    return float(len(set(known))) if len(set(known)) < len(known) else drawn
+
+
 def _owning(run: Run, times: float = 20.0) -> dict[str, float]:
     """Extremes that make the deviation of the inputs by themselves, in a run that does not learn."""
     told, usual = facts.table(run, "data.input_stats"), facts.number(run.fact("data.usual_spread"), 0.0)
     std, low, high = (facts.number(told.get(k)) for k in ("std", "min", "max"))
-    if not (usual > 0 and std > times * usual and math.isfinite(low) and math.isfinite(high)) or regime.learns_well(run):
+    if not (usual > 0 and std > times * usual and math.isfinite(low) and math.isfinite(high)) or course.learned(run).yes:
         return {}
     return {"usual": usual, "low": low, "high": high}
 

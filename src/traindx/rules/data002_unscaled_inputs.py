@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traindx import facts, regime
+from traindx import facts
 from traindx.finding import Confidence, Evidence, Muted, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Run
@@ -111,8 +111,8 @@ def unscaled_inputs(
         raise Muted("a few extreme values make the deviation of the inputs; ordinary ones are of unit size (DATA001)")
     absorbed = len(layers) > 1 and "Norm" in layers[1]
     for say, values, where in _faults(run, scale, least, most, off_centre, uneven):
-        costs = not regime.learns_well(run) and not (absorbed and say != "uneven")
-        yield Evidence(values, where, None, say, Severity.WARNING if costs else Severity.INFO)
+        harmless = absorbed and say != "uneven"
+        yield Evidence(values, where, None, say, Severity.INFO if harmless else Severity.WARNING)
 
 
 def _few_far(run: Run, least: int = 3, most: float = 0.1) -> bool:

@@ -43,7 +43,7 @@ import numpy as np
 from traindx import facts, regime
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Floats, Run
 
 
 @rule(
@@ -209,16 +209,24 @@ def _permuted(run: Run, gain: float, least: int = 50, least_matched: float = 0.6
     total = float(matrix.sum())
     if total < least * len(matrix) ** 0.5:
         return
-    from scipy.optimize import linear_sum_assignment  # heavy, and only wanted here
-
-    true, answer = linear_sum_assignment(-matrix)
-    raw, matched = float(np.trace(matrix)) / total, float(matrix[true, answer].sum()) / total
-    moved = [(int(t), int(a)) for t, a in zip(true, answer, strict=True) if t != a and matrix[t, a] > 0]
+    pairs = _paired(matrix)
+    raw, matched = float(np.trace(matrix)) / total, sum(float(matrix[t, a]) for t, a in pairs) / total
+    moved = [(t, a) for t, a in pairs if t != a and matrix[t, a] > 0]
     chance = float(matrix.sum(axis=1).max()) / total
     # A two-class net that answers worse than chance is mapped the other way round only when it is clearly worse.
     if matched - raw > gain and matched > max(chance + 0.2, least_matched) and len(moved) >= 2 and _learned(run, raw, gain):
         where = tuple(f"{t} answered as {a}" for t, a in moved)
         yield Evidence({"raw": raw, "matched": matched}, where, None, "permuted", Severity.CRITICAL, Confidence.STRONG)
+
+
+def _paired(matrix: Floats) -> list[tuple[int, int]]:
+    """Each class with the answer it is most often given, every answer once, the most frequent pairs first."""
+    left, pairs = matrix.copy(), []
+    for _ in range(len(matrix)):
+        true, answer = divmod(int(left.argmax()), len(matrix))
+        pairs.append((true, answer))
+        left[true, :] = left[:, answer] = -1
+    return sorted(pairs)
 
 
 def _learned(run: Run, raw: float, gain: float) -> bool:

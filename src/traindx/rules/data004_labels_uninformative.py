@@ -33,24 +33,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from traindx import facts, regime, stats
+from traindx import course, facts, regime, stats
+from traindx.course import Learned, State
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Run
-
-
-@dataclass(frozen=True)
-class _Skill:
-    """How the model does on data it was not trained on, against knowing only how frequent the answers are."""
-
-    fails: bool
-    works: bool
-    words: str
 
 
 @rule(
@@ -88,16 +79,17 @@ def labels_uninformative(
     memorised: float = 0.3,  # train accuracy above validation accuracy
     most_common: float = 0.7,  # share of the largest class above which accuracy of a probe says nothing
 ) -> Iterator[Evidence]:
-    skill = _skill(run)
+    found = course.learned(run)
     trial, probe = facts.table(run, "trial.label_info"), facts.table(run, "data.label_probe")
     trial_z, offset_z = facts.number(trial.get("z")), facts.number(trial.get("offset_z"))
     if abs(trial_z) < z and abs(offset_z) > 5 and facts.number(trial.get("offset"), 0.0) != 0:
         values = {"offset": facts.number(trial.get("offset")), "offset_z": offset_z, "z": trial_z}
         yield Evidence(values, say="offset", severity=Severity.CRITICAL)
         return
-    if skill.works:
-        return
-    if apart := _apart(run, skill):
+    on_new = len(facts.accuracy(run)) >= 3 or len(run.series("loss/val").finite()) >= 3
+    if found.state is State.GOT_WORSE or (on_new and found.yes and found.low > course.SOME):
+        return  # what was learned once, too, shows that there is something to learn
+    if apart := _apart(run, found):
         yield apart
         return
     shares = [facts.majority(run, part)[1] for part in ("train", "val")]
@@ -107,32 +99,32 @@ def labels_uninformative(
     if abs(trial_z) < z:
         severity = Severity.CRITICAL if empty_probe else Severity.INFO
         confidence = Confidence.STRONG if empty_probe else Confidence.SUGGESTIVE
-        yield Evidence({"z": trial_z, "skill": skill.words}, say="trial", severity=severity, confidence=confidence)
+        yield Evidence({"z": trial_z, "skill": found.reasons[0]}, say="trial", severity=severity, confidence=confidence)
     elif empty_probe:
         steps = run.steps or (0, 0)
-        if not skill.fails or steps[1] - steps[0] < least_steps:
+        if not found.no or steps[1] - steps[0] < least_steps:
             raise Unsure("the probe finds no label information; the run is too short to show it", needs_steps=least_steps)
         if facts.takes_tokens(run) and not _by_heart(run):
             raise Unsure("counts of words say nothing of the labels, their order may; `traindx trial label-info` can tell")
         numbers = {k: facts.number(probe.get(k)) for k in ("score", "n")}
-        yield Evidence({**numbers, "null": facts.number(probe.get("null_mean")), "skill": skill.words}, steps=steps)
-    elif lopsided and probe and skill.fails:
-        raise Unsure(f"{skill.words}; {common:.0%} of the labels are one class, and a probe cannot tell")
+        yield Evidence({**numbers, "null": facts.number(probe.get("null_mean")), "skill": found.reasons[0]}, steps=steps)
+    elif lopsided and probe and found.no:
+        raise Unsure(f"{found.reasons[0]}; {common:.0%} of the labels are one class, and a probe cannot tell")
     elif not probe and not trial:
-        yield from _memorised(run, skill, memorised) if len(facts.accuracy(run)) >= 3 else _for_nothing(run)
+        yield from _memorised(run, found, memorised) if len(facts.accuracy(run)) >= 3 else _for_nothing(run)
 
 
-def _apart(run: Run, skill: _Skill, near: float = 0.8, least: int = 30) -> Evidence | None:
+def _apart(run: Run, found: Learned, near: float = 0.8, least: int = 30) -> Evidence | None:
     """Inputs change their labels from pass to pass as often as labels that are drawn anew: a shuffle of one of the two."""
     counts = np.array([*facts.counts(run.fact("data.class_counts")).values()])
     clash, again = (facts.number(run.fact(k), 0.0) for k in ("data.conflicts", "data.met_again"))
     stuck = run.series("batch/repeat").finite().values  # the same inputs again and again: DATA012
-    if again < least or len(counts) < 2 or not skill.fails or (len(stuck) > 0 and float(np.mean(stuck)) > 0.5):
+    if again < least or len(counts) < 2 or not found.no or (len(stuck) > 0 and float(np.mean(stuck)) > 0.5):
         return None
     drawn = 1 - float(np.sum((counts / counts.sum()) ** 2))
     if clash / again < near * drawn:
         return None
-    values = {"conflicts": clash, "again": again, "skill": skill.words}
+    values = {"conflicts": clash, "again": again, "skill": found.reasons[0]}
     return Evidence(values, steps=run.steps, say="apart", severity=Severity.CRITICAL)
 
 
@@ -164,40 +156,11 @@ def _by_heart(run: Run, share: float = 0.95) -> bool:
     )
 
 
-def _memorised(run: Run, skill: _Skill, gap: float) -> Iterator[Evidence]:
+def _memorised(run: Run, found: Learned, gap: float) -> Iterator[Evidence]:
     train, val = facts.accuracy(run, "train").values, facts.accuracy(run).values
-    if not skill.fails or len(val) < 3:
+    if not found.no or len(val) < 3:
         return
     late = float(np.median(train[-max(5, len(train) // 10) :])) if len(train) else math.nan
     if not late - float(np.median(val[-3:])) > gap:
-        raise Unsure(f"{skill.words}; whether the labels are to blame, `traindx trial label-info` can tell")
-    yield Evidence({"train": late, "skill": skill.words}, say="memorised", confidence=Confidence.SUGGESTIVE)
-
-
-def _skill(run: Run) -> _Skill:
-    val = facts.accuracy(run)
-    _, share, n = facts.majority(run)
-    if len(val) >= 3 and math.isfinite(share) and n > 0:
-        seen = run.series("eval/samples").finite().values
-        size = float(np.median(seen)) if len(seen) else n
-        error = math.sqrt(share * (1 - share) / max(size, 1.0))
-        wide = max(3, len(val) // 4)  # a few lucky evaluations are no skill: samples of a kind are guessed alike
-        runs = np.median(np.lib.stride_tricks.sliding_window_view(val.values, wide), axis=1)
-        best, late = float(np.max(runs)), float(runs[-1])
-        words = f"validation accuracy {late:.0%} is no better than always answering the most frequent class ({share:.0%})"
-        return _Skill(late <= share + 2 * error, best > share + max(4 * error, 0.05), words)
-    return _loss_skill(run)
-
-
-def _loss_skill(run: Run) -> _Skill:
-    """The same from the loss: at the entropy of the labels (or the variance of the target) nothing is known."""
-    floors = regime.floors(run)
-    reference = floors.get("prior", floors.get("target-variance", floors.get("uniform")))
-    name = "loss/val" if len(run.series("loss/val").finite()) >= 3 else "loss/train"
-    values = regime.curve(run, name).values
-    if reference is None or len(values) < 3:
-        return _Skill(False, False, "the run does not show whether it works on new data")
-    late = float(np.median(values[-max(3, len(values) // 10) :]))
-    part = "validation" if name == "loss/val" else "training"
-    words = f"the {part} loss {late:.3g} is no better than knowing only how frequent the answers are ({reference:.3g})"
-    return _Skill(late > 0.97 * reference, float(np.min(values)) < 0.8 * reference and name == "loss/val", words)
+        raise Unsure(f"{found.reasons[0]}; whether the labels are to blame, `traindx trial label-info` can tell")
+    yield Evidence({"train": late, "skill": found.reasons[0]}, say="memorised", confidence=Confidence.SUGGESTIVE)

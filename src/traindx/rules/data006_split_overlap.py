@@ -32,9 +32,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts
-from traindx.finding import Blind, Confidence, Evidence, Severity
+from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Run
+from traindx.stats.tails import most_expected
 
 
 @rule(
@@ -87,6 +88,7 @@ def split_overlap(
         if apart >= least:
             yield Evidence({"apart": apart}, say="apart", severity=Severity.INFO)
         return
+    _looked_at_enough(run, val)
     _names_samples(run, val, ambiguous)
     repeats = facts.number(run.fact("data.duplicate_share"), 0.0)
     values = {"shared": shared, "val": val, "share": part, "repeats": repeats}
@@ -102,6 +104,13 @@ def split_overlap(
         yield Evidence({**values, "how": "no more than such inputs meet by chance"}, say="chance", severity=Severity.INFO)
     else:
         yield Evidence(values, severity=Severity.CRITICAL if part >= grave else Severity.WARNING)
+
+
+def _looked_at_enough(run: Run, val: float) -> None:
+    """Refuse to judge by one batch of one pass: frameworks build a model by a training batch before they train."""
+    passes, batch = run.series("eval/samples").finite().values, run.series("batch/size").finite().values
+    if len(passes) and len(batch) and val <= float(np.max(batch)) and (len(passes) < 2 or val < float(np.max(passes))):
+        raise Unsure("only one evaluated batch was compared with training", needs_steps=len(run.series("loss/train")))
 
 
 def _names_samples(run: Run, val: float, ambiguous: float) -> None:
@@ -134,9 +143,7 @@ def _by_birthdays(run: Run, val: float, *, sure: bool) -> float:
         pairs += seen * seen / 2
     if pairs <= 0:
         return 0.0
-    from scipy.stats import chi2  # heavy, and only wanted here
-
-    rate = (alike if alike >= 3 else 0.0) if sure else float(chi2.ppf(0.95, 2 * alike + 2)) / 2
+    rate = (alike if alike >= 3 else 0.0) if sure else most_expected(alike)
     expected = rate / pairs * seen * val
     return expected + 2 * math.sqrt(expected)
 

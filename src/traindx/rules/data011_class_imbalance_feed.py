@@ -118,10 +118,10 @@ def _harm(run: Run, counts: dict[str, float], recall: float, least: int = 30, fe
     Without an evaluation the answers of the first `steps` tell nothing: every run begins with the commonest class.
     """
     table, support = run.matrix("eval/recall/class"), run.matrix("eval/support/class")
-    rare = sorted((c for c in table.names if counts.get(c, 0.0) * 20 < max(counts.values())), key=lambda c: counts.get(c, 0.0))
+    rare = sorted((c for c in table.place if counts.get(c, 0.0) * 20 < max(counts.values())), key=lambda c: counts.get(c, 0.0))
     for c in rare:
         found = table.column(c).finite().values[-3:]
-        n = support.column(c).last if c in support.names else math.nan
+        n = support.column(c).last if c in support.place else math.nan
         # None of ten is told as none of thirty is: recall is then below .26 at 95 %, and three evaluations agree.
         never = len(found) >= 3 and float(np.max(found)) == 0 and n >= few
         if len(found) >= 2 and float(np.max(found)) < recall and (never or not n < least):

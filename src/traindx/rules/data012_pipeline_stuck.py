@@ -18,7 +18,8 @@ memorises a handful of samples, the loss falls absurdly fast, and validation nev
 
 ## What else looks like this
 
-- Overfitting one batch on purpose: the batch is fetched once and kept. Only a remark.
+- Overfitting one batch on purpose: the batch is fetched once and kept. Only a remark, unless the run is also evaluated on
+  other data.
 - Full-batch training: one batch is the whole data set. Quiet.
 - Sampling with replacement leaves 37 % of the samples out of an epoch. Quiet.
 - DATA010: different samples with equal content.
@@ -48,16 +49,16 @@ from traindx.run import Run, Series
     "DATA012",
     needs={"batch/repeat | batch/fingerprint | batch/input_std | fact:data.unique_share": 3},
     says={
-        "repeat": "the same batch was served {count} times in a row (steps {first} to {last}) although the loader has "
+        "repeat": "the same batch was served {often} in a row (steps {first} to {last}) although the loader has "
         "{length} batches",
-        "refilled": "the same inputs were served {count} times in a row (steps {first} to {last}), each time with other labels",
+        "refilled": "the same inputs were served {often} in a row (steps {first} to {last}), each time with other labels",
         "few": "only {share:.1%} of the samples drawn are distinct: {distinct:.0f} of {samples:.0f} in the data "
         "set were ever drawn",
         "kept": "every step used the same batch, which was fetched once: a test on one batch?",
         "constant": "inputs do not vary at all over {count} batches",
         "alike": "every one of {count} samples is the same input, and they have {classes} different targets",
         "subset": "only {share:.0%} of the samples drawn in an epoch are distinct",
-        "dry": "an iterator that had run dry was asked again {count} times from step {first} on and gave nothing: these "
+        "dry": "an iterator that had run dry was asked again {often} from step {first} on and gave nothing: these "
         "epochs were empty",
         "single": "a BatchNorm layer got {count} batches of a single sample in training mode",
     },
@@ -70,7 +71,7 @@ from traindx.run import Run, Series
         "few": "Check the sampler: weights and indices must be one per sample, not one per class.",
         "dry": "Write `for batch in loader`, not `for batch in iterator`: an iterator serves one epoch.",
         "single": "Set drop_last=True, or choose a batch size that leaves no remainder of one.",
-        "kept": "Nothing, if it is a test on one batch; otherwise fetch a new batch in every step.",
+        "kept": "No action needed if it is a test on one batch; otherwise fetch a new batch in every step.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
@@ -164,7 +165,8 @@ def _repeats(run: Run, least: int, grave: int) -> Iterator[Evidence]:
     if fetched <= 2 or (whole and math.isnan(length)):
         # One batch for the whole run, held by the script: a test on one batch, or a full-batch loop over plain tensors.
         if not math.isnan(length):
-            yield Evidence(values, (), (begin, end), "kept", Severity.INFO)
+            judged = len(run.series("loss/val")) > 0 and not run.fact("data.same_set")  # no mere test
+            yield Evidence(values, (), (begin, end), "kept", Severity.WARNING if judged else Severity.INFO)
         return
     to_the_end = end == int(same.steps[-1]) and count >= grave
     where = (str(facts.table(run, "data.loader").get("dataset") or "training loader"),)

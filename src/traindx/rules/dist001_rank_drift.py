@@ -53,7 +53,7 @@ from traindx.run import Run
         "start": "Wrap the model in DistributedDataParallel (it broadcasts rank 0's weights), or load the same state on all.",
         "buffers": "Convert with `SyncBatchNorm.convert_sync_batchnorm`, or let DistributedDataParallel send rank 0's buffers "
         "(`broadcast_buffers=True`).",
-        "meet": "Nothing, if the averaging is meant.",
+        "meet": "No action needed if the averaging is meant.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,

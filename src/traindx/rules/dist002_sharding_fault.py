@@ -68,7 +68,7 @@ def sharding_fault(run: Run, *, least: int = 3, share: float = 0.9) -> Iterator[
         mine, theirs = seen.values[:, a], seen.values[:, b]
         both = np.isfinite(mine) & np.isfinite(theirs)
         equal = both & (mine == theirs)
-        moving = len(np.unique(mine[equal])) > 1  # one batch for ever is an overfitting test
+        moving = len(np.unique(mine[equal])) > 1  # one batch for good is an overfitting test
         if np.count_nonzero(equal) >= least and np.count_nonzero(equal) >= share * np.count_nonzero(both) and moving:
             group = next((g for g in groups if a in g.ranks or b in g.ranks), None)
             if group is None:

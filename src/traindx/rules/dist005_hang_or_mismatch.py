@@ -81,7 +81,7 @@ def hang_or_mismatch(
         raise Muted("a single process")
     pauses = list(_pauses(run, held, dear))
     last = run.steps[1] if run.steps else 0
-    over = [e for e in stuck if e.step < last - 1]  # it went on later
+    over = [e for e in stuck if e.step < last - 1]  # it continued later
     yield from _stuck([e for e in stuck if e not in over])
     for event in lost:
         yield _lost(event)
@@ -178,7 +178,7 @@ def _pauses(run: Run, least: float, dear: float) -> Iterator[Evidence]:
 
 
 def _uneven(run: Run, slack: int) -> Iterator[Evidence]:
-    if run.fact("ended") in (None, "running") or "rank/loss" not in run or run.fact("distributed.joined"):
+    if run.fact("ended") in (None, "running", "detached") or "rank/loss" not in run or run.fact("distributed.joined"):
         return
     losses = run.matrix("rank/loss")
     ends: dict[str, tuple[int, float]] = {}

@@ -40,7 +40,7 @@ from traindx.stats import mad
     needs={"rank/loss | rank/grad_norm | fact:world_size": 1},
     says={
         "": "the first non-finite number of the run came from {where} alone, at step {first}",
-        "leaps": "the loss of {where} leapt away from the others' {count} times; no other rank's did",
+        "leaps": "the loss of {where} leapt away from the others' {often}; no other rank's did",
     },
     fix="Replay that step with the same batch on another device: fine there means a fault of the device, else of the batch.",
     confidence=Confidence.EXACT,
@@ -88,7 +88,7 @@ def _first_alone(run: Run) -> tuple[str, int] | None:
 def _bad_batch(run: Run, name: str, step: int) -> bool:
     """Whether the rank that broke had a batch that was not finite, by its own count or by the replay of the step."""
     counts = run.matrix("rank/input_nonfinite")
-    own = counts.column(name).between(lo=step, hi=step).values if name in counts.names else np.empty(0)
+    own = counts.column(name).between(lo=step, hi=step).values if name in counts.place else np.empty(0)
     return bool((own > 0).any()) or facts.table(run, "origin").get("blame") == "batch"
 
 

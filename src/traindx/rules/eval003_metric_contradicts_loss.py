@@ -109,10 +109,10 @@ def metric_contradicts_loss(
 
 def _loss_may_be_wrong(run: Run) -> bool:
     """Whether the script may read the outputs better than its loss does: along another axis (WIRE007), or as probabilities, of
-    which .5 is the middle, where the loss wants logits, of which it is 0 (WIRE006)."""
-    return bool(facts.either_axis(run) or run.fact("loss.wrong_class_axis")) or (
-        run.fact("loss.kind") == "bce_logits" and bool(run.fact("loss.unit_interval"))
-    )
+    which .5 is the middle, where the loss wants logits, of which it is 0, or before a wrong step towards it (WIRE006)."""
+    kind = run.fact("loss.kind")
+    misread = {"bce_logits": run.fact("loss.unit_interval"), "nll": run.fact("loss.log_probabilities") is False}
+    return bool(facts.either_axis(run) or run.fact("loss.wrong_class_axis") or misread.get(str(kind)))
 
 
 def _constant(run: Run, apart: float, least: int = 4) -> Iterator[Evidence]:

@@ -153,9 +153,9 @@ def _classes(run: Run, recall: float, least: int, accuracy: float) -> Iterator[E
     table, support = run.matrix("eval/recall/class"), run.matrix("eval/support/class")
     if len(table) < 2 or len(table.names) > 100 or facts.table(run, "data.token"):  # rare words are rarely right
         return
-    for name in table.names:
+    for name in table.place:
         found = table.column(name).finite().values[-2:]
-        n = support.column(name).last if name in support.names else math.nan
+        n = support.column(name).last if name in support.place else math.nan
         # A class as good as absent among many weak ones is the model's level, not a hidden failure.
         if len(found) == 2 and n >= least and float(np.max(found)) < recall and accuracy > 4 * recall + 1 / len(table.names):
             values = {"recall": float(found[-1]), "n": n, "accuracy": accuracy}

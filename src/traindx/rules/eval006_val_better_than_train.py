@@ -51,7 +51,7 @@ from traindx.run import Floats, Run, Series
         "first evaluation: one of the two is divided differently",
     },
     fix={
-        "": "Nothing, if dropout, augmentation or smoothing explain it; otherwise look for samples shared with training.",
+        "": "No action needed if dropout, augmentation or smoothing explain it; else look for samples shared with training.",
         "clean": "Look for samples shared with training, an easier or shorter validation set, or padding in its average.",
         "scale": "Divide both sums by the number of samples; look for a mean that is divided again by the batch size.",
     },

@@ -53,6 +53,7 @@ MODE_LAYERS = ("Dropout", "BatchNorm", "SyncBatchNorm", "InstanceNorm", "RReLU",
         "": "Wrap the evaluation in model.eval() and torch.inference_mode(), and call model.train() after it.",
         "buffers": "Call model.eval() before evaluating (no_grad alone does not stop the updates); recompute the "
         "statistics on training batches.",
+        "harmless": "No action needed; model.eval() is a good habit for the day a layer needs it.",
         "dropout": "Write F.dropout(x, p, training=self.training), or use nn.Dropout.",
         "grad": "Evaluate under torch.inference_mode() (or no_grad): less memory, less time, the same numbers.",
     },

@@ -3,8 +3,9 @@
 ## What it sees
 
 Over at least the last quarter of the run the loss falls (a significant slope) while accuracy stays within one point, at
-a level below 97 %. Both are tested; flat is not just a failed test. Training curves are looked at, and validation
-curves where they have enough points.
+a level below 97 %. Both are tested; flat is not just a failed test. Where there are only evaluations, at least eight,
+their first and last are compared. The loss lost more than 15 % of its height, and accuracy gained almost nothing of what
+was missing. The mirror case, accuracy that rises at a flat loss, is told as well.
 
 ## Why it matters
 
@@ -14,7 +15,7 @@ for it, or smoothing and imbalance hide the hard ones.
 ## What else looks like this
 
 - EVAL005: the validation *loss* rises while accuracy holds.
-- The mirror case, accuracy rising at a flat loss: usually fine.
+- The mirror case: the decisions get better and not surer, which is usually fine.
 - Accuracy near its ceiling: there is nothing left to decide.
 - Few samples: accuracy then has few levels, and flatness cannot be shown; the rule stays unsure.
 
@@ -32,17 +33,26 @@ import numpy as np
 
 from traindx import facts, regime, stats
 from traindx.finding import Evidence, Severity, Unsure
+from traindx.regime.curves import noise_of
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Floats, Run
 from traindx.stats import Direction
 
 
 @rule(
     "EVAL010",
-    needs={"loss/train": 100, "accuracy/train | metric/train/*": 100},
-    says="over the last {count} records the loss fell by {fell:.1%} of its way while accuracy stayed at {accuracy:.1%} "
-    "(±1 point)",
-    fix="Look at the errors per class and the hardest examples; focal loss (γ = 2) or class weights move effort to them.",
+    needs={"loss/train | loss/val": 8, "accuracy/train | metric/train/* | accuracy/val | metric/val/*": 8},
+    says={
+        "": "over the last {count} records the loss fell by {fell:.1%} of its way while accuracy stayed at {accuracy:.1%} "
+        "(±1 point)",
+        "never": "the {what} loss lost {fell:.0%} of its height over {count} evaluations; accuracy stayed at {accuracy:.1%}",
+        "mirror": "over the last {count} evaluations accuracy rose to {accuracy:.1%} while the {what} loss was flat: the "
+        "decisions get better, not surer",
+    },
+    fix={
+        "": "Look at the errors per class and the hardest examples; focal loss (γ = 2) or class weights move effort to them.",
+        "mirror": "Let it run; judge it by its accuracy.",
+    },
     severity=Severity.INFO,
     unless=("rl", "adversarial"),
 )
@@ -55,7 +65,8 @@ def confidence_without_decisions(
 ) -> Iterator[Evidence]:
     loss, accuracy = regime.curve(run), facts.accuracy(run, "train")
     if len(loss) < least or len(accuracy) < least:
-        raise Unsure(f"needs {least} records of loss and accuracy")
+        yield from _evaluations(run, ceiling)
+        return
     down = stats.trend_verdict(loss.values)
     if down.direction is not Direction.FALLING:
         return
@@ -71,3 +82,37 @@ def confidence_without_decisions(
         yield Evidence(
             {"count": down.window, "fell": -down.change, "accuracy": level}, ("accuracy/train",), (since, int(loss.steps[-1]))
         )
+
+
+def _evaluations(run: Run, ceiling: float, much: float = 0.15, few: int = 8) -> Iterator[Evidence]:
+    """The first evaluations against the last: what the loss lost of its height, what accuracy won of what was missing."""
+    seen = False
+    for what, part in (("validation", "val"), ("training", "train")):
+        loss, right = regime.curve(run, f"loss/{part}"), facts.accuracy(run, part)
+        at = np.intersect1d(loss.steps, right.steps)
+        if len(at) < few or regime.may_be_negative(run):
+            continue
+        seen = True
+        for of, say in ((len(at), "never"), (3 * len(at) // 4, "mirror")):
+            y, shares = loss.at(at[-of:]), right.at(at[-of:])
+            down, up = _moved(y), _moved(shares)
+            start, missing = float(np.median(y[:3])), 1 - float(np.median(shares[:3]))
+            if start <= 0:
+                continue  # nothing that could fall
+            fell, won = -down[0] / start, up[0] / max(missing, 1 - ceiling)
+            unsure = down[1] / start, up[1] / max(missing, 1 - ceiling)
+            won_only = say == "mirror" and won - unsure[1] > much and abs(fell) + unsure[0] < 0.3 * won
+            fell_only = say == "never" and fell - unsure[0] > much and won + unsure[1] < 0.3 * fell and missing > 1 - ceiling
+            if won_only or fell_only:
+                numbers = {"count": of, "fell": fell, "what": what, "accuracy": float(np.median(shares[-3:]))}
+                yield Evidence(numbers, (f"accuracy/{part}",), (int(at[-of]), int(at[-1])), say)
+                return
+    if not seen:
+        raise Unsure(f"needs {few} evaluations with loss and accuracy")
+
+
+def _moved(values: Floats) -> tuple[float, float]:
+    """From the first few to the last third: by how much, and twice its standard error."""
+    head, tail = max(2, len(values) // 8), len(values) // 3
+    change = float(np.mean(values[-tail:]) - np.mean(values[:head]))
+    return change, 2 * noise_of(values) * float(np.sqrt(1 / head + 1 / tail))

@@ -37,10 +37,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from traindx import facts, regime
+from traindx import course, facts, regime
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime import params
-from traindx.regime.curves import progress
 from traindx.rule import rule
 from traindx.run import Floats, Run
 
@@ -77,7 +76,7 @@ def vanishing_gradients(
     steps: int = 50,
     small_v: float = 0.5,
 ) -> Iterator[Evidence]:
-    yield from _forgets(run, idle, steps)
+    yield from _forgets(run, idle)
     table = run.matrix("grad_norm/param")
     names = params.weights(run, table.names)
     sizes = params.rms(run, table, names)
@@ -126,7 +125,7 @@ def _shrink(sizes: Floats) -> Floats:
     return every
 
 
-def _forgets(run: Run, idle: float, steps: int, left: float = 1e-4) -> Iterator[Evidence]:
+def _forgets(run: Run, idle: float, left: float = 1e-4) -> Iterator[Evidence]:
     """A recurrent layer whose state fades long before a sequence ends, in a run that moves its weights and learns nothing.
 
     Gates may learn to open, and many tasks need no memory: without a loss that stands still it says nothing.
@@ -134,12 +133,8 @@ def _forgets(run: Run, idle: float, steps: int, left: float = 1e-4) -> Iterator[
     layers = {n: v for n, v in facts.table(run, "model.recall").items() if isinstance(v, dict)}
     faint = {n: facts.number(v.get("keep")) ** facts.number(v.get("length"), 0.0) for n, v in layers.items()}
     faint = {n: v for n, v in faint.items() if v < left}
-    done = progress(regime.curve(run))
-    if not faint or done is None or done.points < steps or not (done.gain < 2 or done.relative < 0.05):
-        return
-    chance = regime.chance_level(run)
     moving = run.series("update_ratio").finite().values
-    if (chance is not None and done.now < 0.9 * chance) or not len(moving) or np.median(moving) < 10 * idle:
+    if not faint or not course.learned(run).no or not len(moving) or np.median(moving) < 10 * idle:
         return
     probe = {k: facts.number(v) for k, v in facts.table(run, "data.label_probe").items()}
     told = (probe.get("score", np.nan) - probe.get("null_mean", np.nan)) / max(probe.get("null_sd", np.nan), 1e-6)
@@ -162,9 +157,7 @@ def _judged(run: Run, early: list[str], found: float, span: tuple[int, int], sti
         return Evidence(numbers, where, span)
     if adam and _damped(run, early) > small_v:
         return Evidence(numbers, where, span)
-    done = progress(regime.curve(run))
-    told = not (regime.adversarial(run) or regime.reinforcement(run))  # else the loss says nothing about what is learned
-    if told and done is not None and (done.gain < 2 or done.relative < 0.05) and done.points >= 50:
+    if course.learned(run).no:
         return Evidence(numbers, where, span, "hidden")
     return Evidence(numbers, where, span, "harmless", Severity.INFO, Confidence.SUGGESTIVE if adam is None else None)
 

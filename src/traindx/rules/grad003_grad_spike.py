@@ -41,7 +41,7 @@ from traindx.run import Ints, Run, Series
     "GRAD003",
     needs={"grad_norm": 12},
     says={
-        "": "the gradient norm burst {count}×, at worst to {height:.0f}× the usual {p50:.3g} at step {worst} (95 % of "
+        "": "the gradient norm burst {often}, at worst to {height:.0f}× the usual {p50:.3g} at step {worst} (95 % of "
         "norms below "
         "{p95:.3g})",
         "scatter": "the gradient norm scatters by a factor of {factor:.1f} from record to record (was {before:.1f}); 5 % "

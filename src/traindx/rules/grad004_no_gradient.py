@@ -97,7 +97,7 @@ def _never(run: Run, steps: Ints, names: list[str], values: Floats) -> list[str]
     told = run.matrix("grad_none/param")
     out = []
     for i, name in enumerate(names):
-        if name in told.names:
+        if name in told.place:
             column = told.column(name).finite().values
             if len(column) >= 3 and column.min() >= 1:
                 out.append(name)

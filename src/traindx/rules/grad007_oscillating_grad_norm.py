@@ -64,14 +64,13 @@ def oscillating_grad_norm(
         raise Unsure("too few records at this learning rate", needs_steps=60)
     swings = {n: _swing(c[usable], windows, wider, need) for n, c in columns.items()}
     found = {n: s for n, s in swings.items() if s is not None}
-    if not found or _fading(run):
+    if not found:
         return
     span = _span(steps[usable], windows)
     everywhere = len(columns) == 1 or len(found) > max(2, 0.7 * len(columns))  # of one alone nobody can say that it stands out
     worst = sorted(found, key=lambda n: -found[n])
     numbers = {"ratio": found[worst[0]], "layers": len(found), "of": len(columns)}
-    severity = Severity.WARNING if not everywhere and _harm(run) else None
-    yield Evidence(numbers, tuple(worst), span, severity=severity)
+    yield Evidence(numbers, tuple(worst), span, severity=None if everywhere else Severity.WARNING)
 
 
 def _swing(column: Floats, windows: int, wider: float, need: int) -> float | None:
@@ -95,23 +94,3 @@ def _swing(column: Floats, windows: int, wider: float, need: int) -> float | Non
 
 def _span(steps: Ints, windows: int) -> tuple[int, int]:
     return int(steps[-max(1, windows * max(12, len(steps) // 12)) :][0]), int(steps[-1])
-
-
-def _fading(run: Run) -> bool:
-    """A loss near its end makes every gradient small and noisy: no instability."""
-    loss = regime.curve(run).values
-    return (
-        len(loss) >= 50
-        and not regime.may_be_negative(run)
-        and float(np.median(loss[-25:])) < 0.05 * float(np.median(loss[:10]))
-    )
-
-
-def _harm(run: Run) -> bool:
-    """The loss shakes too: its band is wider than it used to be and it does not fall."""
-    loss = regime.curve(run).values
-    if len(loss) < 100:
-        return False
-    width = stats.spread_windows(loss, len(loss) // 5)
-    wider = width[-1] > 1.5 * np.median(width[:-1])  # not their least: of four one is narrow by chance
-    return bool(wider) and stats.trend_verdict(loss).direction is not stats.Direction.FALLING

@@ -41,7 +41,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from traindx import regime, stats
-from traindx.facts import numbers
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime.curves import begins_anew, ends, level_of, noise_of
 from traindx.rule import rule
@@ -97,9 +96,8 @@ def diverging_loss(
 
 def _other_data(run: Run, climb: Evidence) -> bool:
     """Whether other data joined before the climb was over: their loss has another level, if not beyond that of the start."""
-    steps = numbers(run.fact("data.joined_at"))
     end = climb.steps[1] if climb.steps else math.inf
-    return climb.say != "worse" and any(step <= end for step in steps)
+    return climb.say != "worse" and any(step <= end for step in regime.joined_at(run))
 
 
 def _words(name: str) -> str:
@@ -340,7 +338,7 @@ def _excursion(run: Run, course: _Course, deviations: float, ruin: float) -> Evi
         and course.now > low + max(clear, 0.02 * before)
         and span[1] - span[0] > 0.1 * (course.step(len(course.series)) - course.step(0))
     )
-    over_it = course.now < low  # it came back and went on: told, but nothing to act on
+    over_it = course.now < low  # it came back and continued: told, but nothing to act on
     grave = (thrown or half or never) and not over_it and not _begins_anew(run, course, began, peak)
     return Evidence(facts, steps=span, say="excursion", severity=Severity.WARNING if grave else Severity.INFO)
 

@@ -30,7 +30,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import facts, regime, stats
+from traindx import course, regime, stats
+from traindx.course import chance
+from traindx.course.metrics import metrics
 from traindx.finding import Confidence, Evidence, Unsure
 from traindx.regime.curves import Progress, progress
 from traindx.rule import rule
@@ -132,40 +134,28 @@ def _resolved(done: Progress, relative: float) -> None:
 
 def _judged(run: Run, series: Series, done: Progress, numbers: dict[str, object], near: float) -> Evidence | None:
     span = (int(series.steps[0]), int(series.steps[-1]))
-    chance = _chance(run, done, float(np.median(series.values)))
-    learned = facts.accuracy(run, "val") if len(facts.accuracy(run, "val")) else facts.accuracy(run, "train")
-    if _moved(learned) or (len(learned) and learned.last > 0.95):
+    if course.learned(run).yes:
         return None
-    if chance is not None:
-        if done.now < near * chance[0] or done.below(chance[0]):
+    found = _chance(run, done, float(np.median(series.values)))
+    if found is not None:
+        level, sure = found
+        if done.now < near * level or done.below(level):
             return None  # it had learned before the first record, or in the first steps
-        return Evidence({**numbers, "chance": chance[0]}, steps=span, say="chance", confidence=chance[1])
+        return Evidence({**numbers, "chance": level}, steps=span, say="chance", confidence=sure)
     if done.points >= 8 and np.ptp(series.values) <= 1e-6 * abs(done.now) and done.now != 0:
         return Evidence(numbers, steps=span, say="frozen")
-    if len(learned) >= 5 and float(np.ptp(learned.values)) < 1e-6 and learned.last < 0.95:
-        return Evidence({**numbers, "accuracy": learned.last}, steps=span, say="stuck")
+    right = next((m.series for m in metrics(run) if chance.same_answer(m.series.values) is not None), None)
+    if right is not None:
+        return Evidence({**numbers, "accuracy": right.last}, steps=span, say="stuck")
     return Evidence(numbers, steps=span, confidence=Confidence.SUGGESTIVE)
 
 
 def _chance(run: Run, done: Progress, level: float) -> tuple[float, Confidence] | None:
     """The level of ignorance: known from the facts, or ln K for an integer that fits too well to be an accident."""
-    known = regime.chance_level(run)
-    if known is not None:
-        prior = regime.floors(run).get("prior")
-        return (min(known, prior) if prior is not None else known), Confidence.STRONG
-    mean_only = regime.floors(run).get("target-variance")
-    if mean_only is not None and not regime.finetune(run) and abs(done.now / mean_only - 1) < 0.1:
-        return mean_only, Confidence.STRONG
+    known, tuned = chance.chance(run), regime.finetune(run)
+    if known is not None and (run.fact("loss.kind") != "mse" or (not tuned and abs(done.now / known.loss - 1) < 0.1)):
+        return known.loss, Confidence.STRONG
     guess = stats.integer_chance(level, 1.2533 * done.sigma / done.points**0.5)
-    if guess is None or regime.finetune(run):
+    if guess is None or tuned:
         return None
     return float(np.log(guess[0])), Confidence.STRONG if guess[1] < 0.05 and done.points >= 8 else Confidence.SUGGESTIVE
-
-
-def _moved(accuracy: Series) -> bool:
-    """Accuracy went up by more than its own noise: the metric says otherwise."""
-    if len(accuracy) < 3:
-        return False
-    part = max(1, len(accuracy) // 4)
-    up = float(np.median(accuracy.values[-part:]) - np.median(accuracy.values[:part]))
-    return bool(up > max(0.05, 3 * stats.mad(np.diff(accuracy.values)) / 2**0.5 / part**0.5))

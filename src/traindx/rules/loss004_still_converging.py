@@ -5,7 +5,8 @@
 A falling trend at the end of the curve (robust, α = 0.02) and, from 200 records on, a forecast. It is a power law or an
 exponential, fitted to log-spaced block means. It is kept only if a fit on the first 70 % predicts the last 10 %. It
 says where the loss will be at the end of the plan (or after half as many steps again) and how much that gains. A curve
-whose fit fails the back-test gets no number.
+whose fit fails the back-test gets no number. A loss that crawls is a warning. The run had its time and learned at most a
+quarter of what can be learned. The loss still falls about as fast as at first.
 
 ## Why it matters
 
@@ -27,7 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traindx import regime, stats
+import numpy as np
+
+from traindx import course, regime, stats
 from traindx.finding import Evidence, Muted, Severity, Unsure
 from traindx.regime.curves import ends, level_of
 from traindx.rule import rule
@@ -43,11 +46,14 @@ from traindx.stats import Direction, Forecast
         "extend": "the {what} still falls: {now:.4g} now, {forecast:.4g} ({lo:.4g} to {hi:.4g}) expected at step {at_step}; "
         "stopping here gives away {share:.0%} of the gain so far",
         "unfitted": "the {what} still falls ({now:.4g} now); no forecast: {reason}",
+        "crawls": "the {what} falls slowly: {now:.4g} after {records} records; at this pace, halving it takes {times:.1f} more "
+        "runs of this length",
     },
     fix={
         "": "Let it run.",
         "extend": "Extend the budget by half; the curve has not bent yet.",
         "unfitted": "Let it run, and look again later.",
+        "crawls": "Raise the learning rate; `traindx trial lr-range` finds one.",
     },
     severity=Severity.INFO,
     unless=("rl", "adversarial"),
@@ -71,16 +77,31 @@ def still_converging(
     if trend.direction is not Direction.FALLING:
         return
     drop = level_of(series.values, ends(len(series))) - trend.level
+    what = "training loss" if name == regime.TRAIN else "validation loss"
+    if _crawls(run, series):
+        times = 0.5 * trend.level / drop
+        numbers = {"what": what, "now": trend.level, "records": len(series), "times": times, "drop": drop}
+        yield Evidence(numbers, steps=(int(series.steps[0]), int(series.steps[-1])), say="crawls", severity=Severity.WARNING)
+        return
     recent = _constant_rate(run, series)
     horizon, at_step = _horizon(run, recent)
     floor = 0.0 if not regime.may_be_negative(run) else None
     ahead = stats.forecast(recent.values, horizon, floor=floor)
-    what = "training loss" if name == regime.TRAIN else "validation loss"
     steps = (int(series.steps[-trend.window]), int(series.steps[-1]))
     if ahead.refused:
         yield Evidence({"what": what, "now": ahead.now, "reason": ahead.refused, "drop": drop}, steps=steps, say="unfitted")
     elif drop > 0 and ahead.gain > worth * drop:
         yield _evidence(ahead, what, at_step, drop, steps, short)
+
+
+def _crawls(run: Run, series: Series, little: float = 0.25) -> bool:
+    """Whether a run that had its time learned little, and still falls as fast as at first: every step is too small."""
+    found = course.learned(run)
+    if not (found.yes or found.no) or found.high > little or found.ended.may_go_on or regime.may_be_negative(run):
+        return False
+    third = len(series) // 3
+    a, b, c = (float(np.median(part)) for part in np.split(series.values[: 3 * third], 3))
+    return a - b > 0 and b - c > 0.6 * (a - b)
 
 
 def _evidence(ahead: Forecast, what: str, at_step: int, drop: float, steps: tuple[int, int], short: float) -> Evidence:

@@ -9,7 +9,7 @@ tenths of the drop. It is a warning when a second sign agrees: successive gradie
 validation that bounce together. Without the per-sample spread it compares training and validation. They are different
 samples, so losses that bounce together over at least eight evaluations show that the weights swing. Otherwise it only
 hints. The band is at least twice as wide as the run's own quietest stretch at the same learning rate, and the loss does
-not fall. Or records alternate up and down, which sampling noise never does.
+not fall. Or records alternate up and down, or swing in regular waves, which sampling noise never does.
 
 ## Why it matters
 
@@ -19,7 +19,7 @@ step is wasted.
 ## What else looks like this
 
 - A small batch: the ratio is about 1. A larger batch or more smoothing helps the eye; the learning rate is fine.
-- Data in a fixed or sorted order (DATA005): the pattern repeats every epoch.
+- Data in a fixed or sorted order (DATA005): the pattern repeats every epoch. A cyclical learning rate makes waves too.
 - Batches of mixed difficulty or sources, sums over sequences of different length.
 - Dropout adds its own variance (about as much as its rate).
 - Two players (GAN) and policies: muted.
@@ -56,6 +56,7 @@ from traindx.stats import Direction
         "evaluations): the "
         "weights swing, not the samples",
         "bounces": "the {what} goes up by {up:.3g} in all while it gains {gained:.3g} ({records} records): it bounces",
+        "waves": "the training loss swings up and down by {swing:.3g} in waves of about {period} records ({records} records)",
         "zigzag": "the training loss alternates up and down by {swing:.3g} (correlation of neighbours {rho:.2f}, {records} "
         "records)",
     },
@@ -193,7 +194,7 @@ def _bounces(run: Run, series: Series) -> Iterator[Evidence]:
         moves = np.diff(part.values)
         up, turns = float(np.sum(moves[moves > 0])), float(np.mean(np.diff(np.sign(moves)) != 0))
         gained = float(np.max(part.values[:3]) - np.median(part.values[len(part) // 2 :]))
-        wide = 3 * gained > stats.noise_sigma(part.values) > 0.15 * gained  # some gain, and a band that is wide beside it
+        wide = 3 * gained > stats.noise_sigma(part.values) > 0.15 * gained  # some gain, and a band that is wide next to it
         if up > 1.5 * gained and turns > 0.5 and wide:
             numbers = {"what": what, "up": up, "gained": gained, "records": len(part)}
             span = (int(part.steps[0]), int(part.steps[-1]))
@@ -219,8 +220,31 @@ def _alternates(series: Series) -> Evidence | None:
     flat = y - np.interp(np.arange(len(y)), centre, means)
     rho = stats.autocorrelation(flat)
     own = -2.0 / 10  # what removing block means alone does to white noise
-    if (rho - own) * math.sqrt(len(y)) > -3.0 or rho > -0.5:
-        return None
     span = (int(series.steps[-len(y)]), int(series.steps[-1]))
+    if (rho - own) * math.sqrt(len(y)) > -3.0 or rho > -0.5:
+        period = _period(y) if len(y) >= 60 else 0
+        numbers = {"period": period, "records": len(y), "swing": float(2 * np.std(flat))}
+        return Evidence(numbers, steps=span, say="waves", confidence=Confidence.SUGGESTIVE) if period else None
     numbers = {"rho": rho, "records": len(y), "swing": float(2 * np.std(flat))}
     return Evidence(numbers, steps=span, say="zigzag", confidence=Confidence.SUGGESTIVE)
+
+
+def _period(y: Floats, least: int = 8) -> int:
+    """The length of regular waves, of which there are at least `least`; 0 without them.
+
+    Half a wave later the curve stands opposite, a whole wave later alike: batches of independent samples do neither.
+
+    >>> noise = np.random.default_rng(0).normal(0, 0.3, 200)
+    >>> _period(np.sin(np.arange(200) / 2) + noise), _period(noise)
+    (13, 0)
+    """
+    rest = y - stats.running_median(y, min(51, len(y) // 4))
+    power = float(rest @ rest)
+    longest = len(y) // least
+    rho = np.array([float(rest[k:] @ rest[: len(rest) - k]) for k in range(longest + 1)]) / max(power, 1e-300)
+    turns = np.flatnonzero(np.diff(np.sign(rho)) != 0) + 1  # where it changes sides: down, up again, down again
+    if len(turns) < 2:
+        return 0
+    half = int(turns[0] + np.argmin(rho[turns[0] : turns[1]]))
+    whole = int(turns[1] + np.argmax(rho[turns[1] : turns[2] if len(turns) > 2 else None]))
+    return whole if rho[half] < -0.4 and rho[whole] > 0.4 else 0

@@ -57,9 +57,9 @@ class _Event:
     "LOSS006",
     needs={"loss/train | loss/val": 6},
     says={
-        "": "the {what} jumped {count}× and took many steps to come back, first at step {first}; at worst {base:.4g} → "
+        "": "the {what} jumped {often} and took many steps to come back (first at step {first}): at worst {base:.4g} → "
         "{peak:.4g}",
-        "coarse": "the {what} jumped {count}×, first at step {first}; at worst {base:.4g} → {peak:.4g}",
+        "coarse": "the {what} jumped {often} (first at step {first}): at worst {base:.4g} → {peak:.4g}",
         "lasting": "the {what} jumped from {base:.4g} to {peak:.4g} at step {first} and has not come back",
         "reset": "the {what} jumped from {base:.4g} to {peak:.4g} at step {first}, to where it began ({start:.4g}), and has "
         "not come back",

@@ -41,7 +41,7 @@ from traindx.stats import Spike
     "LOSS007",
     needs={"loss/train": 250},
     says={
-        "": "single batches had an extreme loss ({count}×), worst at step {worst}: {peak:.4g} against the usual {base:.4g}",
+        "": "a single batch had an extreme loss {often}, at worst at step {worst}: {peak:.4g} against the usual {base:.4g}",
         "repeating": "{count} batches with an extreme loss come back again and again, worst at step {worst}: {peak:.4g} "
         "against the usual {base:.4g}",
     },

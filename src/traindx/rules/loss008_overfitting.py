@@ -5,10 +5,11 @@
 The evaluations since the smoothed minimum of the validation loss. It fires after three evaluations in a row. The rise
 exceeds four times the noise of an evaluation and 1 % of the minimum, the evaluations since then keep rising (Kendall
 above 0.5), and the training loss fell meanwhile. With four to seven evaluations it asks for an unbroken rise instead
-and stays a remark unless the rise is plain. It is a warning when the rise is at least 3 % of the minimum and 5 % of all
-that validation had gained. A training loss that has run away from a validation loss that no longer improves is reported
-as a *gap*, a remark. Prechelt's GL, PQ and UP are given as numbers. Where a log holds accuracies and no validation
-loss, the test looks at errors.
+and stays a remark unless the rise is plain. Evaluations that jump too much for this count too when, of seven or more
+since the best, half stand 30 % above it, three quarters 15 %, and they tend upwards (Kendall, 5 %). It is a warning
+when the rise is at least 3 % of the minimum and 5 % of all that validation had gained. A training loss that has run away from a
+validation loss that no longer improves is reported as a *gap*, a remark. Prechelt's GL, PQ and UP are given as numbers.
+Where a log holds accuracies and no validation loss, the test looks at errors.
 
 ## Why it matters
 
@@ -36,6 +37,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts, regime, stats
+from traindx.course.metrics import metrics
 from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
 from traindx.regime.curves import noise_of
 from traindx.rule import rule
@@ -50,8 +52,8 @@ from traindx.stats import Overfit
     says={
         "": "the validation loss rose from {best:.4g} (step {best_step}) to {now:.4g} (+{rise:.0%}) while training fell to "
         "{train:.4g}",
-        "confident": "the validation loss rose from {best:.4g} (step {best_step}) to {now:.4g} (+{rise:.0%}) while accuracy "
-        "still rises",
+        "confident": "the validation loss rose from {best:.4g} (step {best_step}) to {now:.4g} (+{rise:.0%}) while the "
+        "metric holds or still rises",
         "gap": "training is at {train:.4g}, validation at {now:.4g} and no longer improving (best {best:.4g} at step "
         "{best_step}): a gap of "
         "{gap:.3g}",
@@ -66,7 +68,7 @@ from traindx.stats import Overfit
         "gap": "More data, augmentation or regularisation would close the gap; longer training will not.",
         "passed": "Nothing to do; keep the best checkpoint.",
     },
-    explains=("LOSS004",),  # that training still falls is part of it, and no advice to go on
+    explains=("LOSS004",),  # that training still falls is part of it, and no advice to continue
     unless=("rl", "adversarial"),
 )
 def overfitting(
@@ -89,7 +91,8 @@ def overfitting(
     passed = found.fired is not None and not _still_up(found)
     if passed and found.fired is not None:
         yield _passed(val, train, found, found.fired)
-    sure = None if passed else Confidence.STRONG if found.fired is not None else _short(val, train) if len(val) < 8 else None
+    sure = Confidence.STRONG if found.fired is not None else _short(val, train) if len(val) < 8 else _jumping(val, train)
+    sure = None if passed else sure
     if sure is not None:
         yield _rise(run, val, train, found, sure, plain)
         return
@@ -165,6 +168,17 @@ def _short(val: Series, train: Floats) -> Confidence | None:
     return Confidence.STRONG if climbs >= 3 and rise > 0.1 * abs(float(after[0])) else Confidence.SUGGESTIVE
 
 
+def _jumping(val: Series, train: Floats, far: float = 1.3) -> Confidence | None:
+    """Evaluations that jump too much to prove a steady rise, and yet stand far above the best while training falls."""
+    best = int(np.argmin(val.values))
+    after, n = val.values[best:], len(val.values) - best
+    if n < 7 or val.values[best] <= 0 or train[-1] > 0.9 * train[best]:
+        return None
+    rising = 3 * stats.kendall(after) * math.sqrt(n * (n - 1)) / math.sqrt(2 * (2 * n + 5))  # against no order at all
+    above = np.quantile(after[1:], [0.25, 0.5]) / val.values[best]
+    return Confidence.STRONG if rising > 1.64 and above[1] > far and above[0] > 1 + (far - 1) / 2 else None
+
+
 def _rise(run: Run, val: Series, train: Floats, found: Overfit, sure: Confidence, plain: float) -> Evidence:
     best = int(np.argmin(val.values))
     top = float(np.max(val.values[: best + 1]))
@@ -203,15 +217,17 @@ def _numbers(val: Series, train: Floats, found: Overfit, best: int, now: float) 
 
 
 def _accuracy_rises(run: Run, since: int) -> bool:
-    """Accuracy went up since the minimum by more than twice its own noise."""
-    accuracy = facts.accuracy(run, "val")
-    at = accuracy.between(lo=since)
-    if len(at) < 4:
+    """A metric of validation went up since the minimum by more than twice its own noise, or is at its best."""
+    found = next((m.series for m in metrics(run) if m.part == "val"), None)
+    if found is None or len(at := found.between(lo=since)) < 4:
         return False
     half = len(at) // 2
-    noise = stats.noise_sigma(accuracy.values)
+    noise = stats.noise_sigma(found.values)
+    noise = noise if math.isfinite(noise) else 0.0
     up = float(np.mean(at.values[half:]) - np.mean(at.values[:half]))
-    return up > max(0.005, 2 * (noise if math.isfinite(noise) else 0.0) * math.sqrt(2 / half))
+    best = float(np.max(stats.smooth3(found.values)))
+    stays = best - float(np.mean(at.values[-3:])) < max(0.005, noise) and best > float(found.values[0]) + 0.02
+    return stays or up > max(0.005, 2 * noise * math.sqrt(2 / half))
 
 
 def _gap(run: Run, val: Series, train: Floats, found: Overfit, least: float) -> Evidence | None:
@@ -231,7 +247,7 @@ def _gap(run: Run, val: Series, train: Floats, found: Overfit, least: float) -> 
     stalled = won < max(little, 0.1 * apart) and not (best == len(val) - 1 and won > little)  # the last is the best by far
     fell = float(np.median(train[: max(1, len(train) // 3)]) - np.median(train[-third:]))
     noise = found.sigma if math.isfinite(found.sigma) else 0.0
-    times = apart > 0.04 * gained and now > 3 * (now - apart) > 0  # small beside the gain, but validation is a multiple
+    times = apart > 0.04 * gained and now > 3 * (now - apart) > 0  # small next to the gain, but validation is a multiple
     if not (gained > 0 and (apart > least * gained or times) and apart > 3 * noise and stalled and fell > 0):
         return None
     if float(np.median(train[-3:]) - np.min(stats.smooth3(train))) > 0.1 * gained:

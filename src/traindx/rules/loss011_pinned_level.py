@@ -127,7 +127,10 @@ def _stands(run: Run, series: Series) -> Plateau | None:
 def _named(run: Run, stands: Plateau, what: str, span: tuple[int, int], accident: float) -> Evidence | None:
     known = regime.target_variance(run)  # a level that was measured has an error of its own
     error = float(np.hypot(stands.se, known[1] if known is not None else 0.0))
-    matches = stats.floor_match(stands.level, error, regime.floors(run))
+    right = next((a.values for part in ("train", "val") if len(a := facts.accuracy(run, part)) >= 4), np.ones(1))
+    wrong = float(np.median(right[-max(1, len(right) // 4) :])) < 0.8  # whoever is at that floor answers nearly all right
+    floors = {k: v for k, v in regime.floors(run).items() if k != "softmax-twice" or not wrong}
+    matches = stats.floor_match(stands.level, error, floors)
     if not matches:
         return None
     best = matches[0]

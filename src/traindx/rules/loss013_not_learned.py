@@ -42,6 +42,7 @@ from traindx.run import Run
     says={
         "": "it has not learned: {reason}",
         "worse": "it ends worse than it was: {reason}",
+        "unstable": "nothing shows that it learned, and {reason}",
         "burst": "its loss blew up, and it has not learned: {reason}",
     },
     fix="Run `traindx trial overfit`. If the model cannot fit one batch, check model, loss and loop; if it can, check the "
@@ -52,9 +53,11 @@ def not_learned(run: Run) -> Iterator[Evidence]:
     found = course.learned(run)
     if found.state is State.TOO_EARLY:
         raise Unsure("too early to say whether it learns", needs_steps=100)
+    if found.state is State.CANNOT_KNOW and found.lost and not found.ended.may_go_on:
+        yield Evidence({"reason": found.lost}, steps=run.steps, say="unstable", severity=Severity.WARNING)
     if not found.no:
         return
-    if found.ended.may_go_on:
+    if found.ended.may_go_on and not found.settled:
         raise Unsure(f"nothing learned so far; {found.ended.why}", needs_steps=100)
     losses = regime.curve(run, whole=True).values
     burst = len(losses) > 0 and float(np.max(losses)) > 10 * max(abs(float(np.median(losses))), abs(float(losses[-1])))

@@ -50,6 +50,8 @@ from traindx.run import Run
         "origin": "the loss became {value} at step {first}: {op} at {where} {doubt}turned finite numbers into non-finite ones",
         "sudden": "the loss became {value} at step {first} without warning: {before:.3g} shortly before, {best:.3g} at best",
         "batch": "the loss became {value} at step {first}: its batch already held non-finite numbers",
+        "weights": "the loss became {value} at step {first}: {name} held non-finite numbers before that step began",
+        "between": "the loss became {value} at step {first}: the loader's batch was finite, and what the model got was not",
         "grown": "the loss became {value} at step {first} after growing: {before:.3g} shortly before, {best:.3g} at best",
         "norms": "the loss became {value} at step {first} after the gradient norm had grown {times:.2g}× over the steps before",
         "moved": "the loss became {value} at step {first}, right after a step that moved {moved_layer} by {moved:.0%} of "
@@ -61,8 +63,11 @@ from traindx.run import Run
         "": "Replay the step (`traindx run` does it on the spot) to learn which operation it was; resume from before it.",
         "batch": "Find and drop the samples of that batch; resume from before it.",
         "sudden": "A single operation or sample is to blame, not a slow growth: replay step {first} to name it.",
-        "grown": "Lower the learning rate, warm up or clip; resume from before the rise.",
-        "norms": "Clip gradients and divide the learning rate by 10; resume from before the rise.",
+        "weights": "Find what writes into {name} between two steps (an update or a normalisation by hand); go back to a "
+        "checkpoint whose weights are finite.",
+        "between": "Look at what happens to the batch before the model gets it: a division by a spread or norm of zero.",
+        "grown": "Lower the learning rate or warm up, then clip; resume from before the rise.",
+        "norms": "Divide the learning rate by 10, then clip gradients; resume from before the rise.",
         "moved": "The weights, not an operation, left their range: a tenth of the learning rate with warm-up, clipping, or "
         "smaller initial weights; start again.",
         "empty": "Skip batches without valid targets, or truncate the prompt instead of the answer.",
@@ -70,7 +75,7 @@ from traindx.run import Run
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
-    explains=("NUMR003", "NUMR005", "LOSS001", "LOSS006", "LOSS007", "LOSS011", "EVAL001", "EVAL007", "ACTV005"),
+    explains=("NUMR003", "NUMR005", "LOSS001", "LOSS006", "LOSS007", "LOSS011", "EVAL001", "EVAL004", "EVAL007", "ACTV005"),
 )
 def first_nonfinite_forward(run: Run, *, growth: float = 5.0) -> Iterator[Evidence]:
     # [def] `growth`: the loss stood this many times its own size above its best before it broke: it had been diverging.
@@ -100,7 +105,8 @@ def _told(origin: Any) -> dict[str, Any]:
     if not origin:
         return {}
     doubt = "" if origin.get("proven") else "probably "
-    return {"op": str(origin["op"]), "doubt": doubt, "blame": str(origin.get("blame") or ""), "module": origin.get("module")}
+    return {"op": str(origin["op"]), "doubt": doubt, "blame": str(origin.get("blame") or ""), "module": origin.get("module"),
+            "name": str(origin.get("name") or "a parameter"), "place": str(origin.get("place") or "")}  # fmt: skip
 
 
 def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: float) -> str:
@@ -108,11 +114,15 @@ def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: f
     blame = shown.get("blame")
     if first.what == "input" or blame == "batch":
         return "batch"
+    if shown.get("place") == "weights":
+        return "weights"
+    if shown.get("place") == "between" and shown["op"] == "input":
+        return "between"
     valid = run.series("batch/valid_targets").at([loss.step])[0]
     if valid == 0 or any(e.step == loss.step for e in run.events_of("empty_targets")):
         return "empty"
-    moved, layer = _moved(run, loss.step)
-    if _formula(shown) and not moved > THROWN:
+    moved, layer = params.thrown(run, loss.step)
+    if _formula(shown) and not moved > params.THROWN:
         return "origin"
     before, best = _climb(run, loss.step)
     if (times := _norm_climb(run, loss.step)) > 100 and math.isfinite(before):
@@ -132,7 +142,6 @@ def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: f
     return ""
 
 
-THROWN = 10.0  # times its own size: a weight moved by more is gone, whatever formula comes after it
 # log, root, division, power and exponential leave their domain by how the formula is written; sums and products only grow
 _FORMULAS = (
     "log", "log2", "log10", "log1p", "xlogy", "exp", "exp2", "expm1", "sinh", "cosh", "sqrt", "rsqrt", "div", "reciprocal",
@@ -155,17 +164,6 @@ def _norm_climb(run: Run, step: int, window: int = 40, least: int = 4) -> float:
     level = float(np.median(norm[:-least]))
     rising = np.count_nonzero(np.diff(norm[-2 * least :]) > 0) >= 2 * least - 3
     return float(late.max()) / level if rising else math.nan
-
-
-def _moved(run: Run, step: int, window: int = 3) -> tuple[float, str]:
-    """How far, at most, one of the last updates before a step moved a weight, as a share of its size, and which."""
-    table = params.update_ratios(run).between(lo=step - window, hi=step - 1)
-    names = params.weights(run, table.names)
-    values = params.columns(table, names) if names else np.empty((0, 0))
-    if not np.isfinite(values).any():
-        return math.nan, ""
-    largest = np.nanmax(np.where(np.isfinite(values), values, -np.inf), axis=0)
-    return float(largest.max()), names[int(largest.argmax())]
 
 
 def _long_enough(run: Run, step: int, least: int = 10) -> bool:

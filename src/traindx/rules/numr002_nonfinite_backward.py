@@ -25,11 +25,12 @@ updates whose gradients are not finite.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from traindx import breakdown
 from traindx.finding import Confidence, Evidence, Severity
+from traindx.regime import params
 from traindx.rule import rule
 from traindx.run import Run
 
@@ -42,10 +43,13 @@ from traindx.run import Run
         "named": "gradients became {value} at step {first} while the loss was finite, first in {where}",
         "origin": "gradients became {value} at step {first} while the loss was finite: the backward of {op} at {where} "
         "{doubt}broke",
+        "moved": "gradients became {value} at step {first}, right after a step that moved {moved_layer} by {moved:.0%} of its "
+        "size",
         "passing": "gradients were {value} at step {first}, the loss stayed finite",
     },
     fix={
         "": "Put ε inside roots and norms, make the argument of where safe; skip updates with non-finite gradients.",
+        "moved": "The weights, not an operation, left their range: a tenth of the learning rate with warm-up; start again.",
         "passing": "Find out who swallowed them (a skipped update, a scaler), and which operation made them.",
     },
     severity=Severity.CRITICAL,
@@ -59,17 +63,21 @@ def nonfinite_backward(run: Run) -> Iterator[Evidence]:
     grad = next((b for b in found if b.what == "grad"), first)
     if first is None or grad is None or (first.what != "grad" and not backward):
         return
-    origin = backward or breakdown.origin(run, "forward")
+    moved, layer = params.thrown(run, grad.step)
+    thrown = moved > params.THROWN  # whichever operation overflowed then, the update is to blame
+    origin: Mapping[str, Any] = {} if thrown else backward or breakdown.origin(run, "forward")
     survived = breakdown.passed(run, grad.step) and not any(b.what in ("param", "state", "loss") for b in found)
     shown: dict[str, Any] = {"value": grad.value}
     if origin:
         shown |= {"op": str(origin["op"]), "doubt": "" if origin.get("proven") else "probably ", "module": origin.get("module")}
     where = breakdown.place(origin) or grad.names
+    if thrown:
+        shown |= {"moved": moved, "moved_layer": layer}
     advice = str(origin.get("advice") or "").replace("{", "{{").replace("}", "}}")
     yield Evidence(
         where=where,
         steps=(grad.step, run.steps[1] if run.steps else grad.step),
-        say="passing" if survived else "origin" if origin else "named" if where else "",
+        say="passing" if survived else "moved" if thrown else "origin" if origin else "named" if where else "",
         severity=Severity.WARNING if survived else Severity.CRITICAL,
         confidence=Confidence.EXACT if grad.exact else Confidence.SUGGESTIVE if survived else Confidence.STRONG,
         facts=shown,

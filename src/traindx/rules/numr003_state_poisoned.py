@@ -51,7 +51,7 @@ CARRIED = ("buffer", "param", "state")
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
-    explains=("LOSS001", "LOSS002", "LOSS011", "EVAL001", "EVAL007", "ACTV005", "NUMR005", "GRAD004"),
+    explains=("LOSS001", "LOSS002", "LOSS011", "EVAL001", "EVAL004", "EVAL007", "ACTV005", "NUMR005", "GRAD004"),
 )
 def state_poisoned(run: Run) -> Iterator[Evidence]:
     found = breakdown.breaks(run)

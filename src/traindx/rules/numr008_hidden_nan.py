@@ -2,9 +2,9 @@
 
 ## What it sees
 
-`nan_hidden` events: `nan_to_num` that replaced something in a loss or gradient, batches skipped because their loss
-was NaN, a log that leaves NaN out. A skip counts when it takes more than `share` of the updates; a tenth of them is
-critical.
+`nan_hidden` events: `nan_to_num` that replaced something in a loss or gradient, or a NaN inside the model; batches
+skipped because their loss was NaN; a log that leaves NaN out. A skip counts when it takes more than `share` of the
+batches that were looked at; a tenth of them is critical.
 
 ## Why it matters
 
@@ -14,6 +14,7 @@ holes points elsewhere. The operation that makes the NaN is still there.
 ## What else looks like this
 
 - `nan_to_num` on inputs with missing values, done on purpose: not counted.
+- Attention rows that are masked whole and filled with zeros: a remark, as any NaN that a model replaces itself.
 - A gradient scaler that calibrates: `NUMR005` judges that.
 
 ## What to do
@@ -34,9 +35,10 @@ from traindx.run import Event, Run
     "NUMR008",
     needs={"event:nan_hidden": 1},
     says={
-        "replaced": "nan_to_num replaced non-finite numbers in the loss or its gradients {count}×",
-        "skipped": "{count} of {total} updates were skipped because something was not finite",
-        "logging": "non-finite losses were left out of the log {count}×",
+        "replaced": "nan_to_num replaced non-finite numbers in the loss or its gradients {often}",
+        "skipped": "{count} of the {total} batches that were looked at were skipped: their loss was not finite",
+        "inside": "nan_to_num replaced NaN inside the model, in numbers made from its weights, {often}",
+        "logging": "non-finite losses were left out of the log {often}",
     },
     fix="Remove the patch and let the first non-finite operation be named; then fix that operation.",
     confidence=Confidence.EXACT,
@@ -44,19 +46,29 @@ from traindx.run import Event, Run
 )
 def hidden_nan(run: Run, *, share: float = 0.001, critical_share: float = 0.1) -> Iterator[Evidence]:
     # CATALOGUE: more than .1 % of the updates. [def] a tenth of the data left out makes another data set.
-    total = max(len(run.series("loss/train")), (run.steps[1] - run.steps[0] + 1) if run.steps else 1)
-    for how, say in (("nan_to_num", "replaced"), ("skipped", "skipped"), ("logging", "logging")):
+    looked = len(run.series("loop/forwards")) or len(run.series("loss/train")) or 1
+    for how, say in (("nan_to_num", "replaced"), ("skipped", "skipped"), ("logging", "logging"), ("inside", "inside")):
         events = [e for e in run.events_of("nan_hidden") if e.data.get("how") == how]
-        count = int(sum(facts.number(e.data.get("count"), 1) for e in events))
+        counts = {
+            e.data.get("rank"): facts.number(e.data.get("count"), 1) for e in events
+        }  # the last of a rank counts them all
+        count = int(sum(counts.values()))
+        total = looked + count  # a skipped batch made no update
         if not count or (how == "skipped" and count <= share * total):
             continue
         yield Evidence(
             where=_sites(events),
             steps=(events[0].step, events[-1].step),
             say=say,
-            severity=Severity.CRITICAL if how == "skipped" and count > critical_share * total else None,
+            severity=_severity(say, count > critical_share * total),
             facts={"count": count, "total": total},
         )
+
+
+def _severity(say: str, many: bool) -> Severity | None:
+    if say == "inside":  # rows that are masked whole are often filled so, and learn nothing wrong
+        return Severity.INFO
+    return Severity.CRITICAL if say == "skipped" and many else None
 
 
 def _sites(events: list[Event]) -> tuple[str, ...]:

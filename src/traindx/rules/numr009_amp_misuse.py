@@ -60,11 +60,11 @@ FACTS = {
     subject="half-precision",
     needs={"fact:amp.autocast | fact:amp.scaler | event:scaler_bypassed": 1},
     says={
-        "clip": "gradients were clipped before scaler.unscale_ {count}×: the limit was applied to gradients that were "
+        "clip": "gradients were clipped before scaler.unscale_ {often}: the limit was applied to gradients that were "
         "still scaled up",
-        "bypass": "optimizer.step was called in addition to scaler.step {count}×: it applied gradients that were "
+        "bypass": "optimizer.step was called in addition to scaler.step {often}: it applied gradients that were "
         "still scaled up",
-        "update": "scaler.update was missing or called twice {count}×",
+        "update": "scaler.update was missing or doubled {often}",
         "backward": "backward ran inside autocast",
         "bf16": "a gradient scaler is used with bfloat16, which does not need one",
         "half-model": "a float16 model runs inside autocast: its weights and updates are half precision",

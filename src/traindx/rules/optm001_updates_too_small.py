@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import regime
+from traindx import course, regime
 from traindx.finding import Confidence, Evidence, Muted, Severity, Unsure
 from traindx.regime import params
 from traindx.regime.curves import Progress, progress
@@ -81,19 +81,10 @@ def updates_too_small(
     if done is None or done.points < 20:
         raise Unsure("updates are tiny, but the loss is too short to say what that costs", needs_steps=steps)
     numbers = {"ratio": ratio, "start": done.first, "now": done.now, "largest_early": early}
-    yield from _judged(run, done, ratio, numbers, span, tiny * factor)
-
-
-def _judged(
-    run: Run, done: Progress, ratio: float, numbers: dict[str, float], span: tuple[int, int], tiny: float
-) -> Iterator[Evidence]:
-    falls = done.trend.direction is Direction.FALLING
-    learned = falls and (done.relative > 0.3 or regime.may_be_negative(run))
-    if learned:
+    found = course.learned(run)
+    if found.yes and found.low > course.SOME:
         return
-    slow = not falls or done.relative < 0.1
-    long_enough = span[1] - span[0] >= 200
-    grave = ratio < tiny or (slow and long_enough)
+    grave = ratio < tiny * factor or span[1] - span[0] >= 200
     yield Evidence(numbers, _slowest(run), span, severity=Severity.WARNING if grave else Severity.INFO)
 
 

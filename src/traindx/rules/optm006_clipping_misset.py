@@ -26,15 +26,12 @@ update.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from traindx import regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
-from traindx.regime import params
-from traindx.regime.curves import progress
 from traindx.rule import rule
 from traindx.run import Event, Run, Series
 
@@ -44,9 +41,9 @@ from traindx.run import Event, Run, Series
     subject="clipping",
     needs={"clip/norm | event:clip_before_unscale | event:clip_after_step": 20},
     says={
-        "unscale": "gradients are clipped before unscale_ ({count} times): the threshold is compared with norms "
+        "unscale": "gradients are clipped before unscale_ ({often}): the threshold is compared with norms "
         "multiplied by the loss scale",
-        "after": "gradients are clipped after the update ({count} times): the clipping does nothing",
+        "after": "gradients are clipped after the update ({often}): the clipping does nothing",
         "value": "clip_grad_value_ bends the direction of the gradient (limit {value:.3g})",
         "always": "{share:.0%} of the updates were clipped: the usual norm {usual:.3g} is {ratio:.1f} times the threshold "
         "{threshold:.3g}",
@@ -91,46 +88,14 @@ def clipping_misset(
     numbers = {"share": share, "usual": p50, "threshold": usual, "ratio": p50 / usual if usual else 0.0, "p95": p95, "p99": p99}
     span = (int(recent.steps[0]), int(recent.steps[-1]))
     if share > often:
-        yield Evidence(
-            numbers, steps=span, say="always", severity=_severity(run, share, chronic, p50 / usual if usual else 1.0)
-        )
+        yield Evidence(numbers, steps=span, say="always", severity=_severity(run, share, chronic))
     elif share == 0 and len(norm) >= 100:
         yield from _idle(norm, numbers, span)
 
 
-def _severity(run: Run, share: float, chronic: float, shrink: float) -> Severity:
+def _severity(run: Run, share: float, chronic: float) -> Severity:
     """Adam and kin divide by the size of the gradient, so a shrink cancels; plain SGD takes shorter steps."""
-    harmful = regime.adam_like(run) is False and not regime.reinforcement(run) and share > chronic
-    slowed = harmful and (_does_not_fall(run) or _crawls(run, shrink) or _held_back(run, shrink))
-    return Severity.WARNING if slowed else Severity.INFO
-
-
-def _crawls(run: Run, shrink: float, tenfold: float = 10.0, small: float = 1e-4) -> bool:
-    """Steps are too small to matter (as OPTM001) and would not be without the clipping: the loss falls, but crawls."""
-    moves = params.update_ratios(run).values
-    usual = float(np.nanmedian(moves)) if np.isfinite(moves).any() else math.nan
-    done = progress(regime.curve(run))
-    slow = done is not None and done.points >= 20 and done.relative < 0.1
-    return slow and shrink > tenfold and usual < small < usual * shrink
-
-
-def _held_back(run: Run, shrink: float, hundredfold: float = 100.0, small: float = 1e-3) -> bool:
-    """The threshold, not the rate, sets the size of small steps, and the run ends in the middle of the descent."""
-    moves, loss = params.update_ratios(run).values, regime.curve(run).values
-    usual = float(np.nanmedian(moves)) if np.isfinite(moves).any() else math.nan
-    if not (shrink > hundredfold and usual < small < usual * shrink) or len(loss) < 60:
-        return False
-    late = stats.trend_verdict(loss)
-    return late.direction is stats.Direction.FALLING and late.change < -0.1  # of the drop so far, in the last quarter
-
-
-def _does_not_fall(run: Run, far: float = 0.5) -> bool:
-    """It stands still, and has not come far: a descent of half the first loss was not strangled."""
-    curve = regime.curve(run)
-    done = progress(curve)
-    if len(curve) < 30 or done is None:
-        return True
-    return done.relative < far and stats.trend_verdict(curve.values).direction is not stats.Direction.FALLING
+    return Severity.WARNING if regime.adam_like(run) is False and share > chronic else Severity.INFO
 
 
 def _idle(norm: Series, numbers: dict[str, float], span: tuple[int, int]) -> Iterator[Evidence]:

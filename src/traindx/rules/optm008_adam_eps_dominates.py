@@ -29,10 +29,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import regime, stats
-from traindx.finding import Evidence, Severity, Unsure
+from traindx.finding import Evidence, Unsure
 from traindx.regime import params
-from traindx.regime.curves import progress
 from traindx.rule import rule
 from traindx.run import Run
 
@@ -63,13 +61,11 @@ def adam_eps_dominates(
     found = [n for n, v in zip(names, usual, strict=True) if v > entries and not _silent(run, n)]
     sizes = {n: params.numel(run, n) or 1 for n in names}
     share = sum(sizes[n] for n in found) / max(1, sum(sizes.values()))
-    if not found or share < least_share or _finished(run):
+    if not found or share < least_share or _idle(run, [n for n in names if n not in found], idle):
         return
     ordered = tuple(sorted(found, key=lambda n: -sizes[n]))
     span = (int(early.steps[0]), int(early.steps[-1]))
-    told = not (regime.reinforcement(run) or regime.adversarial(run))  # there the loss says nothing about progress
-    harm = told and (_slow(run) or _crawls(run, found, share)) and not _idle(run, [n for n in names if n not in found], idle)
-    yield Evidence({"share": share}, ordered, span, severity=Severity.WARNING if harm else Severity.INFO)
+    yield Evidence({"share": share}, ordered, span)
 
 
 def _idle(run: Run, names: list[str], limit: float) -> bool:
@@ -80,33 +76,10 @@ def _idle(run: Run, names: list[str], limit: float) -> bool:
     return bool(np.isfinite(values).any() and np.nanmedian(values) < limit)
 
 
-def _crawls(run: Run, names: list[str], share: float, most: float = 0.9, small: float = 1e-4, learned: float = 0.3) -> bool:
-    """Nearly every tensor is damped to steps that OPTM001 calls small, and the loss has not come down by much since."""
-    table = params.update_ratios(run)
-    known = params.weights(run, [n for n in names if n in table.names])
-    values = params.columns(table, known) if known else np.empty((0, 0))
-    done = progress(regime.curve(run))
-    early = done is not None and done.points >= 20 and done.relative < learned and not regime.may_be_negative(run)
-    return early and share > most and bool(np.isfinite(values).any()) and float(np.nanmedian(values)) < small
-
-
 def _silent(run: Run, name: str) -> bool:
     """Its gradient is exactly zero: another rule's business."""
     table = run.matrix("grad_norm/param")
-    if name not in table.names:
+    if name not in table.place:
         return False
     seen = table.column(name).finite().values
     return len(seen) > 0 and not seen.any()
-
-
-def _finished(run: Run) -> bool:
-    done = progress(regime.curve(run))
-    return done is not None and not regime.may_be_negative(run) and done.now < 0.02 * abs(done.first)
-
-
-def _slow(run: Run) -> bool:
-    series = regime.curve(run)
-    done = progress(series)
-    if done is None or done.points < 20:
-        return False
-    return done.relative < 0.1 or stats.trend_verdict(series.values).direction is stats.Direction.FLAT

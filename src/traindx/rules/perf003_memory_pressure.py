@@ -38,12 +38,14 @@ from traindx.run import Run
     needs={"mem/peak | mem/reserved | fact:memory.oom | event:oom | fact:memory.alloc_retries": 1},
     says={
         "oom": "memory ran out at step {first}{detail}",
+        "caught": "memory ran out at step {first}{detail}; the program caught it and continued",
         "full": "tensors reached {share:.0%} of the device's memory",
         "retries": "{retries:.0f} allocations succeeded only after the cache was emptied",
         "fragmented": "{share:.0%} of the reserved memory was never in use at once: fragmentation",
     },
     fix={
         "oom": "{advice}",
+        "caught": "{advice}",
         "": "Half the micro-batch (accumulate twice), activation checkpointing, or batches of even length.",
         "fragmented": "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; batches of even length.",
         "retries": "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or make the largest batch smaller.",
@@ -65,9 +67,9 @@ def memory_pressure(
         message = str(report.get("message") or (events[0].data.get("message") if events else "") or "")
         where = str(report.get("where") or "")
         told = {"detail": _detail(report, message), "advice": _advice(report)}
-        ended = run.fact("ended") == "exception" and step >= end  # else the program caught it and went on
+        ended = run.fact("ended") == "exception" and step >= end
         level = Severity.CRITICAL if ended else Severity.WARNING
-        yield Evidence(told, (where,) if where else (), (step, step), "oom", level)
+        yield Evidence(told, (where,) if where else (), (step, step), "caught" if step < end else "oom", level)
     peak, total = run.series("mem/peak").finite().values, facts.number(run.fact("memory.total"))
     if len(peak) and total > 0 and float(np.max(peak)) > full * total:
         yield Evidence({"share": float(np.max(peak)) / total}, ("mem/peak",), None, "full")

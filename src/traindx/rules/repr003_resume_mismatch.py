@@ -43,7 +43,7 @@ from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
 
-_HABIT = 5  # [def] loads into one training: a restart or two, a rollback to the best now and then, but no more
+_HABIT = 5  # [def] loads into one training: a restart or two, a rollback to the best occasionally, but no more
 
 
 @rule(
@@ -66,7 +66,7 @@ _HABIT = 5  # [def] loads into one training: a restart or two, a rollback to the
     fix={
         "": "Save and restore {where} as well.",
         "left": "Call load_state_dict of the {where} too, after it is made and before the first step.",
-        "weights": "Nothing, if this is a new training from these weights; to resume, load the {where} too.",
+        "weights": "No action needed if this is a new training from these weights; to resume, load the {where} too.",
         "anew": "Save the epoch (or step) and start the loop there; restore the scheduler, or set the rate from that epoch.",
         "order": "Save and restore the random states, or seed with the epoch, so that a resume draws new batches.",
         "jump": "Restore optimizer, scheduler, scaler, random states and data position; else warm up again for "

@@ -71,7 +71,7 @@ def checkpoint_incomplete(
 
 
 def _resumed(run: Run, alike: float = 1.1) -> bool:
-    """Whether the run went on from a checkpoint: all keys fitted and the learning rate is the same before and after."""
+    """Whether the run continued from a checkpoint: all keys fitted and the learning rate is the same before and after."""
     first = min((e.step for e in run.events_of("checkpoint")), default=None)
     for event in run.events_of("load"):
         before, after = regime.lr(run).at([event.step - 1, event.step + 1])

@@ -53,7 +53,7 @@ def vae_posterior_collapse(
     dead: float = 0.02,
     few: float = 0.2,
     steps: int = 200,
-    share: float = 2e-3,  # [def] annealing and training leave a tenth of the peak, a collapse next to nothing
+    share: float = 2e-3,  # [def] annealing and training leave a tenth of the peak, a collapse almost nothing
 ) -> Iterator[Evidence]:
     # CATALOGUE: 80 % of the dimensions below .01; [def] that is common and harmless in generous codes, all of them is not.
     active = run.series("vae/kl_active").finite()

@@ -92,9 +92,11 @@ def _forward_gain(run: Run) -> float:
     if not len(rms):
         return 1.0
     kinds = outline.classes(run)
+    if sum("norm" in kind.lower() for kind in kinds.values()) >= 2:
+        return 1.0  # each of them brings the signal back to one: the sizes of layers make no chain
     head = outline.last_called(run)
     names = [n for n in rms.names if n != head and (not kinds or kinds.get(n, "").startswith(("Linear", "Conv")))]
-    first = [v for n in names if math.isfinite(v := float(rms.values[0, rms.names.index(n)])) and v > 0]
+    first = [v for n in names if math.isfinite(v := float(rms.values[0, rms.place[n]])) and v > 0]
     return first[-1] / first[0] if len(first) >= 3 else 1.0
 
 
@@ -106,7 +108,7 @@ def _never_came_up(run: Run) -> float:
     names = [n for n in rms.names if n != head and kinds.get(n, "").startswith(("Linear", "Conv"))]
     if len(rms) < 2 or not names or not size > 0:
         return 1.0
-    seen = rms.values[:, rms.names.index(names[-1])]
+    seen = rms.values[:, rms.place[names[-1]]]
     seen = seen[np.isfinite(seen)]
     return float(max(seen[0], seen[-1])) / size if len(seen) >= 2 and seen[0] > 0 else 1.0
 

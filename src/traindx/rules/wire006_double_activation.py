@@ -53,7 +53,7 @@ SQUASHED = ("sigmoid", "hardsigmoid", "softmax")
     fix={
         "softmax": "Remove the softmax before the loss: cross_entropy wants logits.",
         "sigmoid": "Remove the sigmoid before the loss: {loss} wants logits.",
-        "nll": "Use cross_entropy on logits, or log_softmax before nll_loss.",
+        "nll": "Use cross_entropy on logits, or log_softmax before nll_loss. In Keras: from_logits=True.",
         "kl": "Pass log-probabilities as the first argument: kl_div(log_softmax(student), softmax(teacher)).",
         "log-softmax": "Drop the log_softmax, or use nll_loss.",
         "bce": "Drop the sigmoid and use BCEWithLogitsLoss.",

@@ -53,7 +53,7 @@ ENDLESS = ("CosineAnnealingWarmRestarts", "CyclicLR", "LambdaLR", "LinearLR", "C
     subject="schedule",
     needs={"loop/scheduler_steps | fact:schedule.name | event:scheduler_order": 1},
     says={
-        "order": "scheduler.step was called before optimizer.step ({count}×): the first learning rates are skipped",
+        "order": "scheduler.step was called before optimizer.step ({often}): the first learning rates are skipped",
         "twice": "the scheduler takes {ratio:.1f} steps per update: the schedule runs too fast",
         "unit": "{schedule} is planned for {length:g} steps and is stepped on every batch ({per_epoch} per epoch): "
         "it ran through in {epochs:.1f} epochs",
@@ -106,7 +106,7 @@ def _order(run: Run) -> Iterator[Evidence]:
 
 def _warming(run: Run, little: float = 0.2, least: int = 50) -> Iterator[Evidence]:
     rate, done = regime.lr(run).finite(), progress(regime.curve(run).finite())
-    if not run.fact("ended") or len(rate) < least or done is None or abs(done.relative) > little:
+    if run.fact("ended") in (None, "detached") or len(rate) < least or done is None or abs(done.relative) > little:
         return
     half, last = float(rate.values[len(rate) // 2]), float(rate.values[-1])
     if (np.diff(rate.values) > 0).all() and 0.3 * last < half < 0.7 * last and rate.values[0] < 0.1 * last:
@@ -117,7 +117,7 @@ def _warming(run: Run, little: float = 0.2, least: int = 50) -> Iterator[Evidenc
 
 def _rhythm(run: Run, steps: Series, idle_epochs: float) -> Iterator[Evidence]:
     each = max(1.0, facts.number(run.fact("schedule.objects"), facts.number(run.fact("optimizer.count"), 1)))
-    last = max(int(steps.steps[-1]), run.steps[1] if run.steps else 0)  # rhythms are sampled; the run may have gone on
+    last = max(int(steps.steps[-1]), run.steps[1] if run.steps else 0)  # rhythms are sampled; the run may have continued
     updates = last - int(steps.steps[0]) + 1
     ratio = float(steps.values.mean()) / each
     name = str(run.fact("schedule.name") or "")

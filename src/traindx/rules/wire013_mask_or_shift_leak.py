@@ -138,7 +138,7 @@ def _next_token(run: Run, where: tuple[str, ...], level: float, solved: bool) ->
         yield Evidence(where=where, steps=run.steps, say="open", confidence=Confidence.STRONG, facts=found)
         return
     if bare and not masks.get("causal") and not masks.get("masked"):
-        # An encoder beside a masked decoder is fine: then some calls are masked and this is not reached.
+        # An encoder next to a masked decoder is fine: then some calls are masked and this is not reached.
         yield Evidence(where=where, steps=run.steps, say="unmasked", confidence=Confidence.STRONG, facts={"calls": bare})
         return
     if not masks and not solved:

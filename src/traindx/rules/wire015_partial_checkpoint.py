@@ -59,7 +59,7 @@ from traindx.run import Event, Run
         "missing": "Load with strict=True, or check the list of missing keys against what you meant to leave out.",
         "again": "Load the weights once, before the loop over epochs.",
         "back": "Look for what writes the first weights back in the loop: copy_ into .data, set_, a swap that is not undone.",
-        "head": "Nothing, if the head was replaced on purpose.",
+        "head": "No action needed if the head was replaced on purpose.",
     },
     confidence=Confidence.EXACT,
     explains=("TUNE008", "LOSS010", "LOSS002", "LOSS009", "LOSS003"),
@@ -86,7 +86,7 @@ def partial_checkpoint(run: Run, *, worth: float = 0.01, critical_share: float =
 
 
 def _again(run: Run, least: int) -> Iterator[Evidence]:
-    """One state put back at several steps, with neither a new optimizer nor a loaded optimizer state beside it."""
+    """One state put back at several steps, with neither a new optimizer nor a loaded optimizer state next to it."""
     fresh = {e.step for e in run.events_of("load") if e.data.get("what") == "optimizer"}
     held: dict[str, list[Event]] = {}
     for event in run.events_of("load"):

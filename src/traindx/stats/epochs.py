@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from traindx.run import Floats
-from traindx.stats.robust import as_floats, autocorrelation, running_median
+from traindx.stats.robust import as_floats, autocorrelation, ranks, running_median
 from traindx.stats.trend import theil_sen
 
 
@@ -40,16 +40,6 @@ def _logs(y: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(y, 1e-4 * float(np.median(positive)))), dtype=np.float64)
 
 
-def _ranks(y: Floats) -> Floats:
-    order = np.argsort(y, kind="stable")
-    out = np.empty(len(y))
-    out[order] = np.arange(len(y))
-    values, place, count = np.unique(y, return_inverse=True, return_counts=True)
-    if len(values) < len(y):  # ties share their mean rank
-        out = (np.cumsum(count) - (count + 1) / 2.0)[place]
-    return out
-
-
 _PARTS = (0.5, 0.38, 0.27)  # of an epoch; no number of equal teeth repeats itself at all three
 
 
@@ -72,9 +62,9 @@ def epoch_profile_corr(loss: ArrayLike, per_epoch: int, skip: int = 1) -> Profil
         keep = np.linspace(0, per_epoch, 401).astype(np.int64)
         table, *between = (np.add.reduceat(t, keep[:-1], axis=1) / np.diff(keep) for t in (table, *between))
         at = np.arange(table.shape[1], dtype=np.float64)
-    ranks, *others = ([_ranks(row - theil_sen(row, at).value * at) for row in t] for t in (table, *between))
-    pairs = [_correlation(a, b) for a, b in pairwise(ranks)]
-    anyway = min(float(np.mean([_correlation(a, b) for a, b in zip(ranks, other, strict=False)])) for other in others)
+    ordered, *others = ([ranks(row - theil_sen(row, at).value * at) for row in t] for t in (table, *between))
+    pairs = [_correlation(a, b) for a, b in pairwise(ordered)]
+    anyway = min(float(np.mean([_correlation(a, b) for a, b in zip(ordered, other, strict=False)])) for other in others)
     m = float(np.mean(pairs)) - max(0.0, anyway)
     return Profile(m, m * math.sqrt((table.shape[1] - 1) * len(pairs)), len(pairs))
 

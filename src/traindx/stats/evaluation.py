@@ -59,25 +59,35 @@ def overfit_na(
     training fell by more than 2σ, and the evaluations since the minimum agree with time (Kendall > .5).
     """
     v, t = as_floats(val), as_floats(train)
+    smooth = smooth3(v)
     row = 0
     fired = None
     for i in range(min(warm + 3, len(v)), len(v)):
-        now = _state(v[: i + 1], t[: i + 1])
-        gained = float(np.max(v[: i + 1]) - now.best_value)
-        floor = 0.1 * gained if negative else min(least_rise * abs(now.best_value), 0.1 * gained)  # an offset must not hide it
-        t_sigma = noise_sigma(t[: i + 1])
-        holds = (
-            now.rise > z * now.sigma * math.sqrt(2 / 3)
-            and now.rise > floor
-            and now.train_fell > 2 * (t_sigma if math.isfinite(t_sigma) else math.inf)
-            and i - now.best >= 3
-            and now.concordance > concordance
-        )
+        best = 2 + int(np.argmin(smooth[2 : i + 1]))
+        least = float(smooth[best])
+        gained = float(np.max(v[: i + 1]) - least)
+        floor = 0.1 * gained if negative else min(least_rise * abs(least), 0.1 * gained)  # an offset must not hide it
+        rise = float(smooth[i] - least)
+        holds = rise > floor and i - best >= 3 and _proven(v[: i + 1], t[: i + 1], best, rise, z, concordance)
         row = row + 1 if holds else 0
         if row >= need and fired is None:
             fired = i
     last = _state(v, t)
     return Overfit(fired, *last_fields(last))
+
+
+def _proven(v: Floats, t: Floats, best: int, rise: float, z: float, concordance: float) -> bool:
+    """Whether a rise since the minimum is more than noise, while training fell."""
+    noise = noise_sigma(t)
+    return (
+        rise > z * noise_sigma(v) * math.sqrt(2 / 3)
+        and _fell(t, best) > 2 * (noise if math.isfinite(noise) else math.inf)
+        and kendall(v[best:]) > concordance
+    )
+
+
+def _fell(t: Floats, best: int) -> float:
+    return float(np.median(t[max(0, best - 1) : best + 2]) - np.median(t[-3:]))
 
 
 def last_fields(o: Overfit) -> tuple[int, float, float, float, float, float, float, float, int]:
@@ -90,11 +100,19 @@ def _state(v: Floats, t: Floats) -> Overfit:
         return Overfit(None, max(0, n - 1), float(v[-1]) if n else math.nan, 0.0, math.nan, 0.0, 0.0, 0.0, 0.0, 0)
     s = smooth3(v)
     best = 2 + int(np.argmin(s[2:]))
-    fell = float(np.median(t[max(0, best - 1) : best + 2]) - np.median(t[-3:]))
     sigma = noise_sigma(v)
     gl = prechelt_gl(v)
     return Overfit(
-        None, best, float(s[best]), float(s[-1] - s[best]), sigma, fell, kendall(v[best:]), gl, prechelt_pq(v, t), rises(v)
+        None,
+        best,
+        float(s[best]),
+        float(s[-1] - s[best]),
+        sigma,
+        _fell(t, best),
+        kendall(v[best:]),
+        gl,
+        prechelt_pq(v, t),
+        rises(v),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,16 @@ TO_SIGMA = 1.4826  # MAD of a Gaussian times this is its standard deviation
 
 def as_floats(y: ArrayLike) -> Floats:
     return np.asarray(y, dtype=np.float64)
+
+
+def ranks(y: ArrayLike) -> Floats:
+    """Ranks from 1, equal values sharing their mean rank.
+
+    >>> ranks([3.0, 1.0, 1.0]).tolist()
+    [3.0, 1.5, 1.5]
+    """
+    _, place, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place], dtype=np.float64)
 
 
 def median(values: Floats) -> float:
@@ -157,6 +168,16 @@ def share_above(y: ArrayLike, limit: float) -> float:
     return float(np.mean(values > limit)) if len(values) else float("nan")
 
 
+def pairs(n: int) -> tuple[Ints, Ints]:
+    """The places of all pairs among n points, the earlier one first."""
+    return _few_pairs(n) if n <= 64 else np.triu_indices(n, 1)
+
+
+@cache
+def _few_pairs(n: int) -> tuple[Ints, Ints]:
+    return np.triu_indices(n, 1)
+
+
 def kendall(y: ArrayLike, x: ArrayLike | None = None, most: int = 500) -> float:
     """Rank agreement with `x` (or with time) between −1 and 1; longer series are thinned to `most` points.
 
@@ -170,7 +191,7 @@ def kendall(y: ArrayLike, x: ArrayLike | None = None, most: int = 500) -> float:
         values, other = values[keep], other[keep]
     if len(values) < 2:
         return 0.0
-    i, j = np.triu_indices(len(values), 1)
+    i, j = pairs(len(values))
     return float(np.mean(np.sign(values[j] - values[i]) * np.sign(other[j] - other[i])))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from traindx.run import Floats
-from traindx.stats.robust import as_floats, autocorrelation, block_edges, block_means, mad, median, noise_sigma
+from traindx.stats.robust import as_floats, autocorrelation, block_edges, block_means, mad, median, noise_sigma, pairs
 
 
 class Direction(enum.StrEnum):
@@ -60,18 +60,18 @@ def theil_sen(y: ArrayLike, x: ArrayLike | None = None, alpha: float = 0.05) -> 
     """
     values = as_floats(y)
     at = np.arange(len(values), dtype=np.float64) if x is None else as_floats(x)
-    i, j = np.triu_indices(len(values), 1)
+    i, j = pairs(len(values))
     apart = at[j] > at[i]
     slopes = np.sort((values[j] - values[i])[apart] / (at[j] - at[i])[apart])
-    n, pairs = len(values), len(slopes)
-    if pairs == 0:
+    n, count = len(values), len(slopes)
+    if count == 0:
         return Slope(0.0, -math.inf, math.inf, n)
     middle = median(slopes)
     if n < 4:
         return Slope(middle, -math.inf, math.inf, n)
     reach = NormalDist().inv_cdf(1 - alpha / 2) * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    low = max(round((pairs - reach) / 2) - 1, 0)
-    high = min(round((pairs + reach) / 2), pairs - 1)
+    low = max(round((count - reach) / 2) - 1, 0)
+    high = min(round((count + reach) / 2), count - 1)
     return Slope(middle, float(slopes[low]), float(slopes[high]), n)
 
 

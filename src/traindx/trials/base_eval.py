@@ -16,8 +16,7 @@ from traindx.errors import UsageError
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials.loss_at_init import _expected
-from traindx.trials.task import Batch, Task
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Task, Twin
 
 CLEAR = 3.0  # standard errors of the paired difference
 CHANCE = 0.9  # of the loss of guessing: a base that is no better knows nothing of this pipeline

@@ -17,8 +17,7 @@ from traindx.errors import UsageError
 from traindx.run import Matrix, Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials.floors import suspects
-from traindx.trials.task import Batch, Task
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Task, Twin
 
 Product = Callable[[Twin, Batch, Tensor], Tensor]
 FLAT = 1e-6  # curvature over the loss below which there is none
@@ -74,7 +73,8 @@ class Sharpness:
         gain = norm**2 / (2 * max(abs(top), 1e-30))
         spent = gain < SPENT * abs(base)
         plateau = small and max(abs(top), abs(bottom)) < FLAT * max(abs(base), 1e-12)
-        saddle = not plateau and ((small and bottom < -0.05 * abs(top)) or (spent and bottom < -DEEP * abs(top)))
+        fitted = base < NOTHING * knows_nothing  # whatever bends downwards, there is nothing left to gain
+        saddle = not plateau and not fitted and ((small and bottom < -0.05 * abs(top)) or (spent and bottom < -DEEP * abs(top)))
         untrained = base > UNTRAINED * knows_nothing
         arrived = small or gain < (NOTHING * knows_nothing if knows_nothing > 0 else SPENT * abs(base))
         at_minimum = arrived and not saddle and not plateau and not untrained
@@ -113,11 +113,11 @@ def _ratio(moves: list[float], base: float) -> dict[str, Any]:
 
 
 def _flatness(moves: list[float], base: float, knows_nothing: float) -> dict[str, Any]:
-    """Flat or sharp by the ratio, where the interval decides it; a rise that is nothing beside what was learned is flat."""
+    """Flat or sharp by the ratio, where the interval decides it, and whether the rise is small compared with what was learned."""
     told = _ratio(moves, base)
     low, high = told["interval"]
     nothing = float(np.mean(moves)) < NOTHING * knows_nothing
-    word = "flat" if nothing or high < NOTABLE else "sharp" if low > NOTABLE else "between flat and sharp"
+    word = "flat" if high < NOTABLE else "sharp" if low > NOTABLE else "between flat and sharp"
     return {**told, "word": word, "negligible": bool(nothing and high > NOTABLE)}
 
 
@@ -125,9 +125,10 @@ def _said(answer: dict[str, Any], small: bool) -> str:
     ratio, (low, high) = answer["ratio"], answer["interval"]
     said = f"{answer['word']}: moving every weight tensor by {answer['epsilon']:g} of its length changes the loss by {ratio:+.2%} ({low:+.2%} … {high:+.2%})"
     if answer.get("negligible"):
-        said += ", which is much for a loss this small, and nothing compared with what was learned"
+        said += "; the loss is so small that this rise costs less than 1 % of what was learned"
     top, bottom, limit = answer["lambda_max"], answer["lambda_min"], answer["stability_limit"]
-    said += f"; curvature from {bottom:.4g} (λ_min) to {top:.4g} (λ_max)"
+    least = f"from {bottom:.4g} (λ_min)" if math.isfinite(bottom) else "(λ_min not found)"
+    said += f"; curvature {least} to {top:.4g} (λ_max)"
     if answer["plateau"]:
         return said + ": a plateau (neither slope nor curvature: nothing here tells the optimizer where to go)"
     if answer["saddle"] and small:
@@ -262,8 +263,6 @@ def eigenvalues(
     twin: Twin, batch: Batch, progress: Progress = silent, curve: Product = hessian_vector
 ) -> tuple[float, float, int]:
     """Largest and smallest eigenvalue of the Hessian by Lanczos, and how many products it took."""
-    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
-
     params = _params(twin)
     n = sum(p.numel() for p in params)
     count = 0
@@ -272,32 +271,36 @@ def eigenvalues(
         nonlocal count
         count += 1
         progress(min(count, 40), 40, "Hessian-vector products")
-        v = torch.as_tensor(np.ascontiguousarray(x.reshape(-1)), dtype=params[0].dtype, device=params[0].device)
+        v = torch.as_tensor(np.ascontiguousarray(x), dtype=params[0].dtype, device=params[0].device)
         return curve(twin, batch, v).double().cpu().numpy()
 
     if n <= ROOM:  # too small for Lanczos: all of it, column by column
         dense = np.stack([product(row) for row in np.eye(n)])
         values = np.linalg.eigvalsh((dense + dense.T) / 2)
         return float(values[-1]), float(values[0]), count
-    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=n)
-    out = []
-    for which in ("LA", "SA"):
-        try:
-            value = eigsh(
-                operator,
-                k=1,
-                which=which,
-                v0=start,
-                tol=1e-3,
-                maxiter=RESTARTS,
-                ncv=min(n - 1, ROOM),
-                return_eigenvectors=False,
-            )
-            out.append(float(value[0]))
-        except ArpackNoConvergence as partly:
-            out.append(float(partly.eigenvalues[0]) if len(partly.eigenvalues) else math.nan)
-    return out[0], out[1], count
+    return _extreme(product, start, -1), _extreme(product, start, 0), count
+
+
+def _extreme(product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, end: int, near: float = 1e-3) -> float:
+    """The largest (`end` -1) or smallest (0) eigenvalue by Lanczos, started again with the best vector when the room is full."""
+    value = math.nan
+    for _ in range(RESTARTS + 1):
+        basis, table, rest = np.empty((0, len(start))), np.zeros((ROOM, ROOM)), start
+        for j in range(ROOM):
+            basis = np.vstack([basis, rest / np.linalg.norm(rest)])
+            image = product(basis[j])
+            table[: j + 1, j] = table[j, : j + 1] = basis @ image
+            rest = image - basis.T @ (basis @ image)
+            rest -= basis.T @ (basis @ rest)  # twice is enough
+            if np.linalg.norm(rest) <= 1e-7 * np.linalg.norm(image):
+                break
+        values, vectors = np.linalg.eigh(table[: len(basis), : len(basis)])
+        value, best = float(values[end]), vectors[:, end]
+        if np.linalg.norm(rest) * abs(best[-1]) <= near * max(abs(value), 0.01 * float(np.abs(values).max())):
+            break
+        start = basis.T @ best
+    return value
 
 
 def tensor_normalised(twin: Twin, rng: torch.Generator) -> Tensor:

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
-from traindx.trials.task import Batch, Task, apply, evaluating, size_of, split, take, tensors, to_device
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Task, Twin, apply, evaluating, size_of, split, take, tensors, to_device
 
 MIXING = 1e-6  # off-sample over own gradient: exactly 0 in plain nets, .1 to 1 where samples mix (CATALOGUE WIRE009)
 

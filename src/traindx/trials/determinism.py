@@ -9,15 +9,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from traindx import innards
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
-from traindx.trials.task import Batch, Task
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Task, Twin
 
 
-class Ledger(TorchDispatchMode):
+class Ledger(innards.DispatchMode):
     """Every operation with a fingerprint of its results, 16 bytes each."""
 
     def __init__(self, names: dict[int, str]) -> None:

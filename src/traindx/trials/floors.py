@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 
-from traindx.trials.task import Batch, evaluating, split, to_device
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Twin, evaluating, split, to_device
 
 
 @dataclass(frozen=True)
@@ -122,12 +120,25 @@ def _of_classes(loss: Callable[[Tensor], float], output: Tensor, target: Tensor)
     )
     found = []
     for form in forms:
-        blank, sure, beyond = (loss(form(margin)) for margin in (0.0, MOST, 2 * MOST))
-        lowest = float(minimize_scalar(lambda m, form=form: loss(form(m)), bounds=(0.0, MOST), method="bounded").fun)
-        lowest = min(lowest, sure)
+
+        def at(margin: float, form: Callable[[float], Tensor] = form) -> float:
+            return loss(form(margin))
+
+        blank, sure, beyond = (at(margin) for margin in (0.0, MOST, 2 * MOST))
+        lowest = min(_lowest(at, MOST), sure)
         if beyond > lowest - 1e-3 * max(abs(lowest), 1e-2):  # else it falls without end
             found.append((lowest, blank))
     return found
+
+
+def _lowest(value: Callable[[float], float], high: float, points: int = 9, rounds: int = 8) -> float:
+    """The lowest value between 0 and `high`: a grid, then finer ones around its best point."""
+    low = best = 0.0
+    for _ in range(rounds):
+        step = (high - low) / (points - 1)
+        best = min((low + step * i for i in range(points)), key=value)
+        low, high = max(best - step, 0.0), best + step
+    return value(best)
 
 
 def named(fit: Fit) -> Floor | None:
@@ -186,7 +197,7 @@ def _entropy_name(level: float) -> str:
 
 
 def _alike(output: Tensor, axis: int) -> bool:
-    """Whether the answers hardly change along an axis: beside their own size, or beside what a loss would notice."""
+    """Whether the answers hardly change along an axis: next to their own size, or next to what a loss would notice."""
     y = output.detach().double()
     return float((y.amax(axis) - y.amin(axis)).max()) <= 0.05 * max(float(y.abs().max()), 1.0)
 

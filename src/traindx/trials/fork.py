@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from traindx.errors import UsageError
+from traindx.stats.tails import student_quantile, student_tail
 from traindx.trial import Progress, silent
 from traindx.trials.state import random_kept
-from traindx.trials.task import Batch, Task
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Task, Twin
 
 Change = Callable[[Twin], None]
 LEAST = 0.05  # a difference of less than 5 % is no finding
@@ -127,8 +127,6 @@ def _arm(task: Task, change: Change | None, batches: list[Batch], probe: list[Ba
 
 def judge(a: np.ndarray, b: np.ndarray, steps: int, level: float) -> Comparison:
     """What the pairs say: better or worse only when all of them agree, by more than they scatter."""
-    from scipy import stats
-
     broke_a, broke_b = int((~np.isfinite(a)).sum()), int((~np.isfinite(b)).sum())
     common: dict[str, Any] = {
         "steps": steps,
@@ -149,9 +147,9 @@ def judge(a: np.ndarray, b: np.ndarray, steps: int, level: float) -> Comparison:
     positive = bool((x > 0).all() and (y > 0).all())
     spread = float(np.std(np.log(x), ddof=1)) if positive else 0.0
     d = np.log(y / x) if positive else (y - x) / max(float(np.std(x, ddof=1)), 1e-12)
-    mean, error = float(d.mean()), float(stats.sem(d)) or 1e-12
-    half = float(stats.t.ppf(0.975, len(d) - 1)) * error
-    p = float(stats.ttest_1samp(d, 0.0).pvalue) if float(np.ptp(d)) > 0 else (0.0 if mean else 1.0)
+    mean, error = float(d.mean()), float(np.std(d, ddof=1)) / math.sqrt(len(d)) or 1e-12
+    half = student_quantile(0.975, len(d) - 1) * error
+    p = 2 * student_tail(abs(mean) / error, len(d) - 1) if float(np.ptp(d)) > 0 else (0.0 if mean else 1.0)
     clear = bool((np.sign(d) == np.sign(mean)).all()) and abs(mean) > max(LEAST, 0.5 * spread) and p < level
     verdict = ("better" if mean < 0 else "worse") if clear else "undecided"
     return Comparison(verdict, mean, mean - half, mean + half, **common)

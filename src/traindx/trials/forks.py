@@ -183,10 +183,14 @@ class ClipThreshold:
     def _norms(self, task: Task, progress: Progress) -> list[float]:
         """The norms before each update after the warm-up, up to the first that is not finite."""
         norms: list[float] = []
+        nothing = UsageError("no parameter gets a gradient: there is nothing to clip")
         with task.twin() as twin:
             twin.model.train()
+            free = [p for p in twin.model.parameters() if p.requires_grad]
+            if not free:
+                raise nothing
             if twin.optimizer is None:
-                twin.use(torch.optim.Adam([p for p in twin.model.parameters() if p.requires_grad], lr=1e-3))
+                twin.use(torch.optim.Adam(free, lr=1e-3))
             else:
                 scaled_lr(peak(task))(twin)
             assert twin.optimizer is not None
@@ -195,8 +199,8 @@ class ClipThreshold:
                 twin.gradients(batch)
                 grads = [p.grad for p in twin.model.parameters() if p.grad is not None]
                 if not grads:
-                    raise UsageError("no parameter gets a gradient: there is nothing to clip")
-                norm = float(torch.nn.utils.get_total_norm(grads))
+                    raise nothing
+                norm = float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in grads])))
                 if i >= self.warmup or not math.isfinite(norm):
                     norms.append(norm)
                 if not math.isfinite(norm):

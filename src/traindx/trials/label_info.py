@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
-from traindx.trials.task import Batch, Task, evaluating, size_of, split, tensors, to_device
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Task, Twin, evaluating, size_of, split, tensors, to_device
 
 SURE, NOTHING = 4.0, 2.0
 

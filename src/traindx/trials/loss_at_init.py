@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials.floors import class_axis
-from traindx.trials.task import Batch, Task, apply, evaluating, rebuilt, split
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Task, Twin, apply, evaluating, rebuilt, split
 
 WARN, BAD = 1.0, 3.0  # nats above ln C: logits of standard deviation 1.4 and 2.4 (CATALOGUE LOSS010)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from traindx.errors import UsageError
 from traindx.run import Run
+from traindx.stats import theil_sen
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials import paste
 from traindx.trials.task import Batch, Task, size_of, take
@@ -317,14 +318,12 @@ def _running(values: Floats, keep: float) -> Floats:
 
 def steepest(x: Floats, y: Floats, decades: float = 0.6) -> float:
     """The middle of the window of `decades` in which a robust line falls fastest."""
-    from scipy.stats import theilslopes
-
     best, where = 0.0, float(x[-1])
     for start in range(len(x)):
         window = (x >= x[start]) & (x <= x[start] + decades)
         if window.sum() < 4 or x[start] + decades > x[-1] + 1e-9:
             continue
-        slope = float(theilslopes(y[window], x[window])[0])
+        slope = theil_sen(y[window], x[window]).value
         if slope < best:
             best, where = slope, float(x[start]) + decades / 2
     return where

@@ -12,8 +12,7 @@ from torch import nn
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials import floors
-from traindx.trials.task import Batch, Task, moving, take
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Task, Twin, moving, one_target, take, varied
 
 MOVED = 0.05  # share of its first value by which a loss must fall to have moved at all
 PASS, ALMOST, FAIL = 0.02, 0.1, 0.2  # shares of the way from chance to the floor that are left (CATALOGUE T01)
@@ -34,7 +33,7 @@ class Overfit:
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
         """Climb the ladder of learning rates until one passes."""
-        batch = task.samples(self.samples)
+        batch = varied(task, self.samples)
         if _still(task, batch):
             batch = take(moving(task), self.samples)
         best: floors.Fit | None = None
@@ -52,7 +51,7 @@ class Overfit:
             if _learned(best) or (best.way is None and _fell(best)):
                 break
         assert best is not None
-        return _judged(best, done, curves)
+        return _judged(best, done, curves, one_target=one_target(batch))
 
     def _fit(self, twin: Twin, batch: Batch, rate: float, progress: Progress, rung: int) -> floors.Fit:
         way = floors.way(twin, batch)
@@ -106,7 +105,7 @@ def _prepare(twin: Twin, batch: Batch) -> tuple[str, float] | None:
     return None
 
 
-def _judged(fit: floors.Fit, steps: int, curves: dict[str, list[float]]) -> Result:
+def _judged(fit: floors.Fit, steps: int, curves: dict[str, list[float]], *, one_target: bool) -> Result:
     first, last = fit.losses[0], fit.last
     answer = {
         "initial": first,
@@ -120,6 +119,9 @@ def _judged(fit: floors.Fit, steps: int, curves: dict[str, list[float]]) -> Resu
     }
     run = _record(curves)
     reason = f"loss {first:.4g} → {last:.4g}"
+    if _learned(fit) and one_target:
+        said = f"the loss falls on one batch ({reason}), but all its samples have one target, which a constant answer learns"
+        return Result("overfit", "undecided", answer, said, run, steps)
     if _learned(fit):
         return Result("overfit", "pass", answer, f"learned the batch: {reason} at lr {fit.rate:g}", run, steps)
     if stuck := floors.named(fit):

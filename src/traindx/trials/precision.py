@@ -13,8 +13,7 @@ from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials import paste
 from traindx.trials.state import random_kept
-from traindx.trials.task import Batch, Task
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Task, Twin
 
 EXPECTED_LOSS = {"bfloat16": 2e-2, "float16": 5e-3}  # relative error a layer may add
 EXPECTED = {getattr(torch, name): error for name, error in EXPECTED_LOSS.items()}

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LinearLR
 
+from traindx import innards
 from traindx.cause import Cause
 from traindx.cause import catalogue as causes
 from traindx.errors import UsageError
-from traindx.trials.task import Batch, Task, apply, rebuilt, split, tensors
-from traindx.trials.twin import Twin
+from traindx.trials.task import Batch, Task, Twin, apply, rebuilt, split, tensors
 
 Change = Callable[[Twin], None]
 HORIZON_STEPS = 1000  # of which a warm-up given as a share is taken: forks are short, runs are not known to their end
@@ -373,7 +373,7 @@ def _normalised(how: str, task: Task) -> Change:
 
 def _recomputed(twin: Twin) -> None:
     """Running statistics of BatchNorm afresh from the training data."""
-    norms = [m for m in twin.model.modules() if isinstance(m, nn.modules.batchnorm._NormBase)]
+    norms = [m for m in twin.model.modules() if isinstance(m, innards.NormBase)]
     momenta = [m.momentum for m in norms]
     for m in norms:
         m.reset_running_stats()

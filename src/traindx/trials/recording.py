@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
-from traindx.probes.sink import DiskSink
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.drive.sink import DiskSink
+from traindx.probes.launch.attach import attach, detach
 from traindx.record import Writer
 from traindx.run import Matrix, Series
 from traindx.trial import Result

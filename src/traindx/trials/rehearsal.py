@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from traindx.errors import UsageError
-from traindx.probes.attach import attach, detach
-from traindx.probes.recorder import Recorder
+from traindx.probes.drive.recorder import Recorder
+from traindx.probes.launch.attach import attach, detach
 from traindx.run import Run
 from traindx.trial import Progress, silent
 from traindx.trials.task import Task, evaluating

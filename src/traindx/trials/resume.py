@@ -13,8 +13,7 @@ from traindx.errors import UsageError
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials.state import digest, random_kept, random_states, restore_random
-from traindx.trials.task import Task
-from traindx.trials.twin import Twin
+from traindx.trials.task import Task, Twin
 
 
 @trial("resume", steps=15, most=lambda t: 3 * t.steps)

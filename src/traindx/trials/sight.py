@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from traindx.probes.looks import look
+from traindx.probes.read.data.pictures import look
 from traindx.trials.state import random_kept
 from traindx.trials.task import Batch, Task, evaluating, split, tensors, to_device
 

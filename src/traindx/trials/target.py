@@ -61,7 +61,7 @@ def _module(name: str) -> Any:
 
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """The program you name may import what lies beside it."""
+    """The program you name may import what lies next to it."""
     place = str(folder.resolve())
     sys.path.insert(0, place)
     try:

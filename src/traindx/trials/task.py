@@ -6,13 +6,15 @@ task = Task(model, loss=lambda model, batch: model(**batch).loss, train=loader)
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from traindx.errors import TraindxError, UsageError
-from traindx.trials.state import order_kept, random_kept
+from traindx.errors import TraindxError, TwinLeak, UsageError
+from traindx.trials.recording import recorded
+from traindx.trials.state import digest, generators, model_state, order_kept, random_kept, random_states, stateful
 
 if TYPE_CHECKING:
     from traindx.trial import TrialKind
-    from traindx.trials.twin import Twin
 
 Batch = Any
 Loss = Callable[[nn.Module, Batch], Tensor]
@@ -82,7 +84,12 @@ class Task:
 
     def loss_of(self, model: nn.Module, batch: Batch) -> Tensor:
         """The loss of a batch under `model`, a scalar tensor with its graph."""
-        batch = to_device(batch, self.device)
+        loss = self._loss_of(model, to_device(batch, self.device))
+        if isinstance(loss, Tensor) and loss.numel() != 1:
+            raise UsageError(f"a training loss is one number; this one has the shape {tuple(loss.shape)} (reduction='none'?)")
+        return loss
+
+    def _loss_of(self, model: nn.Module, batch: Batch) -> Tensor:
         if self.loss is not None:
             return self.loss(model, batch)
         inputs, target = split(batch)
@@ -103,9 +110,12 @@ class Task:
     # -- the data
 
     def batches(self, count: int, which: str = "train") -> list[Batch]:
-        """The first `count` batches of a fresh pass, drawn once and kept; fewer when there are fewer."""
+        """The first `count` batches of a fresh pass, drawn once and kept; fewer when there are fewer.
+
+        Validation data may be missing; without training data there is nothing to experiment on.
+        """
         source = self.train if which == "train" else self.val
-        if source is None:
+        if source is None and which != "train":
             return []
         have = self._drawn.get(which, [])
         if len(have) < count and not getattr(self, f"_{which}_done", False):
@@ -114,17 +124,17 @@ class Task:
                     "the task's data is an iterator, which a trial would use up; give a DataLoader or a list of batches"
                 )
             with random_kept(seed=0), order_kept(source):
-                have = list(itertools.islice(iter(source), count))
+                have = list(itertools.islice(iter(() if source is None else source), count))
             self._drawn[which] = have
             if len(have) < count:
                 setattr(self, f"_{which}_done", True)
+        if not have and count and which == "train":
+            raise UsageError("the task has no train data")
         return have[:count]
 
     def cycle(self, count: int, which: str = "train") -> Iterator[Batch]:
         """`count` batches, starting again at the first when there are fewer."""
         have = self.batches(min(count, 512), which)
-        if not have:
-            raise UsageError(f"the task has no {which} data")
         return itertools.islice(itertools.cycle(have), count)
 
     def probes(self, count: int = 4) -> list[Batch]:
@@ -142,16 +152,12 @@ class Task:
             got += size_of(batch)
             if got >= count:
                 break
-        if not parts:
-            raise UsageError("the task has no train data")
         return take(_joined(parts), count)
 
     # -- safety
 
     def twin(self, seed: int = 0) -> AbstractContextManager[Twin]:
         """A copy to experiment on; when it is left, the original is compared with its earlier state, and any trace is an error."""
-        from traindx.trials.twin import twin
-
         return twin(self, seed)
 
     def pace(self) -> tuple[float, float]:
@@ -214,8 +220,6 @@ OTHERS = 16  # batches that are looked at before a missing gradient is blamed on
 def moving(task: Task) -> Batch:
     """A training batch whose gradient is not zero: the first one, unless it says nothing (no reward, all of it masked)."""
     batches = task.batches(OTHERS)
-    if not batches:
-        raise UsageError("the task has no train data")
     for batch in batches:
         with task.twin() as twin:
             twin.model.train()
@@ -226,6 +230,29 @@ def moving(task: Task) -> Batch:
             if any(p.grad is not None and bool((p.grad != 0).any()) for p in twin.model.parameters()):
                 return batch
     return batches[0]
+
+
+def varied(task: Task, count: int) -> Batch:
+    """`count` training samples, of which one has another target than the first wherever the first batches hold one.
+
+    What a constant answer can learn proves nothing: two samples of one class are memorised by a bias alone.
+    """
+    batch = task.samples(count)
+    if count < 2 or not one_target(batch):
+        return batch
+    first = split(batch)[1][:1]
+    for other in (b for b in task.batches(OTHERS) if _layout(b) == _layout(batch)):
+        differs = (split(other)[1] != first).reshape(size_of(other), -1).any(1)
+        if bool(differs.any()):
+            return _joined([take(batch, count - 1), take(other, 1, int(differs.int().argmax()))])
+    return batch
+
+
+def one_target(batch: Batch) -> bool:
+    """Whether every sample has the same class or classes to answer."""
+    target = split(batch)[1]
+    whole = isinstance(target, Tensor) and target.ndim > 0 and not target.is_floating_point() and len(target) == size_of(batch)
+    return whole and bool((target == target[:1]).all())
 
 
 def to_device(batch: Any, device: Any) -> Any:
@@ -375,3 +402,110 @@ def training(model: nn.Module) -> Iterator[nn.Module]:
     finally:
         for module, mode in modes.items():
             module.training = mode
+
+
+# -- the twin: a copy of the task to experiment on, and the proof that the original was not touched
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+@dataclass
+class Twin:
+    """A copy of the task's model, optimizer, schedule and scaler, tied to each other as the originals are."""
+
+    task: Task
+    model: nn.Module
+    optimizer: torch.optim.Optimizer | None
+    scheduler: Any
+    scaler: Any
+    see: Callable[[Batch], Batch] = _as_it_is  # what a prescription does to batches …
+    cast: Callable[[], AbstractContextManager[Any]] = nullcontext  # … around the loss …
+    unit: float = 1.0  # … to the unit of the loss …
+    every: int = 1  # … and batches to an update
+    _gathered: int = 0
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The loss of a batch with its graph."""
+        with self.cast():
+            return self.task.loss_of(self.model, self.see(batch))
+
+    def gradients(self, batch: Batch) -> float:
+        """Fill the gradients from a batch; its loss."""
+        self.model.zero_grad(set_to_none=True)
+        loss = self.loss(batch)
+        loss.backward()
+        return float(loss.detach())
+
+    def step(self, batch: Batch) -> float:
+        """One update as the user's loop would make it; the loss before it."""
+        assert self.optimizer is not None, "this trial needs the task's optimizer"
+        if self.every == 1:
+            loss = self.gradients(batch)
+            self.optimizer.step()
+            return loss
+        found = self.loss(batch) / self.every
+        found.backward()
+        self._gathered += 1
+        if self._gathered % self.every == 0:
+            self.optimizer.step()
+            self.model.zero_grad(set_to_none=True)
+        return float(found.detach()) * self.every
+
+    def probe(self, batches: list[Batch]) -> float:
+        """Eval-mode loss over fixed batches, weighted by their size: the response of every trial."""
+        with evaluating(self.model), random_kept(seed=0):
+            sizes = [size_of(b) for b in batches]
+            losses = [float(self.loss(b)) for b in batches]
+        return self.unit * sum(v * n for v, n in zip(losses, sizes, strict=True)) / max(sum(sizes), 1)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Model and optimizer as they are now, to come back to."""
+        kept = {"model": copy.deepcopy(self.model.state_dict())}
+        if self.optimizer is not None:
+            kept["optimizer"] = copy.deepcopy(self.optimizer.state_dict())
+        return kept
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Back to a snapshot."""
+        self.model.load_state_dict(kept["model"])
+        if self.optimizer is not None and "optimizer" in kept:
+            self.optimizer.load_state_dict(copy.deepcopy(kept["optimizer"]))
+
+    def use(self, optimizer: torch.optim.Optimizer) -> None:
+        """Train the twin with another optimizer."""
+        self.optimizer, self.scheduler = optimizer, None
+
+
+def fingerprint(task: Task) -> dict[str, str]:
+    """Everything of the original that must stay: a hash by name."""
+    return {
+        **model_state(task.model),
+        "optimizer": stateful(task.optimizer),
+        "scheduler": stateful(task.scheduler),
+        "scaler": stateful(task.scaler),
+        "random": digest(random_states()),
+        "data order": digest([g.get_state() for g in generators(task.train, task.val)]),
+    }
+
+
+@contextmanager
+def twin(task: Task, seed: int = 0) -> Iterator[Twin]:
+    """A twin to experiment on, under its own random numbers; leaving it compares the original with its earlier state."""
+    before = fingerprint(task)
+    with random_kept(seed=seed), order_kept(task.train, task.val), warnings.catch_warnings():
+        # the copy of a scheduler does not know that its optimizer has stepped, and says so; the user has nothing to fix there
+        warnings.filterwarnings("ignore", message=".*lr_scheduler.step.*")
+        try:
+            model, optimizer, scheduler, scaler = copy.deepcopy((task.model, task.optimizer, task.scheduler, task.scaler))
+        except Exception as why:  # models may refuse to be copied in many ways; the user must hear which
+            raise UsageError(f"the model cannot be copied for an experiment ({type(why).__name__}: {why})") from None
+        for p in model.parameters():
+            p.grad = None
+        with recorded():
+            yield Twin(task, model, optimizer, scheduler, scaler)
+    after = fingerprint(task)
+    changed = sorted(key for key in before if before[key] != after[key])
+    if changed:
+        raise TwinLeak(f"a trial changed the original's {', '.join(changed)}; please report this with the task")

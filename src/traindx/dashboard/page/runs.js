@@ -18,11 +18,12 @@ export async function runsView(main) {
   const picked = new Set();
   const compare = el("button", { type: "button", disabled: true, onclick: () => { window.location.hash = `#/compare/${[...picked].join("/")}`; } }, "Compare two");
   const count = el("span", { class: "soft small", role: "status" });
+  const together = el("div", { class: "small" });
   const head = el("tr", {}, ["", "run", "health", "what", "step", "last sign of life"].map((t) => el("th", { scope: "col" }, t)));
   let runs = [], said = "", most = SHOWN, kind = KINDS[0];
   const chips = KINDS.map((k) => el("button", { type: "button", class: "chip", "aria-pressed": k === kind ? "true" : "false", onclick: () => { kind = k; chips.forEach((c, i) => c.setAttribute("aria-pressed", String(KINDS[i] === k))); draw(); } }, k[0]));
   const more = el("button", { type: "button", hidden: true, onclick: () => { most += SHOWN; draw(); } }, "Show more");
-  main.replaceChildren(el("h1", {}, "Runs"), el("div", { class: "toolbar" }, search, ...chips, compare, count), el("table", { class: "runs" }, el("thead", {}, head), body), more);
+  main.replaceChildren(el("h1", {}, "Runs"), el("div", { class: "toolbar" }, search, ...chips, compare, count), together, el("table", { class: "runs" }, el("thead", {}, head), body), more);
 
   function row(r) {
     const box = el("input", { type: "checkbox", "aria-label": `Select ${r.name} for comparison` });
@@ -51,8 +52,8 @@ export async function runsView(main) {
   let gone = false;
   const load = async () => {
     const answer = await get("/api/runs");
-    const text = JSON.stringify(answer.runs);
-    if (!gone && text !== said) { said = text; runs = answer.runs; draw(); }
+    const text = JSON.stringify(answer);
+    if (!gone && text !== said) { said = text; runs = answer.runs; together.replaceChildren(...answer.together.map((line) => el("p", {}, line))); draw(); }
   };
   await load();
   const turn = async () => { while (!gone) { await new Promise((r) => setTimeout(r, runs.some((x) => !x.health) ? 1000 : 3000)); await load().catch(() => {}); } };

@@ -1,0 +1,1 @@
+"""The order of calls: what is training, what evaluates, what an update is."""

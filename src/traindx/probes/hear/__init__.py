@@ -1,0 +1,1 @@
+"""The taps: what each patched point reports."""

@@ -1,0 +1,1 @@
+"""How observing begins and ends: scripts, `watch`, torchrun."""

@@ -1,0 +1,1 @@
+"""What is measured on a step that is looked at, by subject."""

@@ -1,0 +1,1 @@
+"""Gradients, weights and the optimizer's state."""

@@ -1,0 +1,1 @@
+"""Losses, and what evaluations come to."""

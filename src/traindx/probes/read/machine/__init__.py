@@ -1,0 +1,1 @@
+"""Processes, devices, files."""
