@@ -1,10 +1,12 @@
-"""Agreement with the labels of the shared logs: per log what was found, criticals on healthy logs, the share agreed.
+"""Agreement with the labels of a folder of logs: per log what was found, alarms on healthy logs, the share agreed.
 
-    python bench/logs_agreement.py [--logs ../shared/logs] [--only ID …] [--json FILE] [-v]
+    python bench/logs_agreement.py FOLDER [--labels FILE] [--only ID …] [--json FILE] [-v]
 
-The table of what agrees with a label is that of the logs' README. Ambiguous logs and twins are shown and not counted.
+The folder holds LABELS.jsonl, of one of two kinds. Rows with `labels` are scored by the table below, that of the logs'
+README. Rows with `verdict_ok` and `codes` are stricter: a sick log is right with an accepted verdict and an accepted
+condition, a healthy one with an accepted verdict and no alarm. Ambiguous logs and twins are shown and not counted.
 
-That table is lenient: a remark (info) agrees with a sick label and costs nothing on a healthy log, so a rule that always
+The table is lenient: a remark (info) agrees with a sick label and costs nothing on a healthy log, so a rule that always
 remarks would agree with everything. Beside it stand therefore the agreement without hints, the agreement of alarms alone,
 how often the same codes appear on logs that do NOT carry the label, and what shuffled labels would reach. The rules were
 mended on these very logs: none of these figures says how they fare on others.
@@ -86,16 +88,50 @@ def sober(rows: list[dict]) -> None:
     print("verdict 'healthy' in spite of a sick label:", " ".join(odd) or "none")
 
 
+def strict(folder: Path, rows: list[dict], verbose: bool) -> dict:
+    """Score rows that name the verdicts and conditions a senior engineer would accept."""
+    count = dict.fromkeys(("sick", "sick right", "healthy", "healthy right", "false alarms", "verdict accepted", "unread"), 0)
+    for row in rows:
+        if row.get("ambiguous") or not (folder / row["file"]).exists():
+            continue
+        found, verdict, _ = judge(folder / row["file"])
+        verdicts = ["unread"] if verdict == "unreadable" else verdict.split("/")
+        loud = sorted({f[0] for f in found if f[1] != "info"})
+        kind = "sick" if row["codes"] else "healthy"
+        said = any(v in row["verdict_ok"] for v in verdicts)
+        right = said and (any(f[0] in row["codes"] for f in found) if row["codes"] else not loud)
+        count[kind] += 1
+        count[f"{kind} right"] += right
+        count["false alarms"] += bool(kind == "healthy" and loud)
+        count["verdict accepted"] += said
+        count["unread"] += verdict == "unreadable" and "cannot-tell" not in row["verdict_ok"]
+        if verbose or not right:
+            print(
+                f"{'ok  ' if right else 'MISS'} {row['id']} {row['label']} | accepted {row['verdict_ok']} | said {verdicts} {loud}"
+            )
+    print(
+        f"sick right {count['sick right']}/{count['sick']}; healthy right {count['healthy right']}/{count['healthy']}, "
+        f"false alarms {count['false alarms']}; verdict accepted {count['verdict accepted']}/{count['sick'] + count['healthy']}; "
+        f"unread {count['unread']}"
+    )
+    return count
+
+
 def main() -> int:
-    here = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--logs", type=Path, default=here.parent / "shared" / "logs")
+    parser.add_argument("logs", type=Path, metavar="FOLDER")
+    parser.add_argument("--labels", type=Path, help="instead of LABELS.jsonl in the folder")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--json", type=Path)
     parser.add_argument("-v", "--verbose", action="store_true")
     chosen = parser.parse_args()
+    labels = [json.loads(line) for line in (chosen.labels or chosen.logs / "LABELS.jsonl").read_text().splitlines()]
+    if "verdict_ok" in labels[0]:
+        count = strict(chosen.logs, [r for r in labels if not chosen.only or r["id"] in chosen.only], chosen.verbose)
+        if chosen.json:
+            chosen.json.write_text(json.dumps(count, indent=1))
+        return 0
     index = {r["id"]: r for r in map(json.loads, (chosen.logs / "INDEX.jsonl").read_text().splitlines())}
-    labels = [json.loads(line) for line in (chosen.logs / "LABELS.jsonl").read_text().splitlines()]
     counted = right = alarms = critical = 0
     rows, misses = [], []
     for entry in labels:

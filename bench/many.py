@@ -1,7 +1,8 @@
 """Sweeps with a planted cause, and many runs in one folder: is the cause named, and how long does it take?
 
 python bench/many.py sweeps --seeds 2        # generated logs with config.json beside them, read and judged as by a user
-python bench/many.py time --runs 1500        # the first and the second `traindx diagnose FOLDER`
+python bench/many.py time --runs 1500        # names, the first and the second `traindx diagnose FOLDER`
+python bench/many.py peers --runs 300 --python VENV/bin/python     # TensorBoard's and MLflow's own listing of the same curves
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -19,10 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from traindx import api
-from traindx.diagnosis import common
-from traindx.diagnosis.many import diagnose_all
 
 Config = dict[str, Any]
 RATES = (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -106,18 +104,21 @@ def write(folder: Path, configs: list[Config], sick: list[bool], rng: np.random.
         (home / "config.json").write_text(json.dumps(config))
 
 
-def sweeps(seeds: int) -> None:
+def sweeps(seeds: int, first: int, only: str) -> None:
     """Each plant with some seeds: whether the settings named are those planted, and none else."""
+    from traindx.diagnosis import common  # not there in the environment of the peers
+    from traindx.report.runs import Runs
+
     named = claimed = planted = null = 0
-    for name, (grid, rule, truth) in PLANTED.items():
-        for seed in range(seeds):
+    for name, (grid, rule, truth) in ((n, p) for n, p in PLANTED.items() if only in n):
+        for seed in range(first, first + seeds):
             rng = np.random.default_rng([seed, len(name)])
             configs = grid(rng)
             sick = [bool(rule(c, rng)) for c in configs]
             with tempfile.TemporaryDirectory() as home:
                 write(Path(home), configs, sick, rng)
-                found = common.sweep(diagnose_all(api.load(Path(home))))
-            judged = sum(d.verdict in common.SICK for d in found.diagnoses)
+                found = Runs([Path(home)]).sweep()
+            judged = sum(r.verdict in common.SICK for r in found.rows)
             said = found.causes[0].text if found.causes else ""
             keys = tuple(k for k in configs[0] if f"{k} " in said)
             right = set(keys) == set(truth) and (not truth or len(found.causes) == 1 or "noise" in name)
@@ -132,25 +133,103 @@ def sweeps(seeds: int) -> None:
     print(f"cause named: {named} of {planted}; claimed where there is none: {claimed} of {null}")
 
 
+def _call(*words: str, env: dict[str, str]) -> tuple[float, float, float]:
+    """Seconds, seconds of the processor, and megabytes (of the largest process so far) of a command."""
+    begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - begun, spent, after.ru_maxrss / 1024
+
+
+NAMES = (
+    "import sys; from traindx.dashboard.library import Library; from pathlib import Path; Library(Path(sys.argv[1])).entries()"
+)
+
+
 def timed(count: int) -> None:
-    """The command on a folder of `count` runs, twice."""
+    """Names, then the command on a folder of `count` runs, twice, with a cache of its own."""
     with tempfile.TemporaryDirectory() as home:
         rng = np.random.default_rng(0)
         configs = [{"lr": float(rng.choice(RATES)), "optimizer": str(rng.choice(["sgd", "adam"]))} for _ in range(count)]
-        write(Path(home), configs, [c["lr"] >= 1 for c in configs], rng)
-        for turn in ("first", "second"):
-            begun = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-m", "traindx", "diagnose", home, "--fail-on", "never"], check=True, stdout=subprocess.DEVNULL
+        write(Path(home) / "runs", configs, [c["lr"] >= 1 for c in configs], rng)
+        env = {**os.environ, "TRAINDX_CACHE": f"{home}/cache"}
+        judge = ("-m", "traindx", "diagnose", f"{home}/runs", "--fail-on", "never")
+        for what, words in (("names", ("-c", NAMES, f"{home}/runs")), ("first", judge), ("again", judge)):
+            seconds, spent, most = _call(*words, env=env)
+            print(
+                f"{what}: {count} runs in {seconds:.1f} s ({spent:.1f} s of the processor), at most {most:.0f} MB in a process",
+                flush=True,
             )
-            most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-            print(f"{turn}: {count} runs in {time.perf_counter() - begun:.1f} s, at most {most:.0f} MB in a process")
+
+
+TENSORBOARD = """
+import sys, time
+from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
+m = EventMultiplexer(); m.AddRunsFromDirectory(sys.argv[1]); m.Reload(); print(len(m.Runs()))
+"""
+MLFLOW = """
+import sys, mlflow
+client = mlflow.tracking.MlflowClient(tracking_uri="file:" + sys.argv[1])
+print(len(client.search_runs(["0"], max_results=1000)))
+"""
+
+
+def write_peers(count: int, home: Path) -> None:
+    """The curves as event files (by tensorboard's own writer) and as an MLflow store."""
+    from mlflow.tracking import MlflowClient
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    rng = np.random.default_rng(0)
+    client = MlflowClient(tracking_uri=f"file:{home}/MLflow")
+    for i in range(count):
+        rows = [line.split(",") for line in curve(i % 3 == 0, rng).splitlines()[1:]]
+        writer = EventFileWriter(f"{home}/TensorBoard/run-{i:04d}")
+        run = client.create_run("0")
+        for step, *values in rows:
+            for tag, value in zip(("train_loss", "val_loss", "val_acc"), values):
+                one = Summary.Value(tag=tag, simple_value=float(value))
+                writer.add_event(Event(step=int(step), wall_time=time.time(), summary=Summary(value=[one])))
+        client.log_batch(run.info.run_id, [mlflow_metric(tag, row) for row in rows for tag in (1, 2, 3)])
+        writer.close()
+
+
+def mlflow_metric(tag: int, row: list[str]) -> Any:
+    from mlflow.entities import Metric
+
+    return Metric(("", "train_loss", "val_loss", "val_acc")[tag], float(row[tag]), int(time.time() * 1000), int(row[0]))
+
+
+def peers(count: int, python: str) -> None:
+    """The same runs listed by TensorBoard and MLflow in another environment; neither judges them."""
+    with tempfile.TemporaryDirectory() as home:
+        made = [python, __file__, "write-peers", "--runs", str(count), "--home", home]
+        env = {**os.environ, "MLFLOW_ALLOW_FILE_STORE": "true"}  # its folders, as most teams still have them
+        subprocess.run(made, check=True, env=env)
+        for name, program in (("TensorBoard", TENSORBOARD), ("MLflow", MLFLOW)):
+            begun = time.perf_counter()
+            done = subprocess.run([python, "-c", program, f"{home}/{name}"], capture_output=True, text=True, env=env)
+            told = f"{time.perf_counter() - begun:.1f} s" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+            print(f"{name}: {done.stdout.strip()} of {count} runs listed in {told}", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("sweeps", "time"))
+    parser.add_argument("what", choices=("sweeps", "time", "peers", "write-peers"))
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="sweeps: the first seed")
+    parser.add_argument("--only", default="", help="sweeps: those whose name holds this")
     parser.add_argument("--runs", type=int, default=1500)
+    parser.add_argument("--python", default=sys.executable, help="peers: the Python that has tensorboard and mlflow")
+    parser.add_argument("--home", type=Path, default=Path())
     given = parser.parse_args()
-    sweeps(given.seeds) if given.what == "sweeps" else timed(given.runs)
+    if given.what == "sweeps":
+        sweeps(given.seeds, given.first, given.only)
+    elif given.what == "time":
+        timed(given.runs)
+    elif given.what == "peers":
+        peers(given.runs, given.python)
+    else:
+        write_peers(given.runs, given.home)

@@ -31,8 +31,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from traindx.probes.attach import PATCHES
-from traindx.probes.governor import ALWAYS
+from traindx.probes.drive.patches import PATCHES
+from traindx.probes.drive.plan import DENSE
 
 Step = Callable[[], None]
 MOST_ROUNDS = 40
@@ -148,21 +148,18 @@ class Watched:
 
         self._folder = tempfile.TemporaryDirectory()
         self.dx = traindx.watch(model, optimizer, dir=Path(self._folder.name) / "run", budget=budget)
-        self.recorder, self.stage = self.dx._recorder, self.dx._observer.story.stage
+        self.recorder, self.stage = self.dx._recorder, self.dx._observer.follower.stage
         self._back: Callable[[], None] | None = None
-
-    @property
-    def governor(self) -> Any:
-        return self.recorder.governor
 
     def off(self) -> None:
         """Take the patches back; what remains is two empty hooks of the optimizer."""
-        self._lane, PATCHES.lane = PATCHES.lane, None
+        if PATCHES.skip is not None:
+            PATCHES.skip.wake()
         self.recorder.off, self._back = True, PATCHES.lift()
 
     def on(self) -> None:
         self._back()
-        PATCHES.lane, self.recorder.off, self.stage.last_end = self._lane, False, time.perf_counter()
+        self.recorder.off, self.stage.last_end = False, time.perf_counter()
 
     def close(self) -> None:
         self.dx.close()
@@ -309,10 +306,10 @@ def measure(make: Callable[[], Any], steps: int, instrument: Callable[..., Any],
 
 def _measure_watched(watched: Watched, step: Step, steps: int, seconds: float) -> dict[str, Any]:
     end = time.perf_counter() + seconds
-    governor = watched.governor
-    while governor.steps < ALWAYS or (governor.starting and time.perf_counter() < end - seconds / 2):
+    costs = watched.recorder.costs
+    while costs.steps < DENSE and time.perf_counter() < end - seconds / 2:
         step()
-    started, start_s = governor.full_steps, governor.spent_s
+    started, start_s = costs.full_steps, costs.spent_s
     rounds: list[tuple[float, float, float]] = []
     while len(rounds) < 3 or (time.perf_counter() < end and len(rounds) < MOST_ROUNDS):
         watched.off()
@@ -323,11 +320,16 @@ def _measure_watched(watched: Watched, step: Step, steps: int, seconds: float) -
         rounds.append(_round(first + timed(step, steps), seen))
         watched.on()
     out = _summed(rounds)
-    spent, elapsed, end = governor.spent_s, governor.elapsed_s, time.perf_counter() + seconds
+    spent, elapsed, end = costs.spent_s, costs.elapsed_s, time.perf_counter() + seconds
     while time.perf_counter() < end:
         step()
-    spent, elapsed = governor.spent_s - spent, governor.elapsed_s - elapsed
-    out |= {"self_share": spent / elapsed, "start_s": start_s, "start_full_steps": started, "still_starting": governor.starting}
+    spent, elapsed = costs.spent_s - spent, costs.elapsed_s - elapsed
+    out |= {
+        "self_share": spent / elapsed,
+        "start_s": start_s,
+        "start_full_steps": started,
+        "still_starting": costs.steps < DENSE,
+    }
     watched.close()
     return out
 

@@ -4,10 +4,10 @@ python -m bench.sweeps train             train what is not there yet (a few CPU 
 python -m bench.sweeps judge             judge the open half and print the figures
 python -m bench.sweeps judge --final     judge the sealed half; every use is written to bench/results/sweeps_final.log
 
-Seven data sets (three of regression or sequence prediction) × optimizers × rates × depth × activation × batch. The truth of a run
-is (validation metric − chance) / (best of the sweep − chance): at most 0.05 is *at chance*, at least 0.8 *learned well*.
-The first sealed half was looked at on 2026-11-18 and is open since. SEALED names five data sets that were added before the next
-change of the judgement: none of their runs is judged without --final.
+In the open half twelve data sets (five of regression or sequence prediction) and those of the coins that were judged before; in
+the sealed one the twelve that a new coin draws (bench/drawn.py); each × optimizers × rates × depth × activation × batch. The truth of a run is (validation metric − chance) /
+(best of the sweep − chance): at most 0.05 is *at chance*, at least 0.8 *learned well*. The sealed half is neither trained nor
+judged without --final. Draw another COIN before the judgement changes again, once it was.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import importlib
 import itertools
 import json
 import math
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from bench.drawn import Task, accuracy, auc, cross_entropy, drawn, r2, split
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -67,67 +69,23 @@ class Setup:
         return self.data in SEALED
 
 
-@dataclass(frozen=True)
-class Task:
-    """A data set, how its loss and metric are computed, and what its log shows."""
-
-    x: Tensor
-    y: Tensor
-    xv: Tensor
-    yv: Tensor
-    outputs: int
-    loss: Callable[[Tensor, Tensor], Tensor]
-    truth: Callable[[Tensor, Tensor], float]  # the metric behind the truth: 0 is chance (a constant answer), higher is better
-    shown: str  # the metric in the log
-    show: Callable[[Tensor, Tensor], float]
-    epochs: int
-    tokens: int = 0  # a vocabulary: the net begins with an embedding
-
-
-def _accuracy(out: Tensor, y: Tensor) -> float:
-    return float((out.flatten(0, -2).argmax(-1) == y.flatten()).float().mean())
-
-
 def _skill(classes: int) -> Callable[[Tensor, Tensor], float]:
-    return lambda out, y: (_accuracy(out, y) - 1 / classes) / (1 - 1 / classes)
-
-
-def _auc(out: Tensor, y: Tensor) -> float:
-    score = out.flatten().double()
-    if not torch.isfinite(score).all():
-        return math.nan
-    one, zero = score[y.flatten() > 0.5], score[y.flatten() <= 0.5]
-    gap = one[:, None] - zero[None, :]
-    return float((gap > 0).double().mean() + 0.5 * (gap == 0).double().mean())
-
-
-def _r2(out: Tensor, y: Tensor) -> float:
-    return float(1 - F.mse_loss(out, y) / y.var(correction=0))
-
-
-def _cross_entropy(out: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(out.flatten(0, -2), y.flatten())
-
-
-def _split(x: Tensor, y: Tensor, val: int, **rest: Any) -> Task:
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
-    x, y = x[order], y[order]
-    return Task(x[:-val], y[:-val], x[-val:], y[-val:], **rest)
+    return lambda out, y: (accuracy(out, y) - 1 / classes) / (1 - 1 / classes)
 
 
 def digits() -> Task:
     from sklearn.datasets import load_digits
 
     x, y = (torch.tensor(a) for a in load_digits(return_X_y=True))
-    return _split(
+    return split(
         (x.float() - 4.9) / 6.0,
         y,
         500,
         outputs=10,
-        loss=_cross_entropy,
+        loss=cross_entropy,
         truth=_skill(10),
         shown="val_acc",
-        show=_accuracy,
+        show=accuracy,
         epochs=20,
     )
 
@@ -138,7 +96,7 @@ def spirals() -> Task:
     r = torch.rand(1500, generator=g)
     angle = 4 * r + arm * 2 * math.pi / 3 + 0.15 * torch.randn(1500, generator=g)
     x = torch.stack([r * angle.cos(), r * angle.sin()], 1) * 2
-    return _split(x, arm, 500, outputs=3, loss=_cross_entropy, truth=_skill(3), shown="val_accuracy", show=_accuracy, epochs=30)
+    return split(x, arm, 500, outputs=3, loss=cross_entropy, truth=_skill(3), shown="val_accuracy", show=accuracy, epochs=30)
 
 
 def rare() -> Task:
@@ -147,9 +105,9 @@ def rare() -> Task:
     x = torch.randn(1500, 12, generator=g)
     score = x[:, 0] * x[:, 1] + x[:, 2] - 0.5 * x[:, 3] ** 2 + 0.3 * torch.randn(1500, generator=g)
     y = (score > score.quantile(0.85)).float()[:, None]
-    return _split(
-        x, y, 500, outputs=1, loss=F.binary_cross_entropy_with_logits, truth=lambda o, t: 2 * _auc(o, t) - 1, shown="val_auc",
-        show=_auc, epochs=20,
+    return split(
+        x, y, 500, outputs=1, loss=F.binary_cross_entropy_with_logits, truth=lambda o, t: 2 * auc(o, t) - 1, shown="val_auc",
+        show=auc, epochs=20,
     )  # fmt: skip
 
 
@@ -158,9 +116,9 @@ def friedman() -> Task:
 
     x, y = make_friedman1(1500, noise=1.0, random_state=3)
     y = (y - y.mean()) / y.std()
-    return _split(
-        torch.tensor(x).float(), torch.tensor(y).float()[:, None], 500, outputs=1, loss=F.mse_loss, truth=_r2, shown="val_r2",
-        show=_r2, epochs=25,
+    return split(
+        torch.tensor(x).float(), torch.tensor(y).float()[:, None], 500, outputs=1, loss=F.mse_loss, truth=r2, shown="val_r2",
+        show=r2, epochs=25,
     )  # fmt: skip
 
 
@@ -171,13 +129,13 @@ def forecast() -> Task:
     wave = torch.sin(t / 5) + 0.6 * torch.sin(t / 2.3 + 1) + 0.25 * torch.randn(1700, generator=g)
     x = wave.unfold(0, 16, 1)[:1500]
     y = 3 * wave[16:1516, None] + 1
-    return _split(
+    return split(
         x,
         y,
         500,
         outputs=1,
         loss=F.mse_loss,
-        truth=_r2,
+        truth=r2,
         shown="val_mae",
         show=lambda o, t: float((o - t).abs().mean()),
         epochs=15,
@@ -195,13 +153,13 @@ def letters() -> Task:
         seq[:, i + 1] = step[pick, seq[:, i]]
 
     def skill(out: Tensor, y: Tensor) -> float:
-        return 1 - float(_cross_entropy(out, y)) / math.log(20)
+        return 1 - float(cross_entropy(out, y)) / math.log(20)
 
     def perplexity(out: Tensor, y: Tensor) -> float:
-        return float(_cross_entropy(out, y).exp())
+        return float(cross_entropy(out, y).exp())
 
-    return _split(
-        seq[:, :-1], seq[:, 1:], 100, outputs=20, loss=_cross_entropy, truth=skill, shown="val_ppl", show=perplexity, epochs=15,
+    return split(
+        seq[:, :-1], seq[:, 1:], 100, outputs=20, loss=cross_entropy, truth=skill, shown="val_ppl", show=perplexity, epochs=15,
         tokens=20,
     )  # fmt: skip
 
@@ -215,8 +173,8 @@ def motifs() -> Task:
     rows = torch.arange(1500)
     x[rows, at] = y
     x[rows, at + 1] = y
-    return _split(
-        x, y, 500, outputs=4, loss=_cross_entropy, truth=_skill(4), shown="val_acc", show=_accuracy, epochs=14, tokens=12
+    return split(
+        x, y, 500, outputs=4, loss=cross_entropy, truth=_skill(4), shown="val_acc", show=accuracy, epochs=14, tokens=12
     )
 
 
@@ -243,8 +201,8 @@ def wine() -> Task:
         hits = [(float(((said == k) & (t == k)).sum()), float((said == k).sum() + (t == k).sum())) for k in range(3)]
         return statistics.fmean(2 * hit / total for hit, total in hits)
 
-    return _split(
-        x, y, 300, outputs=3, loss=_cross_entropy, truth=lambda o, t: (recall(o, t) - 1 / 3) * 1.5, shown="val_f1", show=f1,
+    return split(
+        x, y, 300, outputs=3, loss=cross_entropy, truth=lambda o, t: (recall(o, t) - 1 / 3) * 1.5, shown="val_f1", show=f1,
         epochs=18,
     )  # fmt: skip
 
@@ -254,8 +212,8 @@ def diabetes() -> Task:
     from sklearn.datasets import load_diabetes
 
     x, y = (torch.tensor(a).float() for a in load_diabetes(return_X_y=True))
-    return _split(
-        x * 20, y[:, None] / 40, 140, outputs=1, loss=F.mse_loss, truth=_r2, shown="val_rmse",
+    return split(
+        x * 20, y[:, None] / 40, 140, outputs=1, loss=F.mse_loss, truth=r2, shown="val_rmse",
         show=lambda o, t: float(F.mse_loss(o, t).sqrt()), epochs=40,
     )  # fmt: skip
 
@@ -265,16 +223,16 @@ def rings() -> Task:
     g = torch.Generator().manual_seed(22)
     x = torch.randn(1400, 2, generator=g)
     y = ((x**2).sum(1) > 2 * math.log(2)).long()
-    return _split(x, y, 400, outputs=2, loss=_cross_entropy, truth=_skill(2), shown="val_accuracy", show=_accuracy, epochs=16)
+    return split(x, y, 400, outputs=2, loss=cross_entropy, truth=_skill(2), shown="val_accuracy", show=accuracy, epochs=16)
 
 
 def parity() -> Task:
     """Which of six remainders the sum of two digits leaves, read as tokens; the log shows the error rate in percent."""
     g = torch.Generator().manual_seed(23)
     x = torch.randint(0, 12, (1600, 2), generator=g)
-    return _split(
-        x, x.sum(1) % 6, 400, outputs=6, loss=_cross_entropy, truth=_skill(6), shown="val_error",
-        show=lambda o, t: 100 * (1 - _accuracy(o, t)), epochs=24, tokens=12,
+    return split(
+        x, x.sum(1) % 6, 400, outputs=6, loss=cross_entropy, truth=_skill(6), shown="val_error",
+        show=lambda o, t: 100 * (1 - accuracy(o, t)), epochs=24, tokens=12,
     )  # fmt: skip
 
 
@@ -283,13 +241,18 @@ def decay() -> Task:
     g = torch.Generator().manual_seed(24)
     y = 0.2 + torch.rand(1400, 1, generator=g)
     x = (-y * torch.arange(24) / 4).exp() + 0.15 * torch.randn(1400, 24, generator=g)
-    return _split(
-        x, y, 400, outputs=1, loss=F.mse_loss, truth=_r2, shown="val_mse", show=lambda o, t: float(F.mse_loss(o, t)), epochs=20
+    return split(
+        x, y, 400, outputs=1, loss=F.mse_loss, truth=r2, shown="val_mse", show=lambda o, t: float(F.mse_loss(o, t)), epochs=20
     )
 
 
-SEALED = ("wine", "diabetes", "rings", "parity", "decay")
+OPENED = ("wine", "diabetes", "rings", "parity", "decay")  # sealed until 2026-11-18
 TASKS |= {"wine": wine, "diabetes": diabetes, "rings": rings, "parity": parity, "decay": decay}
+OPEN_COINS = ("83332aa7",)  # judged once on 2026-11-18
+COIN = "d17ff787"  # drawn by a random number, not trained yet; whoever has judged it draws another
+TASKS |= {name: task for coin in OPEN_COINS for name, task in drawn(coin).items()}
+SEALED = drawn(COIN)
+TASKS |= SEALED
 
 
 class Net(nn.Module):
@@ -299,7 +262,7 @@ class Net(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(task.tokens, width) if task.tokens else None
         self.read = nn.GRU(width, width, batch_first=True) if task.tokens and task.y.ndim == 1 else None
-        sizes = [width if task.tokens else task.x.shape[1], *[width] * depth]
+        sizes = [width if task.tokens else task.x.shape[-1], *[width] * depth]
         layers = [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), ACTIVATIONS[activation]())]
         self.body = nn.Sequential(*layers, nn.Linear(width, task.outputs))
 
@@ -311,12 +274,12 @@ class Net(nn.Module):
         return self.body(x)
 
 
-def setups(each: int = 40) -> list[Setup]:
+def setups() -> list[Setup]:
     """The sweep: so many configurations of every data set, drawn once and for all, every rate equally often."""
     out = []
     for data in TASKS:
         draw = random.Random(f"sweep {data}")
-        rates = [RATES[i % len(RATES)] for i in range(each)]
+        rates = [RATES[i % len(RATES)] for i in range(18 if "_" in data else 40)]
         for lr in rates:
             out.append(
                 Setup(
@@ -324,19 +287,22 @@ def setups(each: int = 40) -> list[Setup]:
                     draw.choice((32, 64, 256)),
                 )
             )  # fmt: skip
-    return sorted(set(out), key=lambda s: s.name)
+    return sorted({*out, *map(reference, TASKS)}, key=lambda s: s.name)
+
+
+def reference(data: str) -> Setup:
+    """What usually learns, so that the best of a sweep is no accident of how much of it was trained."""
+    return Setup(data, "adam", 3e-3, 2, "relu", 32)
 
 
 def train(setup: Setup, record: Path | None) -> dict[str, Any]:
     """One training, watched where a folder is given; its curves and how much it learned."""
-    import traindx
-
     torch.set_num_threads(1)
     task = TASKS[setup.data]()
     torch.manual_seed(int(hashlib.sha256(setup.name.encode()).hexdigest()[:6], 16))
     model = Net(task, setup.depth, setup.activation)
     optimizer = OPTIMIZERS[setup.optimizer](model.parameters(), lr=setup.lr)
-    dx = traindx.watch(model, optimizer, dir=str(record)) if record else None
+    dx = importlib.import_module("traindx").watch(model, optimizer, dir=str(record)) if record else None
     steps: list[float] = []
     epochs: list[dict[str, float]] = []
     for epoch in range(task.epochs):
@@ -354,38 +320,42 @@ def train(setup: Setup, record: Path | None) -> dict[str, Any]:
             val = task.loss(out, task.yv).item()
         steps += losses
         row = {"epoch": epoch, "step": len(steps), "train_loss": statistics.fmean(losses), "val_loss": val}
-        epochs.append({**row, task.shown: task.show(out, task.yv)})
+        epochs.append({**row, task.shown: task.show(out, task.yv)} if task.shown else row)
     if dx is not None:
         dx.close()
     return {
         **asdict(setup),
         "name": setup.name,
         "shown": task.shown,
+        "names": task.names,
         "steps": steps,
         "epochs": epochs,
         "truth": task.truth(out, task.yv),
     }
 
 
-def train_all(fresh: bool) -> None:
-    """Train what is missing, each in a fork of its own, so that one run's observer cannot touch the next."""
+def train_all(fresh: bool, bare: bool, final: bool, data: tuple[str, ...], minutes: float) -> None:
+    """Train what is missing of one half, each in a fork of its own, so that one run's observer cannot touch the next."""
+    importlib.import_module("sklearn.datasets")  # once, and not in every fork
+    importlib.import_module("traindx")
     WORK.mkdir(parents=True, exist_ok=True)
-    began = time.process_time()
-    for setup in sorted(
-        setups(), key=lambda s: (s.sealed, hashlib.sha256(s.name.encode()).digest())
-    ):  # the open half first, mixed
-        target = WORK / f"{setup.name}.json"
-        if target.exists() and not fresh:
+    began = time.monotonic()
+    mixed = sorted(setups(), key=lambda s: (s != reference(s.data), hashlib.sha256(s.name.encode()).digest()))
+    for setup in (s for s in mixed if s.sealed is final and s.data.startswith(data or "")):
+        if time.monotonic() - began > 60 * minutes:
+            break
+        target, record = WORK / f"{setup.name}.json", WORK / "records" / setup.name
+        if target.exists() and (bare or record.exists()) and not fresh:
             continue
         child = os.fork()
         if child == 0:
-            done = train(setup, WORK / "records" / setup.name)
+            done = train(setup, None if bare else record)
             target.write_text(json.dumps(done))
             sys.stdout.flush()
             os._exit(0)
         if os.waitpid(child, 0)[1] != 0:
             raise SystemExit(f"{setup.name} failed")
-    print(f"trained in {time.process_time() - began + os.times().children_user:.0f} s of CPU")
+    print(f"trained for {time.monotonic() - began:.0f} s")
 
 
 def _number(value: float) -> str:
@@ -394,22 +364,26 @@ def _number(value: float) -> str:
 
 def as_csv(run: dict[str, Any], folder: Path) -> Path:
     target = folder / "log.csv"
-    names = ["epoch", "train_loss", "val_loss", run["shown"]]
+    shown = [run["shown"]] if run["shown"] else []
     with target.open("w", newline="") as f:
         writer = csv.writer(f)
-        writer.writerow(names)
-        writer.writerows([[_number(row[n]) for n in names] for row in run["epochs"]])
+        writer.writerow(["epoch", *run["names"], *shown])
+        writer.writerows([[_number(row[n]) for n in ("epoch", "train_loss", "val_loss", *shown)] for row in run["epochs"]])
     return target
+
+
+def _bare_name(run: dict[str, Any]) -> str:
+    """The metric without the word for validation before it."""
+    return run["shown"].removeprefix(run["names"][1].removesuffix("loss"))
 
 
 def as_console(run: dict[str, Any], folder: Path) -> Path:
     target = folder / "train.log"
-    shown = run["shown"].removeprefix("val_")
     total = len(run["epochs"])
-    lines = [
-        f"Epoch {i + 1}/{total}: train loss {row['train_loss']:.4f} | val loss {row['val_loss']:.4f} | val {shown} {row[run['shown']]:.4f}"
-        for i, row in enumerate(run["epochs"])
-    ]
+    lines = []
+    for i, row in enumerate(run["epochs"]):
+        line = f"Epoch {i + 1}/{total}: train loss {row['train_loss']:.4f} | val loss {row['val_loss']:.4f}"
+        lines.append(line + (f" | val {_bare_name(run)} {row[run['shown']]:.4f}" if run["shown"] else ""))
     target.write_text("\n".join(lines) + "\n")
     return target
 
@@ -423,7 +397,8 @@ def as_events(run: dict[str, Any], folder: Path) -> Path:
             writer.add_scalar("train/loss", run["steps"][i], i)
         for row in run["epochs"]:
             writer.add_scalar("val/loss", row["val_loss"], row["step"])
-            writer.add_scalar(f"val/{run['shown'].removeprefix('val_')}", row[run["shown"]], row["step"])
+            if run["shown"]:
+                writer.add_scalar(f"val/{_bare_name(run)}", row[run["shown"]], row["step"])
     return target
 
 
@@ -440,12 +415,12 @@ def source_of(run: dict[str, Any], form: str) -> Path:
 
 def trained() -> list[dict[str, Any]]:
     """Every run that was trained, with its truth on the scale of the sweep."""
-    there = [s for s in setups() if (WORK / f"{s.name}.json").exists()]
+    there = [s for s in setups() if (WORK / f"{reference(s.data).name}.json").exists() and (WORK / f"{s.name}.json").exists()]
     print(f"{len(there)} of {len(setups())} configurations are trained", file=sys.stderr)
-    runs = [json.loads((WORK / f"{s.name}.json").read_text()) | {"sealed": s.sealed} for s in there]
+    runs = [{"names": Task.names} | json.loads((WORK / f"{s.name}.json").read_text()) | {"sealed": s.sealed} for s in there]
     for data in TASKS:
         mine = [r for r in runs if r["data"] == data]
-        best = max(r["truth"] for r in mine if math.isfinite(r["truth"]))
+        best = max((r["truth"] for r in mine if math.isfinite(r["truth"])), default=1.0)
         for r in mine:
             r["truth"] = r["truth"] / best if math.isfinite(r["truth"]) else 0.0
     return runs
@@ -540,6 +515,9 @@ def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("what", choices=("train", "judge"))
     ask.add_argument("--fresh", action="store_true", help="train everything anew")
+    ask.add_argument("--bare", action="store_true", help="train unwatched: four times as fast, and nothing to judge live")
+    ask.add_argument("--data", nargs="+", default=[], help="only data sets whose names begin so")
+    ask.add_argument("--minutes", type=float, default=math.inf, help="train no longer than this")
     ask.add_argument("--final", action="store_true", help="judge the sealed half instead of the open one; every use is logged")
     ask.add_argument("--show", action="store_true", help="list the runs that were judged wrongly")
     ask.add_argument("--form", choices=FORMATS, action="append")
@@ -547,7 +525,7 @@ def main() -> None:
     ask.add_argument("--save", action="store_true", help="keep the figures under bench/results/")
     a = ask.parse_args()
     if a.what == "train":
-        train_all(a.fresh)
+        train_all(a.fresh, a.bare, a.final, tuple(a.data), a.minutes)
         return
     runs = [r for r in trained() if r["sealed"] is a.final]
     judged = [judge(r, form) for r in runs for form in (a.form or FORMATS) if form != "live" or source_of(r, form).exists()]

@@ -29,8 +29,7 @@ from torch import nn
 
 from traindx.trial import catalogue
 from traindx.trials.curvature import eigenvalues, filter_normalised, moved
-from traindx.trials.task import Task
-from traindx.trials.twin import fingerprint
+from traindx.trials.task import Task, fingerprint
 
 HERE = Path(__file__).parent / "results"
 OUT = HERE / "trials_peers.json"

@@ -750,6 +750,21 @@ def mutants(text: str, only: str = "") -> Iterator[Mutant]:
             yield Mutant(fault.name, src.edited(change), change.line, text, change)
 
 
+def places(mutant: Mutant) -> set[int]:
+    """The lines at which the fault is named right: those of the guilty statement.
+
+    A call that is missing has no line. It is mended in the block that lacks it, so every line of that block, from there on, is right.
+    """
+    src = Source(mutant.text)
+    rows = [n for n in ast.walk(src.tree) if isinstance(n, ast.stmt) and n.lineno <= mutant.line <= (n.end_lineno or n.lineno)]
+    simple = [n for n in rows if not hasattr(n, "body")]
+    if not simple:  # the head of a loop or of a function
+        return {mutant.line}
+    guilty = simple[-1]
+    last = src._block(guilty)[-1] if isinstance(guilty, ast.Pass) else guilty
+    return set(range(guilty.lineno, (last.end_lineno or last.lineno) + 1))
+
+
 def fault(name: str) -> Fault:
     return next(f for f in FAULTS if f.name == name)
 

@@ -82,7 +82,9 @@ def totals(lines: Iterable[dict[str, Any]]) -> str:
     well = [x for x in lines if x["kind"] == HEALTHY]
     alarmed = sum(any(s != "info" for s in x["found"].values()) for x in well)
     named, right = sum(bool(x["top1"]) for x in sick), sum(x["verdict_right"] for x in sick)
-    return f"found {sum(x['hit'] for x in sick)} of {len(sick)}, first cause {named}, verdict {right}; alarms on {alarmed} of {len(well)} healthy"
+    placed = [x["where_right"] for x in sick if x.get("where_right") is not None]
+    told = f"found {sum(x['hit'] for x in sick)} of {len(sick)}, first cause {named}, verdict {right}, place {sum(placed)} of {len(placed)}"
+    return f"{told}; alarms on {alarmed} of {len(well)} healthy"
 
 
 def page(before: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> str:

@@ -94,6 +94,8 @@ def look(wanted: Wanted, ask: ward.Ask, *, harm: bool = False) -> dict[str, Any]
     """One line: what the report says of the mutant, against the truth of its operator."""
     program, fault = wanted.program, mutate.fault(wanted.mutant.operator)
     original = ward.run_bare(program, ask)
+    if original["exit"] != program.exit_code:
+        raise ward.BadProgram(f"{program.name}: ends with {original['exit']} bare")
     seen = ward.run_observed(program, ask, change=wanted.change)
     line: dict[str, Any] = {"name": wanted.name, "program": program.name, "operator": fault.name, "line": wanted.mutant.line}
     if original["digest"] == seen["digest"] and ward.same_text(original["stdout"], seen["stdout"]):
@@ -110,7 +112,8 @@ def look(wanted: Wanted, ask: ward.Ask, *, harm: bool = False) -> dict[str, Any]
         return line | {"error": told["error"]}
     hits = [f for f in seen["report"]["findings"] if f["code"] in told["hit_by"]]
     places = [str(w) for f in hits for w in f.get("where", ()) if ":" in str(w)]
-    told["where_right"] = any(p.endswith(f":{wanted.mutant.line}") for p in places) if hits else None
+    right = tuple(f"{Path(program.main).name}:{n}" for n in mutate.places(wanted.mutant))
+    told["where_right"] = any(p.endswith(right) for p in places) if hits else None
     wanted_keys = ("found", "causes", "verdict", "hit", "hit_by", "top1", "top3", "verdict_right", "where_right", "exit", "cpu_s")
     return line | {k: told[k] for k in wanted_keys} | {"harm": worse, "falsifies": fault.falsifies, "places": places[:4]}
 

@@ -194,7 +194,10 @@ def _still(row: str) -> str:
 
 def look(program: Program, ask: Ask) -> dict[str, Any]:
     """One line of the ward."""
-    bare, seen = run_bare(program, ask), run_observed(program, ask)
+    bare = run_bare(program, ask)
+    if bare["exit"] != program.exit_code:
+        raise BadProgram(f"{program.name}: ends with {bare['exit']} bare: {bare['stderr'][-300:]}")
+    seen = run_observed(program, ask)
     line: dict[str, Any] = {
         "name": program.name,
         "kind": program.kind,
