@@ -1,0 +1,1 @@
+"""The conditions that our team checks besides those of traindx."""
