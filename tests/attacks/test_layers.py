@@ -83,7 +83,8 @@ for _ in range(3):
 raise SystemExit(7)
 """
 SLOW = """
-import sys, time
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts its background jobs with Ctrl-C ignored
 from traindx import diagnosis
 from traindx.cli import main
 def waits(*_):

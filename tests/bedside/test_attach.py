@@ -209,7 +209,10 @@ def test_history_is_what_the_process_wrote_since_it_was_started(tmp_path: Path, 
     monkeypatch.chdir(tmp_path)
     found = history.of(process.seen(os.getpid()))
     assert [Path(run.source).name for run in found.runs] == ["new.csv"] and found.last == 59
-    assert found.write(tmp_path / "run", None, 60) == 60 and record.read(tmp_path / "run").steps == (0, 59)
+    writer = record.Writer(tmp_path / "run")
+    assert [found.write(writer, None, 0, 50), found.write(writer, None, 50, 60)] == [50, 10]
+    writer.close("attached", wait=30.0)
+    assert record.read(tmp_path / "run").series("loss/train").steps.tolist() == list(range(60))
 
 
 def test_what_only_the_first_steps_tell_is_not_recorded() -> None:

@@ -44,22 +44,20 @@ class History:
                     found[name] = Series(steps, signal.values, signal.times)
         return found
 
-    def write(self, place: Path, made: int | None, before: int) -> int:
-        """Write it into the record as what came before that step; how many records."""
+    def write(self, writer: Writer, made: int | None, first: int, before: int) -> int:
+        """Write the rows of these steps, `before` not among them, as what came before; how many there were."""
         rows: dict[int, dict[str, float]] = {}
         times: dict[int, float] = {}
         for name, series in self.joined(made).items():
             at = series.times if series.times is not None else np.full(len(series), np.nan)
             for step, value, when in zip(series.steps.tolist(), series.values.tolist(), at.tolist()):
-                if step < before:
+                if first <= step < before:
                     rows.setdefault(step, {})[name] = value
                     times[step] = when
+        for step in sorted(rows):
+            writer.write(step, rows[step], times[step])
         if rows:
-            writer = Writer(place)
-            for step in sorted(rows):
-                writer.write(step, rows[step], times[step])
             writer.fact("history", [run.source for run in self.runs])
-            writer.close("attached", wait=30.0)
         return len(rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -20,7 +21,9 @@ from traindx.cli import launcher, options
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.live.judge import Judge, Task
 from traindx.plain import STDERR, safe, say
-from traindx.record import fresh_dir, is_record
+from traindx.record import Writer, fresh_dir, is_record
+from traindx.record import read as read_record
+from traindx.run import Run
 from traindx.settings import Settings
 
 PACKAGE = Path(inside.__file__).parents[2]
@@ -99,6 +102,8 @@ def command(
             visit.stay(verbose, no_color)
         finally:
             visit.leave()
+            visit.complete(read_record(visit.place) if is_record(visit.place) else None)
+            visit.close()
     _page(place, chosen, job[0].alive, verbose, no_color)
     say(f"the record is in {launcher.near(place.absolute())}")
     return 0
@@ -110,15 +115,20 @@ class Visit:
     def __init__(self, job: list[Process], place: Path, letters: Path, chosen: Settings, updates: int) -> None:
         self.job, self.place, self.letters, self.chosen, self.updates = job, place, letters, chosen, updates
         self.made: int | None = None
+        self.before = history.History(())
+        self.past: Writer | None = None  # for what came before; closed once the first step that we saw is known
+        self.told = 0  # the past is written up to this step
         self.come_to: list[Process] = []
         self.begun = time.monotonic()
 
     def come(self) -> None:
         """Attach to every rank, or to none; then write down what came before."""
-        before = history.of(self.job[0])
+        self.before = before = history.of(self.job[0])
         since = before.last + 1 if before.last is not None else 100  # a place of its own for what cannot be known
         asked: dict[str, Any] = {"since": since, "for": self.updates, "job": str(self.letters), "folder": str(self.place)}
         asked |= {"settings": in_front.kept(self.chosen), "budget": self.chosen.budget, "live": {"live": False}, "dir": ""}
+        if before.runs:
+            self.past = Writer(self.place)  # made before the process makes its own, so it is the first part of the record
         try:
             for one in self.job:
                 answer = self._ask(one, f"come({asked!r})")
@@ -126,10 +136,31 @@ class Visit:
                 self.made = answer.get("updates")
         except BaseException:
             self.leave()
+            self.close()
             raise
-        since = self.made if self.made is not None else since
-        told = history.read(before.paths).write(self.place, self.made, since)  # it has continued since
+        told = self._tell(self.made if self.made is not None else since)
         say(f"attached to {', '.join(str(one.pid) for one in self.job)} {_at(self.made, before.last)}; {_before(before, told)}")
+
+    def _tell(self, before: int) -> int:
+        """Write what its logs hold by now of the steps before that one; how many steps."""
+        if self.past is None:
+            return 0
+        first, self.told = self.told, before
+        return history.read(self.before.paths).write(self.past, self.made, first, before)
+
+    def complete(self, run: Run | None) -> None:
+        """Once the first step that we saw is known, write what the logs tell of the time up to it."""
+        if self.past is not None and run is not None and "attached" in run.facts:
+            self._tell(int(run.facts["attached"]))
+            self.close()
+
+    def close(self) -> None:
+        """Close the past; where nothing was attached, take away the record too."""
+        past, self.past = self.past, None
+        if past is not None:
+            past.close("attached", wait=PATIENCE_S)
+            if not self.come_to:
+                shutil.rmtree(self.place, ignore_errors=True)
 
     def _ask(self, one: Process, verb: str) -> dict[str, Any]:
         """Have the process call something of `inside`; its answer. One that has not imported torch yet is asked again."""
@@ -165,6 +196,7 @@ class Visit:
             while not self._left(self.job[0]):
                 judge.turn()
                 run = judge.followed
+                self.complete(run)
                 if run is not None and "attached" in run.facts:
                     began = began or time.monotonic()
                     seen = run.steps[1] + 1 - int(run.facts["attached"]) if run.steps else 0
