@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import string
 
@@ -69,11 +71,12 @@ def test_its_cure_fills_only_optional_clauses(cause: Cause) -> None:
     assert not [name for _, name, _, _ in string.Formatter().parse(always) if name], "a value that may be missing needs [[ ]]"
 
 
-def test_every_cause_lives_in_a_file_of_its_name() -> None:
+def test_no_cause_stands_twice() -> None:
     import traindx.causes as package
 
-    files = {m.stem for m in map(__import__("pathlib").Path, package.__path__) for m in m.glob("*.py")} - {"__init__"}
-    assert files == {c.name.replace("-", "_") for c in CAUSES}
+    tables = [importlib.import_module(f"traindx.causes.{i.name}").CAUSES for i in pkgutil.iter_modules(package.__path__)]
+    names = [cause.name for table in tables for cause in table]
+    assert len(names) == len(set(names)) == len(CAUSES)
 
 
 def test_every_rule_that_alarms_is_explained_by_a_cause() -> None:

@@ -97,12 +97,8 @@ def settling(experiment: str, target: str = "TARGET") -> str:
 
 @cache
 def catalogue() -> dict[str, Cause]:
-    """Every cause by name, found by scanning the folder `traindx/causes`."""
+    """Every cause by name, from the tables in the folder `traindx/causes`."""
     package = importlib.import_module("traindx.causes")
-    found: dict[str, Cause] = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"traindx.causes.{info.name}")
-        for value in vars(module).values():
-            if isinstance(value, Cause):
-                found[value.name] = value
+    tables = [importlib.import_module(f"traindx.causes.{info.name}").CAUSES for info in pkgutil.iter_modules(package.__path__)]
+    found = {cause.name: cause for table in tables for cause in table}
     return dict(sorted(found.items()))

@@ -1,1 +1,1 @@
-"""One cause to a file, plain data; `cause.catalogue` scans this folder."""
+"""What would explain findings, as tables of plain data: a file for each part of a training run; see `cause.catalogue`."""
