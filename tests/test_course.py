@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from runs import a_run, noise
-from traindx import course
+from traindx import course, regime
 from traindx.course import State, chance, metrics
 from traindx.run import Run, Series
 
@@ -158,3 +158,20 @@ def test_the_answer_does_not_flap_while_a_run_grows() -> None:
     said = [state(whole.between(hi=n)) for n in range(EPOCHS)]
     turns = [a for a, b in itertools.pairwise(said) if a is not b]
     assert said[0] is State.TOO_EARLY and len(turns) <= 2 and not {State.NOT_LEARNING, State.GOT_WORSE} & set(said)
+
+
+def summed(times: float, wobble: float = 0.0) -> Run:
+    """A classifier of five letters whose backward takes the losses of several letters at once."""
+    each = np.linspace(1.6, 0.45, 60)
+    factor = times * (1 + wobble * np.sin(np.arange(60)))
+    known = {"loss.kind": "ce", "loss.classes": 5, "loss.reduction": "mean"}
+    return a_run({"loss/train": each * factor, "loss/token_mean": each}, facts=known)
+
+
+def test_a_loss_that_adds_up_several_is_measured_by_as_many_constant_answers() -> None:
+    told = chance.chance(summed(6.0))
+    assert told is not None and told.loss == pytest.approx(6 * math.log(5)) and told.why == "6 × ln 5"
+    assert course.learned(summed(6.0)).low == pytest.approx(course.learned(summed(1.0)).low, abs=0.02)
+    assert chance.chance(summed(1.2)) == chance.chance(summed(1.0))  # a penalty next to the loss
+    assert chance.chance(summed(6.0, 0.3)) is None  # now of five, now of eight: no level means anything
+    assert not regime.plain_loss(summed(6.0)) and regime.plain_loss(summed(1.0))

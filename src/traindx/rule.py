@@ -77,7 +77,9 @@ class Rule:
     stable: bool
     page: str  # the module's docstring
     subject: str = ""  # what it is about, where that need not be there (subjects.py); empty: training itself
-    at: Mapping[str, str] = field(default_factory=dict)  # variant → the line it is fixed at: "loss", or a key of `code.sites`
+    at: Mapping[str, str] = field(
+        default_factory=dict
+    )  # variant → the lines it is fixed at: "loss", keys of `code.sites`, `code.origins`
     origin: str = ""  # the package of a house rule; empty for ours
 
     @property
@@ -168,9 +170,12 @@ class Rule:
             _check_limit(f"{self.code}: '{name}'", self.settings[name], value)
 
     def _line(self, run: Run, e: Evidence) -> tuple[str, ...]:
-        """The line of the user's code that the evidence is about, unless it names one itself."""
-        line = site(run, self.at.get(e.say, self.at.get("", "")))
-        return (line,) if line and not any(LINE.search(w) for w in e.where) else ()
+        """The lines of the user's code that the evidence is about; beside one of its own, only what decided it."""
+        found = lines(run, self.at.get(e.say, self.at.get("", "")))
+        if not any(LINE.search(w) for w in e.where):
+            return found
+        decided = run.fact("code.origins")
+        return tuple(w for w in found if w not in e.where and isinstance(decided, dict) and w in decided.values())
 
     def _in_words(self, run: Run, e: Evidence, line: tuple[str, ...] = ()) -> Finding:
         severity = e.severity or self.severity
@@ -265,13 +270,19 @@ def catalogue() -> dict[str, Rule]:
 
 def site(run: Run, what: str) -> str:
     """The line of the user's code where something is done, or where what is nearest to it is; empty where none is known."""
-    told = run.fact("code.sites")
-    sites = told if isinstance(told, dict) else {}
+    told = [run.fact("code.origins"), run.fact("code.sites")]
+    sites = {key: where for part in told if isinstance(part, dict) for key, where in part.items()}
     line = run.fact("loss.site") if what == "loss" else sites.get(what)
     while not line and what in _NEAREST:
         what = _NEAREST[what]
         line = sites.get(what)
     return line if isinstance(line, str) else ""
+
+
+def lines(run: Run, what: str) -> tuple[str, ...]:
+    """The lines where things are done or were decided, by their names: "optimizer rate"; of a|b the first that is known."""
+    found = (next(filter(None, (site(run, one) for one in each.split("|"))), "") for each in what.split())
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def place(code: str) -> int:

@@ -416,6 +416,9 @@ FACTS: dict[str, str] = {
     "clip, step, zero_grad, schedule (scheduler.step), eval, save, load: where they are called first; compared: where "
     "predictions meet labels, metric, mean: where an accuracy or a mean loss is printed; activation: where what the loss gets "
     "goes through a softmax or sigmoid}",
+    "code.origins": "lines that decided what is used at the lines of code.sites: {rate, model, horizon; data, "
+    "sampler, val_data; criterion, ignored, target, drawn, sum, weight: of the loss; mask; guard, given: of the evaluation; "
+    "average, figure: of what is printed}",
     "loss.by_hand": "mse: the loss is a plain mean of squared differences, written by hand",
     "loss.kind": "ce, bce, bce_logits, nll, mse, l1, huber, kl, ctc, contrastive, margin or unknown",
     "loss.weightless": "classes whose weight in the loss is zero",

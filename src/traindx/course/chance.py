@@ -24,8 +24,15 @@ class Chance:
 
 def chance(run: Run) -> Chance | None:
     """The loss of a model that knows nothing; None where nothing tells it, or where the sources disagree."""
-    if not regime.plain_loss(run):
+    times = regime.added(run)
+    if times is None or not regime.unweighted(run):
         return None
+    found = _of_one(run)
+    return found and Chance(found.loss * times, found.why if times == 1 else f"{times:.3g} × {found.why}")
+
+
+def _of_one(run: Run) -> Chance | None:
+    """The same for the mean of one call."""
     if run.fact("loss.kind") in ("bce", "bce_logits"):
         share = _positive(run)
         entropy = _entropy([share, 1 - share]) if 0 < share < 1 else math.log(2)

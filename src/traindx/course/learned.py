@@ -283,7 +283,8 @@ def _of_loss(run: Run, name: str) -> _Reading | None:
     late = float(np.min(values[-max(4, len(values) // 3) :]))  # lower than it ever was it is not now
     moved = first - now > max(error, 0.02 * abs(first))
     part, rising = name.removeprefix("loss/"), rises(-values)
-    known = None if regime.finetune(run) else chance.chance(run)
+    otherwise = name == regime.VAL and regime.added(run) != 1.0  # an evaluation need not add up as much
+    known = None if regime.finetune(run) or otherwise else chance.chance(run)
     if known is not None and first < 0.2 * known.loss:
         known = None  # a loss that is divided, or weights that were trained before: the level means something else
     if known is not None and known.loss > 1.05 * floor:

@@ -12,22 +12,22 @@ from traindx.cause import Cause
 from traindx.diagnosis.posterior import Suspect
 from traindx.diagnosis.story import JUDGEMENT
 from traindx.finding import Finding, Outcome
-from traindx.rule import LINE, Rule, site
+from traindx.rule import LINE, Rule, lines
 from traindx.run import Run
 
 TELLING = 0.7  # how often a finding is there under its cause, at least, for its place to be that of the cause
 
 
 def placed(run: Run, outcomes: Sequence[Outcome], causes: Sequence[Suspect], rules: Mapping[str, Rule]) -> tuple[Outcome, ...]:
-    """The outcomes, with the line of the first cause at every finding that speaks for it and names no line."""
+    """The outcomes, with the lines of the first cause at every finding that speaks for it and names no line."""
     lead = next((c for c in causes[:1] if c.supports and c.possible), None)
-    line = site(run, mended_at(lead.cause, rules)) if lead else ""
-    if lead is None or not line:
+    found = lines(run, mended_at(lead.cause, rules)) if lead else ()
+    if lead is None or not found:
         return tuple(outcomes)
     codes = {*lead.supports, JUDGEMENT}
 
     def put(f: Finding) -> Finding:
-        return f if f.code not in codes or any(LINE.search(w) for w in f.where) else replace(f, where=(*f.where, line))
+        return f if f.code not in codes or any(LINE.search(w) for w in f.where) else replace(f, where=(*f.where, *found))
 
     return tuple(replace(o, findings=tuple(map(put, o.findings))) if o.findings else o for o in outcomes)
 

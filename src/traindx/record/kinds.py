@@ -27,7 +27,7 @@ _FACTS = {
     "[{*}]": "data.bad_samples eval.slices eval.worst model.outline optimizer.groups",
     "{n}": """cost data.class_counts data.feature_auc data.fetched data.seen data.val_class_counts eval.auroc model.init_gain
         perf.shares""",
-    "{s}": "blind code.sites model.activations model.param_dtypes model.param_module versions",
+    "{s}": "blind code.origins code.sites model.activations model.param_dtypes model.param_module versions",
     "{[n]}": "data.channel_stats data.val_channel_stats eval.metric_recomputed model.param_shapes",
     "{*}": """data.input_stats data.label_probe data.loader data.val_input_stats data.val_loader model.head_activation origin
         rng.used schedule.params seeds""",

@@ -337,8 +337,27 @@ def adam_like(run: Run) -> bool | None:
 
 def plain_loss(run: Run) -> bool:
     """Whether the training loss is the mean of one unweighted loss call, so that its level has a meaning."""
+    return unweighted(run) and added(run) == 1.0
+
+
+def unweighted(run: Run) -> bool:
+    """Whether it is made of means of one kind of unweighted loss call."""
     mean = run.fact("loss.reduction") in (None, "mean")
     return mean and not run.fact("loss.weighted") and len(run.matrix("loss/terms").names) < 2
+
+
+def added(run: Run) -> float | None:
+    """How many means the training loss adds up: 6 where one backward takes the losses of six letters; None where that changes."""
+    each, whole = run.series("loss/token_mean").finite(), run.series(TRAIN).finite()
+    _, a, b = np.intersect1d(each.steps, whole.steps, return_indices=True)
+    kept = each.values[a] > 1e-6
+    if kept.sum() < 5:
+        return 1.0
+    times = whole.values[b][kept] / each.values[a][kept]
+    usual, spread = float(np.median(times)), float(np.subtract(*np.quantile(times, (0.9, 0.1))))
+    if 2 / 3 < usual < 3 / 2:
+        return 1.0  # a penalty next to it, or means that are weighed otherwise
+    return usual if spread < 0.1 * usual else None
 
 
 def chance_level(run: Run) -> float | None:

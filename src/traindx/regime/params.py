@@ -58,9 +58,8 @@ def update_ratios(run: Run) -> Matrix:
     values = columns(table, names).copy() if len(table) else np.empty((0, 0))
     sizes = run.matrix("weight_norm/param")
     for i, name in enumerate(names):
-        count = numel(run, name)
-        if count and name in sizes.place and len(sizes):
-            size = sizes.column(name).at(table.steps) / math.sqrt(count)
+        if name in sizes.place and len(sizes):
+            size = sizes.column(name).at(table.steps) / math.sqrt(numel(run, name) or 1)
             values[:, i] = np.where(np.isfinite(size) & (size < 1e-3), np.nan, values[:, i])
     return Matrix(table.steps, tuple(names), values) if len(table) else Matrix(table.steps, (), values)
 
@@ -71,7 +70,7 @@ def _shrunk(run: Run, part: Matrix) -> Floats:
     for i, name in enumerate(part.names):
         if name in sizes.place and len(known := sizes.column(name).finite()):
             first = float(known.values[0])
-            born = first < 1e-3 * math.sqrt(numel(run, name) or 0)  # every step moves it by its own size for a while
+            born = first < 1e-3 * math.sqrt(numel(run, name) or 1)  # every step moves it by its own size for a while
             out[:, i] = np.nan if born else np.fmin(1.0, known.at(part.steps) / max(first, 1e-30))
     return out
 
@@ -89,6 +88,8 @@ def early_update(run: Run, first: int, records: int = 10) -> tuple[float, tuple[
         order = np.argsort(-worst)
         at = int(np.argmax(np.where(np.isfinite(rows), rows, -np.inf).max(axis=1)))
         return float(worst[order[0]]), tuple(part.names[i] for i in order[:3]), int(part.steps[at])
+    if np.isfinite(run.matrix("update_ratio/param").between(lo=first, hi=first + 10 * records).values).any() and rows.size:
+        return math.nan, (), first  # all that moved began at zero
     series = run.series("update_ratio").finite().between(lo=first, hi=first + 10 * records)
     if not len(series):
         return math.nan, (), first

@@ -84,7 +84,7 @@ class _Scale:
         "LOSS011",
         "EVAL004",
     ),
-    at="loader",
+    at="loader data|given",
 )
 def unscaled_inputs(
     run: Run,

@@ -68,7 +68,7 @@ from traindx.run import Run
     confidence=Confidence.STRONG,
     explains=("DATA010", "GRAD005", "LOSS002", "LOSS003", "LOSS008", "LOSS009", "LOSS011", "EVAL004", "EVAL007", "EVAL005"),
     unless=("rl", "adversarial"),
-    at="loader",
+    at="loader target",
 )
 def labels_uninformative(
     run: Run,

@@ -61,7 +61,7 @@ from traindx.stats.tails import most_expected
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("EVAL006",),
-    at="val_loader",
+    at="val_loader val_data",
 )
 def split_overlap(
     run: Run,

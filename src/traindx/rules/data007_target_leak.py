@@ -50,7 +50,7 @@ from traindx.run import Run
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,
     explains=("EVAL006",),
-    at="loader",
+    at="loader given",
 )
 def target_leak(
     run: Run,

@@ -86,7 +86,7 @@ from traindx.run import Floats, Run
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,
     explains=("EVAL007", "LOSS008", "LOSS012", "EVAL004", "ACTV008", "EVAL006"),
-    at="val_loader",
+    at="val_loader given",
 )
 def train_val_mismatch(
     run: Run,

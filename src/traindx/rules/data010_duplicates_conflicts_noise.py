@@ -61,7 +61,7 @@ from traindx.run import Run
     confidence=Confidence.EXACT,
     explains=("LOSS009", "LOSS003", "LOSS011"),
     unless=("adversarial", "rl"),  # a discriminator meets the same picture as real and as fake
-    at="loader",
+    at="loader target",
 )
 def duplicates_conflicts_noise(
     run: Run,

@@ -49,7 +49,7 @@ from traindx.run import Run
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("EVAL004", "EVAL010", "ACTV005"),
-    at="loss",
+    at="loss criterion",
 )
 def class_imbalance_feed(
     run: Run,

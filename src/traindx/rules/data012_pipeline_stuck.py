@@ -80,7 +80,7 @@ from traindx.run import Run, Series
         *("DATA004", "DATA008", "DATA010", "DATA011", "EVAL004"),
     ),
     unless=("rl",),  # a policy meets the same state as often as it goes there
-    at="loader",
+    at="loader sampler|drawn",
 )
 def pipeline_stuck(
     run: Run,

@@ -67,7 +67,7 @@ from traindx.run import Floats, Ints, Run, Series
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,
     explains=("EVAL007", "LOSS008", "EVAL004", "LOSS003", "EVAL002", "EVAL006", "EVAL010"),
-    at={"": "evaluate", "echo": "metric"},
+    at={"": "evaluate guard", "echo": "metric figure"},
 )
 def stale_eval(
     run: Run,

@@ -49,7 +49,7 @@ from traindx.run import Run
     },
     fix="The swings are larger than the gains: average the last 3–5 evaluations, or enlarge the validation set{samples}.",
     severity=Severity.INFO,
-    at="val_loader",
+    at="val_loader given",
 )
 def eval_too_noisy(
     run: Run,

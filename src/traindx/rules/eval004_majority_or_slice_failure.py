@@ -72,7 +72,7 @@ from traindx.run import Floats, Run, Series
         "unsuited": "Use balanced accuracy, F1, AUROC or average precision.",
     },
     severity=Severity.WARNING,
-    at={"": "evaluate", "majority": "loss", "class": "loss", "weightless": "loss"},
+    at={"": "evaluate", "majority": "loss target", "class": "loss target", "weightless": "loss criterion"},
 )
 def majority_or_slice_failure(
     run: Run,

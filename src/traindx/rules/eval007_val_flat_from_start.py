@@ -63,7 +63,7 @@ from traindx.run import Floats, Run, Series
     severity=Severity.WARNING,
     explains=("EVAL002", "LOSS008", "EVAL005"),
     unless=("rl", "adversarial"),
-    at="evaluate",
+    at="evaluate guard|given",
 )
 def val_flat_from_start(
     run: Run,

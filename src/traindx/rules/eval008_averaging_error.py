@@ -49,7 +49,7 @@ from traindx.run import Run
     fix="Sum loss × samples over the evaluation and divide by the number of samples; reset the sums each time.",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
-    at="mean",
+    at="mean average",
 )
 def averaging_error(
     run: Run,

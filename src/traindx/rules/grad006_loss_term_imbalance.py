@@ -47,7 +47,7 @@ from traindx.stats import Direction
     },
     fix="Weight {where} up until its gradient is comparable, or learn the weights.",
     explains=("DATA011", "EVAL004", "EVAL007"),  # of a term that is starved nothing else is to be expected
-    at="loss",
+    at="loss sum",
 )
 def loss_term_imbalance(
     run: Run,

@@ -54,6 +54,7 @@ HALF_WAY = 0.5  # of the loss of an ignorant model: whoever stands above has lea
     fix="Fit one batch first (`traindx trial overfit`); then less regularisation, three times the learning rate, a wider "
     "model.",
     unless=("rl", "adversarial"),
+    at="model",
 )
 def underfitting(
     run: Run,

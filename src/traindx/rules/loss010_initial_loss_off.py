@@ -67,7 +67,7 @@ from traindx.run import Run, Series
     },
     severity=Severity.INFO,
     explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "EVAL004", "GRAD003"),
-    at="loss",
+    at="loss target",
 )
 def initial_loss_off(
     run: Run,

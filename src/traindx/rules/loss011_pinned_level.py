@@ -81,7 +81,7 @@ MOST_CLASSES = 12.0  # ln of it, 160,000: a larger number is no cross-entropy
         "below": "Check that the loss and its logged value use the same smoothing.",
     },
     unless=("rl", "adversarial"),
-    at="loss",
+    at="loss target",
 )
 def pinned_level(
     run: Run,

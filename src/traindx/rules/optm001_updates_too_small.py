@@ -52,7 +52,7 @@ from traindx.stats import Direction
     },
     fix="Try ten times the learning rate, or `traindx trial lr-range`.",
     explains=("LOSS002", "LOSS009"),
-    at="optimizer",
+    at="optimizer rate",
 )
 def updates_too_small(
     run: Run,

@@ -77,7 +77,7 @@ HELD = 200  # steps of falling loss after which the first ones are not to blame 
         "NUMR003",
     ),
     unless=("adversarial",),
-    at="optimizer",
+    at="optimizer rate",
 )
 def updates_too_large(
     run: Run,

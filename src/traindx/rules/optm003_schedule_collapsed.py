@@ -64,7 +64,7 @@ from traindx.stats import Direction
         "late": "Call scheduler.step() after every optimizer.step(), or set its length to {taken}.",
     },
     explains=("LOSS003", "LOSS002", "LOSS009", "OPTM001"),
-    at="scheduler",
+    at="scheduler horizon",
 )
 def schedule_collapsed(
     run: Run,

@@ -45,7 +45,7 @@ from traindx.stats import Direction
     severity=Severity.INFO,
     explains=("LOSS006",),
     unless=("adversarial", "rl"),
-    at="optimizer",
+    at="optimizer rate",
 )
 def warmup_missing(
     run: Run,

@@ -41,7 +41,7 @@ from traindx.run import Floats, Run
     "moments expect",
     fix="Try a lower learning rate first. Lower β₂ only if `traindx trial fix TARGET --set cause=adam-stale-moments` helps.",
     explains=("LOSS006", "GRAD003"),
-    at="optimizer",
+    at="optimizer rate",
 )
 def adam_stale_v(
     run: Run,

@@ -41,7 +41,7 @@ from traindx.run import Run
     says="ε damps the steps of {share:.0%} of the parameters ({where}): √v̂ is below 10 ε in more than half of their entries",
     fix="Lower ε to 1e-12, or scale the loss up (is it divided twice?).",
     explains=("OPTM001", "LOSS002"),
-    at="optimizer",
+    at="optimizer sum",
 )
 def adam_eps_dominates(
     run: Run,

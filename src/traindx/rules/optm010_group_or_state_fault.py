@@ -67,7 +67,7 @@ from traindx.run import Run
     },
     confidence=Confidence.EXACT,
     explains=("LOSS006",),
-    at="optimizer",
+    at="optimizer rate",
 )
 def group_or_state_fault(
     run: Run,

@@ -37,7 +37,7 @@ from traindx.run import Run
     fix="Lower the learning rate to {lr:.2g}.",
     severity=Severity.INFO,
     explains=("LOSS005", "LOSS006", "GRAD007"),
-    at="optimizer",
+    at="optimizer rate",
 )
 def curvature_over_limit(
     run: Run,

@@ -50,7 +50,7 @@ from traindx.run import Run, Series
     severity=Severity.INFO,
     explains=("LOSS001", "LOSS005", "LOSS006", "GRAD007"),
     unless=("rl", "adversarial", "curriculum"),
-    at="optimizer",
+    at="optimizer rate",
 )
 def late_instability(
     run: Run,

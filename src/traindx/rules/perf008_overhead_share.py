@@ -53,7 +53,7 @@ PASSES = "If these passes are an evaluation, make it less often; if they make th
     needs={"fact:perf.shares | time/step": 20},
     says=dict.fromkeys(LIMITS, "{share:.0%} of the time goes into {what} (more than {limit:.0%})"),
     severity=Severity.WARNING,
-    at={"eval": "evaluate", "checkpoint": "save"},
+    at={"eval": "evaluate guard", "checkpoint": "save"},
 )
 def overhead_share(
     run: Run,

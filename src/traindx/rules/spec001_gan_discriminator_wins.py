@@ -47,7 +47,7 @@ from traindx.stats.persistence import finite_median
         "hint": "the discriminator is right in {accuracy:.1%}: does the generator still get a gradient?",
     },
     fix="Weaken the discriminator: R1 penalty, spectral norm, labels of 0.9, or a lower learning rate for it.",
-    at="loss",
+    at="loss sum",
 )
 def gan_discriminator_wins(run: Run, *, accuracy: float = 0.98, faded: float = 0.01, steps: int = 500) -> Iterator[Evidence]:
     # CATALOGUE: accuracy above .98 for 500 steps, generator norm below a hundredth of its own early level.

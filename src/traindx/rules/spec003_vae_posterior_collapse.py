@@ -45,7 +45,7 @@ from traindx.run import Run
     },
     fix="Warm up the KL weight, use free bits of 0.1 to 0.5, or a weaker decoder.",
     explains=("LOSS003", "LOSS009"),
-    at="loss",
+    at="loss weight",
 )
 def vae_posterior_collapse(
     run: Run,

@@ -55,7 +55,7 @@ from traindx.stats.persistence import finite_median
         "bonus.",
         "value": "Normalise returns, train the value function longer or with its own learning rate.",
     },
-    at="loss",
+    at="loss sum",
 )
 def rl_entropy_collapse(run: Run, *, left: float = 0.05, kl: float = 0.1, lost: float = 0.5) -> Iterator[Evidence]:
     # CATALOGUE: 5 % of the first entropy early, .1 KL per update.

@@ -39,7 +39,7 @@ from traindx.stats.persistence import k_of_m
     fix="Use a stop-gradient with a predictor, a variance term, or a higher temperature; restart.",
     severity=Severity.CRITICAL,
     explains=("ACTV009", "LOSS011", "LOSS003"),
-    at="loss",
+    at="loss sum",
 )
 def ssl_collapse(run: Run, *, least: float = 0.1, steps: int = 100) -> Iterator[Evidence]:
     # CATALOGUE: a deviation far below 1/√d; [def] a tenth of it.

@@ -50,7 +50,7 @@ from traindx.run import Run
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("NUMR001", "NUMR002", "NUMR008", "LOSS001", "LOSS011", "LOSS002", "GRAD004", "WIRE016"),
-    at="loss",
+    at="loss target",
 )
 def labels_all_masked(
     run: Run,

@@ -48,7 +48,7 @@ from traindx.run import Run
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     explains=("LOSS010", "EVAL006"),
-    at="loss",
+    at="loss ignored",
 )
 def padding_in_loss(
     run: Run,

@@ -47,7 +47,7 @@ from traindx.run import Run
     fix="Use a padding id of its own, mask labels by attention_mask, and append the end token ({eos}) to every answer.",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
-    at="loss",
+    at="loss ignored",
 )
 def eos_never_learned(run: Run, *, least: float = 0.5) -> Iterator[Evidence]:  # CATALOGUE TUNE004
     share = facts.number(run.fact("data.eos_share"), 1.0)

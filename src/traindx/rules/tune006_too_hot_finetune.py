@@ -46,7 +46,7 @@ from traindx.run import Floats, Run
     fix="Full tuning 1e-5 to 5e-5 (LoRA 1e-4 to 2e-4), warm-up 3–10 %, one to three epochs{now}.",
     severity=Severity.WARNING,
     explains=("LOSS012", "LOSS008", "LOSS001", "LOSS006"),
-    at="optimizer",
+    at="optimizer rate",
 )
 def too_hot_finetune(
     run: Run,

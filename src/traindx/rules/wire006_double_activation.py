@@ -61,6 +61,7 @@ SQUASHED = ("sigmoid", "hardsigmoid", "softmax")
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("LOSS011", "ACTV005", "ACTV003", "LOSS002", "LOSS003", "LOSS009", "LOSS010", "OPTM001", "GRAD001", "EVAL010"),
+    at="model",
 )
 def double_activation(
     run: Run,

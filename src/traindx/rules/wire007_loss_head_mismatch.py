@@ -79,6 +79,7 @@ BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sig
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "ACTV003", "ACTV005", "EVAL004", "LOSS010"),
+    at="criterion",
 )
 def loss_head_mismatch(
     run: Run,

@@ -78,6 +78,7 @@ from traindx.run import Run
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("DATA007", "EVAL006", "LOSS010", "LOSS011"),
+    at="mask",
 )
 def mask_or_shift_leak(
     run: Run,

@@ -47,7 +47,7 @@ FAMILIES = (
     "gradient.gradients", "gradient.weights", "activation.activations", "activation.liveness", "gradient.optimizers",
     "machine.memory", "machine.replicas", "loss.contract", "data.data", "loss.validation", "model.wiring", "machine.checkpoint",
     "machine.compilation", "loss.kinds_of_training", "model.experts", "model.recurrent_memory", "model.weights_from_files",
-    "machine.unrestored", "machine.profiler_window",
+    "machine.unrestored", "machine.profiler_window", "model.origins",
 )  # fmt: skip
 
 
