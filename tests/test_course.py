@@ -175,3 +175,13 @@ def test_a_loss_that_adds_up_several_is_measured_by_as_many_constant_answers() -
     assert chance.chance(summed(1.2)) == chance.chance(summed(1.0))  # a penalty next to the loss
     assert chance.chance(summed(6.0, 0.3)) is None  # now of five, now of eight: no level means anything
     assert not regime.plain_loss(summed(6.0)) and regime.plain_loss(summed(1.0))
+
+
+def test_a_sum_over_the_batch_is_measured_by_its_targets() -> None:
+    fall = np.geomspace(600, 1e-4, 60)
+    known = {"loss.kind": "mse", "loss.reduction": "sum", "loss.target_shape": [64, 10]}
+    labels = {"batch/label_std": np.ones(60), "batch/label_mean": np.zeros(60)}
+    run = a_run({"loss/train": fall, **labels}, facts=known)
+    assert course.learned(run).well and "640 ×" in course.learned(run).reasons[0]
+    assert regime.added(run.with_(facts={"loss.divided": True})) is None
+    assert chance.chance(run.with_(facts={"loss.divided": True})) is None

@@ -322,10 +322,10 @@ def test_a_symptom_is_given_the_line_of_its_cause() -> None:
     d = diagnose(Run.of({"loss/train": rising, "update_ratio/group0": np.full(300, 0.3)}, facts={"code.sites": sites}))
     [loss] = [f for f in d.findings if f.code == "LOSS001"]
     at = mended_at(d.causes[0].cause, catalogue())
-    assert d.causes[0].cause.name == "lr-too-high" and at == "optimizer"
+    assert d.causes[0].cause.name == "lr-too-high" and at == "optimizer rate"
     assert loss.where[-1:] == ("/home/me/train.py:12",)
 
 
 def test_a_cause_that_no_rule_places_has_no_line() -> None:
-    assert not mended_at(causes()["capacity-floor"], catalogue())
-    assert mended_at(causes()["class-without-weight"], catalogue()) == "loss"
+    assert not mended_at(causes()["saddle"], catalogue())
+    assert mended_at(causes()["class-without-weight"], catalogue()) == "loss criterion"

@@ -28,7 +28,7 @@ def chance(run: Run) -> Chance | None:
     if times is None or not regime.unweighted(run):
         return None
     found = _of_one(run)
-    return found and Chance(found.loss * times, found.why if times == 1 else f"{times:.3g} × {found.why}")
+    return found and Chance(found.loss * times, found.why if times == 1 else f"{times:.4g} × {found.why}")
 
 
 def _of_one(run: Run) -> Chance | None:

@@ -337,17 +337,23 @@ def adam_like(run: Run) -> bool | None:
 
 def plain_loss(run: Run) -> bool:
     """Whether the training loss is the mean of one unweighted loss call, so that its level has a meaning."""
-    return unweighted(run) and added(run) == 1.0
+    return run.fact("loss.reduction") in (None, "mean") and unweighted(run) and added(run) == 1.0
 
 
 def unweighted(run: Run) -> bool:
-    """Whether it is made of means of one kind of unweighted loss call."""
-    mean = run.fact("loss.reduction") in (None, "mean")
-    return mean and not run.fact("loss.weighted") and len(run.matrix("loss/terms").names) < 2
+    """Whether it is made of one kind of unweighted loss call."""
+    return not run.fact("loss.weighted") and len(run.matrix("loss/terms").names) < 2
 
 
 def added(run: Run) -> float | None:
-    """How many means the training loss adds up: 6 where one backward takes the losses of six letters; None where that changes."""
+    """How many means the training loss adds up, 6 where one backward takes the losses of six letters; None where that changes.
+
+    A sum over a batch counts as many as it has targets.
+    """
+    if (made := run.fact("loss.reduction")) not in (None, "mean"):
+        sizes = run.fact("loss.target_shape")
+        whole = made == "sum" and not run.fact("loss.divided") and isinstance(sizes, list | tuple)
+        return float(math.prod(int(n) for n in sizes)) if whole and sizes else None
     each, whole = run.series("loss/token_mean").finite(), run.series(TRAIN).finite()
     _, a, b = np.intersect1d(each.steps, whole.steps, return_indices=True)
     kept = each.values[a] > 1e-6
