@@ -185,3 +185,23 @@ def test_a_missing_activation_is_not_called_one_too_many(variant: str, cause: st
     found, clear = outcome("WIRE006", variant, CRITICAL, EXACT), Outcome("WIRE007", Status.CLEAR)
     d = diagnosed(a_run(loss__train=np.full(300, 12.0), facts={"model.outline": [{}]}), found, clear)
     assert d.causes[0].cause.name == cause and d.causes[0].probability > 0.5
+
+
+def test_what_the_first_trouble_accounts_for_is_no_trouble_of_its_own() -> None:
+    run = a_run(loss__train=[0.7] * 300, facts={"model.outline": [{}]})
+    sampler = outcome("DATA012", "few", CRITICAL, EXACT)
+    # two consequences: so few samples hold one class only, and one answer is enough for it
+    classes, majority = outcome("DATA008", "classes", WARNING, EXACT), outcome("EVAL004", "majority", WARNING, STRONG)
+    one, gap = outcome("DATA003", "only", WARNING, EXACT), outcome("LOSS008", "gap", Severity.INFO, STRONG)
+    told = rank(run, [sampler, classes, majority, one, gap], catalogue())
+    assert told[0].cause.name == "repeated-batches"
+    assert not any(s.apart for s in told if s.cause.name == "train-val-mismatch")
+    assert any(s.apart for s in rank(run, [sampler, outcome("EVAL009", "mode", CRITICAL, EXACT)], catalogue()))
+
+
+def test_a_run_that_must_be_fixed_first_gets_no_forecast() -> None:
+    falling = Run.of({"loss/train": learning(400), "loss/val": learning(400)})
+    assert any(f.code == "LOSS004" for f in diagnose(falling).findings)
+    broken = Run.of({"loss/train": [*learning(400), *[float("nan")] * 40], "loss/val": learning(400)})
+    d = diagnose(broken)
+    assert d.verdict in ("restart", "fix-and-resume") and not any(f.code == "LOSS004" for f in d.findings)

@@ -153,8 +153,17 @@ def diagnose(run: Run, settings: Settings | None = None) -> Diagnosis:
     every: Mapping[str, Rule] = rules_.catalogue()
     causes = rank(run, outcomes, every)
     outcomes = placed(run, outcomes, causes, every)
-    stories = tell(outcomes, every)
-    return Diagnosis(run, outcomes, stories, causes, judge(run, outcomes, stories, causes))
+    verdict = judge(run, outcomes, tell(outcomes, every), causes)
+    if verdict.name in ("restart", "fix-and-resume"):
+        outcomes = tuple(map(_without_forecast, outcomes))
+    return Diagnosis(run, outcomes, tell(outcomes, every), causes, verdict)
+
+
+def _without_forecast(outcome: Outcome) -> Outcome:
+    """The remark that the loss still falls says "let it run", which is wrong where the run has to be fixed first."""
+    if outcome.code != "LOSS004" or any(f.severity > Severity.INFO for f in outcome.findings) or not outcome.findings:
+        return outcome
+    return Outcome(outcome.code, Status.MUTED, reason="the run has to be fixed first; a forecast would be of something broken")
 
 
 def _renderer(module: str) -> Any:

@@ -101,9 +101,12 @@ def rank(run: Run, outcomes: Sequence[Outcome], rules: Mapping[str, Rule], most:
     second = _ranked(run, left, rules, 1) if left else ()
     if not second or not second[0].possible:
         return first
-    two = [second[0], first[0]] if _leads(second[0], first[0], by_code) else [first[0], second[0]]
+    lead, other = (second[0], first[0]) if _leads(second[0], first[0], by_code) else (first[0], second[0])
     others = [s for s in first[1:] if s.cause is not second[0].cause]
-    return (two[0], replace(two[1], apart=True), *others)[:most]
+    left = _left_out(lead.cause, by_code, rules)
+    if not any(f.severity > Severity.INFO for code in other.supports if code in left for f in left[code].findings):
+        return (lead, *others)[:most]  # what leads accounts for every alarm that speaks for the other
+    return (lead, replace(other, apart=True), *others)[:most]
 
 
 def _ranked(run: Run, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule], most: int) -> tuple[Suspect, ...]:
@@ -124,6 +127,8 @@ def _ranked(run: Run, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule],
 def _left_out(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule]) -> dict[str, Outcome]:
     """The outcomes without what a cause accounts for; none when nothing that is left is a fact or critical."""
     covered = _covered(cause, by_code, rules)
+    while more := {child for code in covered & by_code.keys() for child in _explained(code, by_code, rules)} - covered:
+        covered |= more  # a consequence of a consequence is no trouble of its own
     left = {code: o for code, o in by_code.items() if code not in covered}
 
     def stands(f: Finding) -> bool:
@@ -262,7 +267,12 @@ def _unexplained(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[st
 def _covered(cause: Cause, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule]) -> set[str]:
     """The codes it accounts for: those it states, and what those that were found explain."""
     stated = {key.partition(":")[0] for key in cause.likely}
-    return stated | {child for code in stated if _found(by_code, code) and code in rules for child in rules[code].explains}
+    return stated.union(*(_explained(code, by_code, rules) for code in stated))
+
+
+def _explained(code: str, by_code: Mapping[str, Outcome], rules: Mapping[str, Rule]) -> tuple[str, ...]:
+    """What this condition accounts for, where it was found."""
+    return tuple(rules[code].explains) if code in rules and _found(by_code, code) else ()
 
 
 def _nothing_wrong(by_code: Mapping[str, Outcome]) -> float:

@@ -79,6 +79,8 @@ def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cau
         name = "fix-evaluation"
     elif name == "restart" and _worth_keeping(run, story, suspect, broke):
         name = "fix-and-resume"  # what was learned before is sound
+    if name == "fix-and-resume" and broke is None and _nothing_to_keep(run, _onset(story, suspect)):
+        name = "restart"
     headline, why = _head(_told_by(story.root, suspect, outcomes), suspect)
     return Verdict(
         name,
@@ -323,6 +325,13 @@ def _worth_keeping(run: Run, story: Story, suspect: Suspect | None, broke: int |
     if broke is not None and run.steps and broke - run.steps[0] >= GOOD:
         return True
     return suspect is not None and _late(run, story, suspect)
+
+
+def _nothing_to_keep(run: Run, onset: int | None) -> bool:
+    """Whether a resume would begin with weights that know nothing, or that the trouble has had from the first step on."""
+    found = course.learned(run)
+    from_the_start = onset is not None and run.steps is not None and onset <= run.steps[0] + 1
+    return not breakdown.guarded(run) and (found.state is State.NOT_LEARNING or (found.no and from_the_start))
 
 
 def _resume_from(run: Run, name: str, story: Story, suspect: Suspect | None, broke: int | None) -> int | None:

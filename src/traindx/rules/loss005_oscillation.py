@@ -48,9 +48,9 @@ from traindx.stats import Direction
     "LOSS005",
     needs={"loss/train": 10},
     says={
-        "": "the training loss shakes {ratio:.1f} times more than drawing batches explains ({windows} of {of} windows)",
-        "mild": "the training loss shakes {ratio:.1f} times more than drawing batches explains",
-        "wider": "the band of the training loss is {ratio:.1f} times wider than at its quietest at this learning rate, and the "
+        "": "the training loss shakes {ratio:,.0f} times more than drawing batches explains ({windows} of {of} windows)",
+        "mild": "the training loss shakes {ratio:,.0f} times more than drawing batches explains",
+        "wider": "the band of the training loss is {ratio:,.0f} times wider than at its quietest at this rate, and the "
         "loss does not fall",
         "together": "training and validation bounce up and down together (correlation {rho:.2f} over {records} "
         "evaluations): the "
