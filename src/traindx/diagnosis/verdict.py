@@ -28,6 +28,7 @@ VERDICTS: dict[str, str] = {
     "cannot-tell": "The record does not decide it.",
 }
 HALF = 0.5  # of what can be learned: from here on a remark is no doubt whether it learns
+SOON = 0.02  # of the steps: what was learned before is not worth a resume
 GOOD = 200  # steps that went well: what they learned is worth keeping
 # only the validation labels are wrong, whatever the cause's usual verdict
 EVALUATION_ONLY = {("DATA003", "permuted"), ("DATA003", "apart")}
@@ -81,11 +82,14 @@ def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cau
         name = "fix-and-resume"  # what was learned before is sound
     if name == "fix-and-resume" and broke is None and _nothing_to_keep(run, _onset(story, suspect)):
         name = "restart"
+    resume = _resume_from(run, name, story, suspect, broke)
+    if resume is not None and run.steps and resume <= run.steps[0] < run.steps[1]:
+        name, resume = "restart", None  # nobody resumes from the first step
     headline, why = _head(_told_by(story.root, suspect, outcomes), suspect)
     return Verdict(
         name,
         f"{headline}: {why}.",
-        _resume_from(run, name, story, suspect, broke),
+        resume,
         None,  # a forecast through an alarm would be one of something broken
         (),
         _refuted_by(suspect),
@@ -337,17 +341,22 @@ def _nothing_to_keep(run: Run, onset: int | None) -> bool:
 def _resume_from(run: Run, name: str, story: Story, suspect: Suspect | None, broke: int | None) -> int | None:
     if name != "fix-and-resume":
         return None
-    end = run.steps[1] if run.steps else None
+    first, end = run.steps or (0, None)
     onset = _onset(story, suspect)
     if broke is not None:
-        first = run.steps[0] if run.steps else 0
         near = onset is not None and (broke - first < GOOD or broke - onset <= GOOD // 4)
         # the update after that loss may be the one that broke it; what began shortly before it is part of the fault
-        return max(0, (min(broke, onset) if near and onset is not None else broke) - 1)
+        return _or_start(run, (min(broke, onset) if near and onset is not None else broke) - 1)
     late = suspect is not None and suspect.cause.verdict == "restart"
     if suspect and (suspect.cause.poisons or late) and onset is not None and not breakdown.guarded(run):
-        return max(0, onset - 1)
+        return _or_start(run, onset - 1)
     return end
+
+
+def _or_start(run: Run, step: int) -> int:
+    """That step, or the first one where so few steps came before it that nobody keeps a checkpoint of them."""
+    first, last = run.steps or (0, 0)
+    return step if step - first > SOON * (last - first) else first
 
 
 def _late(run: Run, story: Story, suspect: Suspect, share: float = 0.25) -> bool:

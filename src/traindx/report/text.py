@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -190,19 +190,20 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
     loud = [s for s in d.stories if s.severity > Severity.INFO]
     quiet = [s for s in d.stories if s.severity is Severity.INFO]
     shown, remarks = (loud, quiet) if verbose else (loud[:MOST_STORIES], quiet[:3])
+    told = {part for i in issues.issues(d) for part in (i.why.rstrip("."), i.do, i.at) if part}  # stands above already
     parts: list[RenderableType] = []
     for title, stories in (("Evidence", shown), (issues.remarks_title(d), remarks)):
         if stories:
             parts.append(Text(title, style="bold"))
-            parts += [Padding(_story(s, unicode, advise=s in loud or not loud), (0, 0, 1, 2)) for s in stories]
+            parts += [Padding(_story(s, unicode, told, advise=s in loud or not loud), (0, 0, 1, 2)) for s in stories]
     left = len(d.stories) - len(shown) - len(remarks)
     if left > 0:
         parts.append(Padding(Text(f"{left} more; --verbose shows them all.", style="dim"), (0, 0, 1, 2)))
     return parts
 
 
-def _story(story: Story, unicode: bool, *, advise: bool = True) -> RenderableType:
-    lines = _finding(story.root, unicode, advise=advise)
+def _story(story: Story, unicode: bool, told: Set[str], *, advise: bool) -> RenderableType:
+    lines = _finding(story.root, unicode, told, advise=advise)
     if story.more:
         lines.append(Text(f"and {len(story.more)} more of the same", style="dim"))
     if story.consequences:
@@ -212,7 +213,8 @@ def _story(story: Story, unicode: bool, *, advise: bool = True) -> RenderableTyp
     return Group(*lines)
 
 
-def _finding(f: Finding, unicode: bool, *, advise: bool) -> list[Text]:
+def _finding(f: Finding, unicode: bool, told: Set[str], *, advise: bool) -> list[Text]:
+    """A finding: its name and steps, then what the page has not said of it yet."""
     icon = (ICON if unicode else ASCII_ICON)[f.severity]
     sure = "" if f.confidence.value == "strong" else f" · {f.confidence.value}"
     head = Text.assemble(
@@ -220,10 +222,10 @@ def _finding(f: Finding, unicode: bool, *, advise: bool) -> list[Text]:
         (f.name, "bold"),
         (f"  {f.severity.value}{sure}" + (f" · {span(f.steps)}" if f.steps else ""), "dim"),
     )
-    lines = [head, Text(safe(f.message))]
-    if (line := issues.line_of(f)) and line not in f.message:
+    lines = [head] if f.message.rstrip(".") in told else [head, Text(safe(f.message))]
+    if (line := issues.line_of(f)) and line not in f.message and line not in told:
         lines.append(Text(f"at {_short_path(line, 96)}", style="dim"))
-    if f.fix and advise:
+    if f.fix and advise and f.fix not in told:
         lines.append(Text.assemble(("→ " if unicode else "> ", COLOUR[f.severity]), safe(f.fix)))
     return lines
 

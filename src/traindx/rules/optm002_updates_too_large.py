@@ -135,7 +135,7 @@ def _raised(run: Run, times: float = 2.0, within: int = 25, least: int = 50) -> 
             late = broke + 1 - at
             soon = "at once" if late <= 1 else f"{late} steps later"
             numbers = {"before": before, "after": after, "at": at, "soon": soon}
-            advice = f"Stay at {before:.3g}, or raise the rate slowly; resume from before step {at}."
+            advice = f"Stay at {before:.3g}, or raise the rate slowly."
             return Evidence(numbers, (), (at, broke + 1), "raised", Severity.CRITICAL, Confidence.STRONG, fix=advice)
     return None
 
