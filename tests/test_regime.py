@@ -55,6 +55,7 @@ def test_steps_per_epoch_come_from_the_fact_the_events_or_the_epoch_column() -> 
     assert regime.steps_per_epoch(a_run(events=[Event(s, "epoch") for s in (0, 25, 50, 75)])) == 25
     assert regime.steps_per_epoch(a_run(epoch=np.arange(400) / 100)) == 100
     assert regime.steps_per_epoch(a_run(epoch=np.arange(950) // 38)) == 38, "whole numbers tell the place where they change"
+    assert regime.steps_per_epoch(a_run(epoch=np.arange(63) // 40)) == 40, "also while the second epoch is still under way"
     assert regime.steps_per_epoch(a_run(loss__train=learning())) is None
 
 

@@ -140,8 +140,8 @@ def steps_per_epoch(run: Run) -> int | None:
     if len(epoch) < 2 or epoch.values[-1] <= epoch.values[0]:
         return None
     turns = np.flatnonzero(np.diff(epoch.values) > 0) + 1
-    if len(turns) >= 2 and np.array_equal(epoch.values, np.round(epoch.values)):
-        epoch = epoch.where(np.isin(np.arange(len(epoch)), turns))  # a whole number tells the place only where it changes
+    if np.array_equal(epoch.values, np.round(epoch.values)):  # a whole number tells the place only where it changes
+        epoch = epoch.where(np.isin(np.arange(len(epoch)), turns if len(turns) >= 2 else [0, *turns]))
     per = (epoch.steps[-1] - epoch.steps[0]) / (epoch.values[-1] - epoch.values[0])
     return round(per) if per >= 1 else None
 

@@ -202,8 +202,8 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
     return parts
 
 
-def _story(story: Story, unicode: bool, told: Set[str], *, advise: bool) -> RenderableType:
-    lines = _finding(story.root, unicode, told, advise=advise)
+def _story(story: Story, unicode: bool, said: Set[str], *, advise: bool) -> RenderableType:
+    lines = _finding(story.root, unicode, said, advise=advise)
     if story.more:
         lines.append(Text(f"and {len(story.more)} more of the same", style="dim"))
     if story.consequences:
