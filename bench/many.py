@@ -1,6 +1,7 @@
 """Sweeps with a planted cause, and many runs in one folder: is the cause named, and how long does it take?
 
 python bench/many.py sweeps --seeds 2        # generated logs with config.json beside them, read and judged as by a user
+python bench/many.py sweeps --messy          # Hydra, Lightning, console logs, names only; runs cut short or torn
 python bench/many.py time --runs 1500        # names, the first and the second `traindx diagnose FOLDER`
 python bench/many.py peers --runs 300 --python VENV/bin/python     # TensorBoard's and MLflow's own listing of the same curves
 """
@@ -96,6 +97,55 @@ def curve(sick: bool, rng: np.random.Generator, epochs: int = 40) -> str:
     return "epoch,train_loss,val_loss,val_acc\n" + "\n".join(lines) + "\n"
 
 
+def _hydra(home: Path, config: Config) -> None:
+    (home / ".hydra").mkdir()
+    (home / ".hydra" / "config.yaml").write_text("".join(f"{k}: {v}\n" for k, v in config.items()))
+    (home / "train.log").write_text("[2026-01-01 10:00:00,123][__main__][INFO] - loading data\n")
+
+
+def _lightning(home: Path, config: Config) -> None:
+    (home / "hparams.yaml").write_text("".join(f"{k}: {v}\n" for k, v in config.items()))
+
+
+def _with_waste(home: Path, config: Config) -> None:
+    waste = {
+        "git": f"{abs(hash(home.name)):07x}"[:7],
+        "started": f"2026-01-01 {home.name}",
+        "save_dir": str(home),
+        "workers": 4,
+    }
+    (home / "settings.json").write_text(json.dumps({**config, **waste}))
+
+
+MESSES: tuple[Callable[[Path, Config], None], ...] = (_hydra, _lightning, _with_waste)
+
+
+def write_messy(folder: Path, configs: list[Config], sick: list[bool], rng: np.random.Generator, mess: int) -> None:
+    """The same runs as people leave them: settings in other places, runs that were cut short, torn or never began."""
+    for i, (config, bad) in enumerate(zip(configs, sick)):
+        name, log = f"run-{i:04d}", curve(bad, rng)
+        if mess == len(MESSES):  # only in the names
+            name = "_".join(f"{k}{v}" if isinstance(v, int | float) else v for k, v in config.items()) + f"_{i}"
+        home = folder / name
+        home.mkdir(parents=True)
+        if mess < len(MESSES):
+            MESSES[mess](home, config)
+        if mess > len(MESSES):  # a console log that begins with its settings
+            given = ", ".join(f"{k}={v!r}" for k, v in config.items())
+            rows = [line.split(",") for line in log.splitlines()[1:]]
+            said = [f"Epoch {e}/40 | train loss {a} | val loss {b} | val acc {float(c):.2%}" for e, a, b, c in rows]
+            (home / "slurm.out").write_text("\n".join([f"Namespace({given})", "Using device: cuda", *said]))
+            continue
+        lines = log.splitlines()
+        if rng.random() < 0.1:
+            lines = [*lines[: int(rng.integers(20, 38))], lines[-1][:7]]  # killed while it wrote
+        (home / "log.csv").write_text("\n".join(lines))
+    (folder / "never-began").mkdir()
+    (folder / "never-began" / "log.csv").write_text("epoch,train_loss,val_loss,val_acc\n")
+    (folder / "notes.txt").write_text("lr 1 looks bad?\n")
+    (folder / "torn.csv").write_bytes(b"\x00\x01\x02")
+
+
 def write(folder: Path, configs: list[Config], sick: list[bool], rng: np.random.Generator) -> None:
     for i, (config, bad) in enumerate(zip(configs, sick)):
         home = folder / f"run-{i:04d}"
@@ -104,7 +154,7 @@ def write(folder: Path, configs: list[Config], sick: list[bool], rng: np.random.
         (home / "config.json").write_text(json.dumps(config))
 
 
-def sweeps(seeds: int, first: int, only: str) -> None:
+def sweeps(seeds: int, first: int, only: str, messy: bool) -> None:
     """Each plant with some seeds: whether the settings named are those planted, and none else."""
     from traindx.diagnosis import common  # not there in the environment of the peers
     from traindx.report.runs import Runs
@@ -116,10 +166,15 @@ def sweeps(seeds: int, first: int, only: str) -> None:
             configs = grid(rng)
             sick = [bool(rule(c, rng)) for c in configs]
             with tempfile.TemporaryDirectory() as home:
-                write(Path(home), configs, sick, rng)
+                if messy:
+                    write_messy(Path(home), configs, sick, rng, (list(PLANTED).index(name) + seed) % (len(MESSES) + 2))
+                else:
+                    write(Path(home), configs, sick, rng)
                 found = Runs([Path(home)]).sweep()
             judged = sum(r.verdict in common.SICK for r in found.rows)
             said = found.causes[0].text if found.causes else ""
+            for place, key in enumerate(configs[0], 1):
+                said = said.replace(f"name part {place} ", f"{key} ")  # where only the names hold the settings
             keys = tuple(k for k in configs[0] if f"{k} " in said)
             right = set(keys) == set(truth) and (not truth or len(found.causes) == 1 or "noise" in name)
             if truth:
@@ -220,13 +275,14 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=("sweeps", "time", "peers", "write-peers"))
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first", type=int, default=0, help="sweeps: the first seed")
+    parser.add_argument("--messy", action="store_true", help="sweeps: settings and logs as people leave them")
     parser.add_argument("--only", default="", help="sweeps: those whose name holds this")
     parser.add_argument("--runs", type=int, default=1500)
     parser.add_argument("--python", default=sys.executable, help="peers: the Python that has tensorboard and mlflow")
     parser.add_argument("--home", type=Path, default=Path())
     given = parser.parse_args()
     if given.what == "sweeps":
-        sweeps(given.seeds, given.first, given.only)
+        sweeps(given.seeds, given.first, given.only, given.messy)
     elif given.what == "time":
         timed(given.runs)
     elif given.what == "peers":

@@ -62,7 +62,7 @@ def test_nothing_is_claimed_where_there_is_nothing() -> None:
 def test_seeds_are_a_band_and_no_cause() -> None:
     found = _sweep([{"lr": 0.1, "seed": i} for i in range(12)], [i < 6 for i in range(12)])
     assert not found.causes and found.bands == (tuple(range(12)),)
-    assert "12 seeds of one setting: accuracy/val 0.59 to 0.59, 6 sick." in found.sentences()
+    assert "12 seeds of one setting, accuracy/val 0.59: 6 sick." in found.sentences()
 
 
 def test_a_run_that_cannot_be_judged_counts_on_neither_side() -> None:
@@ -102,12 +102,105 @@ def test_a_folder_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "broken.csv").write_bytes(b"\x00\x01 no log")
     asked = ["diagnose", str(tmp_path), "--sort", "metric", "--by", "val_acc", "--fail-on", "never"]
     table = CliRunner().invoke(cli, [*asked, "--format", "csv"], standalone_mode=False).stdout.splitlines()
-    assert table[0].startswith("run,best metric/val/acc,last,lr,verdict") or table[0].startswith(
-        "run,best accuracy/val,last,lr,verdict"
-    )
+    assert table[0].startswith("run,best val_acc,last,lr,verdict")
     assert [line.split(",")[0] for line in table[1:]] == ["exp2", "exp1", "exp0"]
     told = json.loads(CliRunner().invoke(cli, [*asked, "--format", "json"], standalone_mode=False).stdout)
     assert told["sweep"]["runs"][0]["settings"] == {"lr": 0.01} and "Best: exp2" in " ".join(told["sweep"]["sentences"])
+
+
+def _curve(home: Path, last: float, file: str = "log.csv") -> None:
+    home.mkdir(parents=True)
+    rows = [f"{e},{2.3 - last * e / 20:.4f},{0.1 + last * e / 25:.4f}" for e in range(20)]
+    (home / file).write_text("epoch,train_loss,val_acc\n" + "\n".join(rows))
+
+
+def _in_folder(home: Path, i: int) -> None:
+    _curve(home / f"exp{i}", i)
+    (home / f"exp{i}" / "settings.json").write_text(json.dumps({"lr": 0.1 + i}))
+
+
+def _in_hydra(home: Path, i: int) -> None:
+    _curve(home / str(i), i)
+    (home / str(i) / ".hydra").mkdir()
+    (home / str(i) / ".hydra" / "config.yaml").write_text(f"optim:\n  lr: {0.1 + i}\n  name: sgd\n")
+
+
+def _above(home: Path, i: int) -> None:
+    _curve(home / f"exp{i}" / "logs", i)
+    (home / f"exp{i}" / "config.yaml").write_text(f"lr: {0.1 + i}\n")
+
+
+def _in_name(home: Path, i: int) -> None:
+    _curve(home / f"adam-lr_{0.1 + i}-seed3", i)
+
+
+def _in_console(home: Path, i: int) -> None:
+    lines = [f"Epoch {e}/20 | train loss {2.3 - i * e / 20:.4f} | val acc {0.1 + i * e / 25:.2%}" for e in range(1, 20)]
+    (home / f"slurm-{i}.out").write_text("\n".join([f"Namespace(lr={0.1 + i}, data='/d')", *lines]))
+
+
+def _in_command(home: Path, i: int) -> None:
+    _in_console(home, i)
+    text = (home / f"slurm-{i}.out").read_text()
+    (home / f"slurm-{i}.out").write_text(f"+ python train.py --lr {0.1 + i}\n{text.partition(chr(10))[2]}")
+
+
+@pytest.mark.parametrize("put", [_in_folder, _in_hydra, _above, _in_name, _in_console, _in_command])
+def test_settings_are_found_where_people_leave_them(tmp_path: Path, put: Any) -> None:
+    from traindx.report.runs import Runs
+
+    for i in range(3):
+        put(tmp_path, i)
+    found = Runs([tmp_path]).sweep()
+    rates = [next((v for k, v in one.items() if k.endswith("lr")), None) for one in found.settings]
+    assert sorted(rates) == [0.1, 1.1, 2.1] and all(len(one) == 1 for one in found.settings)
+
+
+def test_settings_of_another_log_are_not_taken(tmp_path: Path) -> None:
+    from traindx.importers import files_beside
+
+    for name in ("a.csv", "b.csv", "a_config.yaml", "model.json"):
+        (tmp_path / name).write_text("x: 1")
+    assert [f.name for f in files_beside(tmp_path / "a.csv")] == ["a_config.yaml"] and not files_beside(tmp_path / "b.csv")
+    (tmp_path / "deep").mkdir()
+    assert not files_beside(tmp_path / "deep" / "a.csv")
+
+
+def test_a_word_of_its_own_for_each_run_is_no_setting() -> None:
+    made = _sweep([{"lr": 0.1 * (i % 2 + 1), "seed": i // 2, "git": f"c{i}"} for i in range(6)], [False] * 6)
+    assert made.settings[0] == {"lr": 0.1} and len(made.bands) == 2 and len(made.winner) == 3
+    assert "2 settings were run with several seeds; in all of them the seeds agree." in made.sentences()
+    parted = _sweep([{"lr": 0.1 * (i % 2 + 1), "seed": i // 2} for i in range(6)], [i == 0 for i in range(6)])
+    assert "lr 0.1: 1 of 3 seeds sick." in parted.sentences() and parted.winner == (1, 3, 5)
+
+
+def test_shuffling_counts_conditions_that_hold_for_nearly_the_same_runs_as_one() -> None:
+    settings = [{"lr": float(i), "opt": "ab"[i % 2]} for i in range(24)]
+    found = _sweep(settings, [i >= 18 and i != 21 for i in range(24)])
+    assert [c.text for c in found.causes] == ["lr ≥ 18"] and found.causes[0].p <= common.ALPHA
+
+
+def test_the_gate_that_failed_is_named_for_a_folder(tmp_path: Path) -> None:
+    for i in range(2):
+        _in_folder(tmp_path, i)
+    asked = ["diagnose", str(tmp_path), "--fail-on", "never", "--require", "val_acc >= 0.5", "--format", "markdown"]
+    done = CliRunner().invoke(cli, asked, standalone_mode=False)
+    assert done.return_value == 1 and "**failed** val\\_acc" in done.stdout and "exp0" in done.stdout.partition("failed")[2]
+
+
+def test_the_dashboard_shows_the_same_numbers(tmp_path: Path) -> None:
+    from traindx.dashboard.library import Library
+
+    for i in range(2):
+        _in_folder(tmp_path, i)
+    library = Library(tmp_path)
+    for entry in library.entries():
+        library.judgement(entry, first=True)
+    while not all(library.judgement(e) for e in library.entries()):
+        pass
+    told = library.together()
+    assert told["metric"] == "val_acc" and sorted(r["settings"]["lr"] for r in told["runs"].values()) == [0.1, 1.1]
+    assert any(line.startswith("Best: exp1") for line in told["said"])
 
 
 def test_a_terminal_shows_the_first_of_very_many() -> None:

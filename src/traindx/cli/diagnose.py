@@ -154,9 +154,13 @@ def _many(runs: Runs, chosen: Settings, format_: str, output: Path | None, *, qu
         return None
     for note in runs.notes:
         say(note)
-    for failure in runs.failures[:MOST_FAILURES]:
-        say(f"not read: {failure}")
-    if (more := len(runs.failures) - MOST_FAILURES) > 0:
+    alike: dict[tuple[str, str], list[str]] = {}
+    for failure in runs.failures:
+        file, _, why = failure.partition(": ")
+        alike.setdefault((Path(file).name, why), []).append(file)
+    for (name, why), files in list(alike.items())[:MOST_FAILURES]:
+        say(f"not read: {files[0]}{f' and {len(files) - 1} more named {name}' if len(files) > 1 else ''}: {why}")
+    if (more := sum(map(len, list(alike.values())[MOST_FAILURES:]))) > 0:
         say(f"not read: {more} more")
     options.deliver_many(documents, format_, output, quiet=quiet, no_color=no_color)
     return int(any(chosen.fail_on in d["row"]["fails"] for d in documents))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
@@ -25,6 +26,7 @@ from traindx.finding import Severity
 from traindx.plain import STDERR, say
 from traindx.record import listing
 from traindx.report import json as json_
+from traindx.report import markdown
 from traindx.report import runs as runs_
 from traindx.report import sweep as sweeps
 from traindx.report.runs import Document
@@ -205,8 +207,7 @@ def settings(
 ) -> settings_.Settings:
     """The user's settings in all layers with the command line on top. Where it `trains`, a bad site file stops nothing."""
     check_gates()
-    loaded = settings_.load(file=config, warn=say if trains else None)
-    _check_codes(loaded)
+    loaded = _known_codes(settings_.load(file=config, warn=say if trains else None), trains=trains)
     for sentence in loaded.expired:
         say(sentence)
     chosen = dataclasses.replace(
@@ -219,20 +220,36 @@ def settings(
     return profiles.applied(chosen, profile) if profile else chosen
 
 
-def _check_codes(loaded: settings_.Settings) -> None:
-    """Refuse limits and severities of conditions that are not there, with the file and the line."""
+def _known_codes(loaded: settings_.Settings, *, trains: bool) -> settings_.Settings:
+    """The settings without conditions and limits that are not there. They are an error, but they stop no training."""
+    left: dict[str, Any] = {"rules": dict(loaded.rules), "severity": dict(loaded.severity)}
+    left |= {"select": list(loaded.select), "ignore": list(loaded.ignore)}
+    for key, code, why in list(_wrong_codes(loaded)):
+        if not trains:
+            raise UsageError(why)
+        say(f"{why}; it was left out")
+        left[key].pop(code) if isinstance(left[key], dict) else left[key].remove(code)
+    return dataclasses.replace(loaded, **left | {"select": tuple(left["select"]), "ignore": tuple(left["ignore"])})
+
+
+def _wrong_codes(loaded: settings_.Settings) -> Iterator[tuple[str, str, str]]:
     for code, limits in loaded.rules.items():
-        for key in limits:
-            try:
-                rules_.with_limits({}, {code: {key: limits[key]}})
-            except UsageError as why:
-                raise UsageError(f"{settings_.at(Path(loaded.source), key)}: {why}") from None
+        told = {key: _complaint(rules_.with_limits, {}, {code: {key: limits[key]}}) for key in limits}
+        for key, why in [(key, why) for key, why in told.items() if why][:1]:
+            yield "rules", code, f"{settings_.at(Path(re.sub(r':[0-9]+$', '', loaded.origins['rules'])), key)}: {why}"
     for key in ("severity", "select", "ignore"):
         for code in getattr(loaded, key):
-            try:
-                rules_.select(rules_.catalogue(), (code.upper(),))
-            except UsageError as why:
-                raise UsageError(f"{loaded.origins[key]}: {why}") from None
+            if why := _complaint(rules_.select, rules_.catalogue(), (code.upper(),)):
+                yield key, code, f"{loaded.origins[key]}: {why}"
+
+
+def _complaint(check: Callable[..., Any], *given: Any) -> str:
+    """What a check says against something; nothing when it accepts it."""
+    try:
+        check(*given)
+    except UsageError as why:
+        return str(why)
+    return ""
 
 
 def piped() -> tuple[str, ...]:
@@ -371,7 +388,8 @@ def _text(diagnoses: Sequence[Diagnosis], format_: str, verbose: bool) -> str:
     import importlib
 
     if format_ == "csv" or (format_ == "markdown" and len(diagnoses) > 1 and not verbose):
-        return (sweeps.as_csv if format_ == "csv" else sweeps.markdown)(side_by_side([row(d) for d in diagnoses])[0])
+        made = side_by_side([row(d) for d in diagnoses])[0]
+        return sweeps.as_csv(made) if format_ == "csv" else "\n".join([sweeps.markdown(made), "", *markdown.gates(diagnoses)])
     if format_ == "rich":
         from traindx.report import text
 

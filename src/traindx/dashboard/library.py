@@ -19,6 +19,7 @@ from traindx.diagnosis.common import sweep
 from traindx.errors import TraindxError
 from traindx.record import Follower, Record, follow, is_record, list_records
 from traindx.report import runs as runs_
+from traindx.report import sweep as sweeps
 from traindx.run import Run
 
 KEPT = 12  # runs held in memory
@@ -63,7 +64,7 @@ class Library:
         self.root, self.doctor = root, doctor or Doctor(apart=False)
         self._entries: dict[str, Entry] = {}
         self._listed = -1e9
-        self._together: tuple[list[float], list[str]] = ([], [])  # when they were judged, and what was said of them
+        self._together: tuple[list[float], dict[str, Any]] = ([], {})  # when they were judged, and what was said of them
         self._cache: OrderedDict[str, _Kept] = OrderedDict()
         self._lock = threading.Lock()
         self._listing = threading.Lock()
@@ -126,14 +127,19 @@ class Library:
         known = self.judgement(entry)
         return known.health if known else None
 
-    def together(self) -> list[str]:
-        """What can be said of all runs that were judged so far; nothing of fewer than two."""
-        answers = [self.doctor.answer(e.id) for e in self.entries()]
-        judged = [a for a in answers if a is not None and a.row is not None]
-        stamp = [a.at for a in judged]
-        if stamp != self._together[0]:
-            rows = [runs_.as_row({"row": a.row}) for a in judged]
-            self._together = (stamp, sweep(rows).sentences() if len(rows) > 1 else [])
+    def together(self) -> dict[str, Any]:
+        """All runs that were judged so far side by side: what can be said of them, and the numbers of each."""
+        answers = {e.id: self.doctor.answer(e.id) for e in self.entries()}
+        judged = {run_id: a for run_id, a in answers.items() if a is not None and a.row is not None}
+        stamp = [a.at for a in judged.values()]
+        if stamp != self._together[0] or not self._together[1]:
+            found = sweep([runs_.as_row({"row": a.row}) for a in judged.values()])
+            told = {
+                "said": found.sentences() if len(judged) > 1 else [],
+                "metric": found.metric,
+                "runs": dict(zip(judged, sweeps.document(found)["runs"], strict=True)),
+            }
+            self._together = (stamp, told)
         return self._together[1]
 
     def _logs(self) -> list[Entry]:

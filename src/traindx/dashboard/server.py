@@ -160,7 +160,9 @@ async def _runs(request: Request) -> Response:
 
     runs = await run_in_threadpool(work)
     together = await run_in_threadpool(library.together)
-    return _quick({"runs": runs, "together": [safe(line, 400) for line in together]})
+    for run in runs:
+        run |= {key: value for key, value in together["runs"].get(run["id"], {}).items() if key in ("best", "last", "settings")}
+    return _quick({"runs": runs, "metric": safe(together["metric"], 80), "together": [safe(t, 400) for t in together["said"]]})
 
 
 async def _run(request: Request) -> Response:

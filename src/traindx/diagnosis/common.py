@@ -1,8 +1,9 @@
 """Many runs, one answer: how their settings differ, which is best, and what the sick ones have in common.
 
 What they have in common is one condition on a setting ("lr ≥ 1") or two together ("lr ≥ 1 and optimizer = adam"). Each that
-the settings allow is tried with Fisher's exact test and corrected for the number tried (Bonferroni). Where none stands
-out, nothing is said. Seeds are never a cause: runs that differ in nothing else are a band.
+the settings allow is tried with Fisher's exact test and corrected for the number tried. Where none stands out, nothing is
+said. Seeds are never a cause: runs that differ in nothing else are a band. Where no log holds settings, the names of the
+runs are read for them: `adam-lr0.1-seed3`.
 
 What to try next comes from sound runs alone: from the settings with which their metric changes, by a permutation test that is
 corrected in the same way. It names only values that were tried, and never together with a sick run.
@@ -39,6 +40,9 @@ MOST_LEVELS = 12  # values of a setting that are compared with each other
 SHUFFLES = 2000
 SICK = ("restart", "fix-and-resume")
 _SEED = re.compile(r"(^|[._-])(random_?|manual_?|rng_?)?seed$", re.I)
+_PARTS = re.compile(r"[_,/ ]+|(?<!\de)-+", re.I)
+_NAMED = re.compile(r"([a-z][a-z.]*)[=:]?([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)", re.I)
+_COUNTED = {"run", "exp", "experiment", "trial", "version", "job", "slurm", "v", "id", "try", "model"}
 _METRICS = ("accuracy/val", "metric/val/*", "accuracy/test", "metric/test/*", "loss/val", "loss/train")
 
 Mask = NDArray[np.bool_]
@@ -62,7 +66,7 @@ class Sweep:
     rows: tuple[Row, ...]
     names: tuple[str, ...]
     settings: tuple[Mapping[str, Any], ...]  # what differs among them, without seeds
-    metric: str  # the signal they are ranked by; empty where they share none
+    metric: str  # the name of what they are ranked by; empty where they share nothing
     best: tuple[float, ...]
     last: tuple[float, ...]
     rises: bool
@@ -71,10 +75,13 @@ class Sweep:
     advice: str = ""  # which settings to try next; empty where the sound runs do not tell
 
     @property
-    def winner(self) -> int | None:
-        """The best run by the metric that is not sick."""
-        well = [i for i, r in enumerate(self.rows) if r.verdict not in SICK and math.isfinite(self.best[i])]
-        return (max if self.rises else min)(well, key=lambda i: self.best[i]) if well else None
+    def winner(self) -> tuple[int, ...]:
+        """The best run by the metric that is not sick; of settings with several seeds, those with the best median."""
+        sound = {i for i, r in enumerate(self.rows) if r.verdict not in SICK and math.isfinite(self.best[i])}
+        whole = [band for band in self.bands if sound.issuperset(band)]
+        alone = sound.difference(*self.bands) or (set() if whole else sound)
+        middle = {band: float(np.median([self.best[i] for i in band])) for band in [*whole, *((i,) for i in sorted(alone))]}
+        return (max if self.rises else min)(middle, key=lambda band: middle[band]) if middle else ()
 
     def __str__(self) -> str:
         return str(importlib.import_module("traindx.report.sweep").plain_text(self))
@@ -89,37 +96,60 @@ class Sweep:
             said.append(
                 f"{c.text}: {c.sick} of {c.of} are sick, {c.elsewhere[0]} of {c.elsewhere[1]} elsewhere (p = {c.p:.1g})."
             )
-        if (i := self.winner) is not None and self.metric:
-            how = ", ".join(f"{k} {v}" for k, v in self.settings[i].items())
-            said.append(f"Best: {self.names[i]}" + (f" ({how})" if how else "") + f", {self.metric} {self.best[i]:.4g}.")
+        if (best := self.winner) and self.metric:
+            told = self.names[best[0]] if len(best) == 1 else f"{len(best)} seeds"
+            how = self._settings_of(best[0])
+            said.append(f"Best: {told}" + (f" ({how})" if how else "") + f", {self.metric} {self._span(best)}.")
             said += [self.advice] if self.advice else []
-        for band in self.bands[:5]:
-            values = [self.best[i] for i in band if math.isfinite(self.best[i])]
-            sick = sum(self.rows[i].verdict in SICK for i in band)
-            span = f"{self.metric} {min(values):.4g} to {max(values):.4g}, " if self.metric and values else ""
-            how = ", ".join(f"{k} {v}" for k, v in self.settings[band[0]].items()) or "one setting"
-            said.append(f"{len(band)} seeds of {how}: {span}{sick} sick.")
+        said += self._of_bands()
         return said + [f"{name}: {note}." for name, r in zip(self.names, self.rows) for note in r.unread][:5]
+
+    def _settings_of(self, i: int) -> str:
+        return ", ".join(f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in self.settings[i].items())
+
+    def _span(self, band: Sequence[int]) -> str:
+        values = sorted(self.best[i] for i in band if math.isfinite(self.best[i]))
+        return " to ".join(dict.fromkeys(f"{v:.4g}" for v in values[:1] + values[-1:]))
+
+    def _of_bands(self) -> Iterator[str]:
+        """Settings with several seeds: how many there are, and in which the seed decides."""
+        if not self.bands:
+            return
+        sick = [sum(self.rows[i].verdict in SICK for i in band) for band in self.bands]
+        parted = [(band, n) for band, n in zip(self.bands, sick) if 0 < n < len(band)]
+        if len(self.bands) == 1:
+            band, how = self.bands[0], self._settings_of(self.bands[0][0])
+            told = f", {self.metric} {self._span(band)}" if self.metric and self._span(band) else ""
+            yield f"{len(band)} seeds of {how or 'one setting'}{told}: {sick[0]} sick."
+            return
+        agree = "in all of them the seeds agree" if not parted else f"in {len(parted)} only some of the seeds are sick"
+        yield f"{len(self.bands)} settings were run with several seeds; {agree}."
+        for band, n in parted[:MOST]:
+            yield f"{self._settings_of(band[0])}: {n} of {len(band)} seeds sick."
 
 
 def sweep(rows: Sequence[Row], by: str | None = None) -> Sweep:
     """The runs side by side, ranked by `by`, else by the first metric that most of them have."""
-    varied = {k for k in {k for r in rows for k in r.settings} if len({_told(r.settings.get(k)) for r in rows}) > 1}
+    called = names(rows)
+    own: Sequence[Mapping[str, Any]] = [r.settings for r in rows]
+    if not any(_varied(own)):
+        own = _in_names(called)
+    varied = _varied(own)
     seeds = {k for k in varied if _SEED.search(k)}
-    settings = [{k: v for k, v in r.settings.items() if k in varied - seeds} for r in rows]
+    settings = [{k: v for k, v in one.items() if k in varied - seeds} for one in own]
     metric = _metric(rows, by)
-    own = [gates.meant(list(r.metrics), r.columns, by or metric) if metric else None for r in rows]
-    numbers = [r.metrics[m] if m else (math.nan, math.nan, None) for r, m in zip(rows, own)]
+    meant = [gates.meant(list(r.metrics), r.columns, by or metric) if metric else None for r in rows]
+    numbers = [r.metrics[m] if m else (math.nan, math.nan, None) for r, m in zip(rows, meant)]
     bands: dict[str, list[int]] = defaultdict(list)
     for i, s in enumerate(settings):
-        if any(k in rows[i].settings for k in seeds):
+        if any(k in own[i] for k in seeds):
             bands[_told(sorted(s.items(), key=str))].append(i)
     sick = np.array([r.verdict in SICK for r in rows])
     found = Sweep(
         tuple(rows),
-        tuple(names(rows)),
+        tuple(called),
         tuple(settings),
-        metric,
+        by or _own_name(rows, metric),
         tuple(n[0] for n in numbers),
         tuple(n[1] for n in numbers),
         any(n[2] for n in numbers),
@@ -127,6 +157,48 @@ def sweep(rows: Sequence[Row], by: str | None = None) -> Sweep:
         tuple(tuple(b) for b in bands.values() if len(b) > 1),
     )
     return replace(found, advice=_advice(found)) if any(n[2] is not None for n in numbers) else found
+
+
+def _varied(settings: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Settings that differ. A word of its own for each run is no setting: a commit, a date, a folder."""
+    found = set()
+    for k in {k for s in settings for k in s}:
+        values = [s.get(k) for s in settings]
+        kinds = len({_told(v) for v in values})
+        if kinds > 1 and (kinds < max(len(values), LEAST) or all(number(v) is not None for v in values)):
+            found.add(k)
+    return found
+
+
+def _own_name(rows: Sequence[Row], metric: str) -> str:
+    """What most logs call the metric themselves."""
+    own = Counter(
+        column
+        for r in rows
+        for column, signal in r.columns.items()
+        if r.metrics.get(signal, metric)[:2] == r.metrics.get(metric, ())[:2]
+    )
+    return own.most_common(1)[0][0] if own else metric
+
+
+def _in_names(called: Sequence[str]) -> list[dict[str, Any]]:
+    """The settings that names hold, `adam-lr0.1-bs_64`; a word is one by its place, if all names have as many parts.
+
+    >>> _in_names(["adam_lr1e-3", "sgd_lr0.1"])
+    [{'name part 1': 'adam', 'lr': 0.001}, {'name part 1': 'sgd', 'lr': 0.1}]
+    """
+    found, parts = [], [[p for p in _PARTS.split(name) if p] for name in called]
+    even = len({len(p) for p in parts}) == 1
+    for words in parts:
+        own: dict[str, Any] = {}
+        for i, word in enumerate(words):
+            pair = _NAMED.fullmatch(word) or (_NAMED.fullmatch(f"{words[i - 1]}={word}") if i else None)
+            if pair is None and even and number(word) is None:
+                own[f"name part {i + 1}"] = word
+            elif pair is not None and pair[1].lower() not in _COUNTED:
+                own["seed" if pair[1].lower() == "s" else pair[1]] = number(pair[2])
+        found.append(own)
+    return found
 
 
 def _told(value: Any) -> str:
@@ -184,20 +256,43 @@ def _clearest(settings: Sequence[Mapping[str, Any]], sick: Mask, among: Mask) ->
     if ill < LEAST or ill == n:
         return None
     singles = _distinct(((key,), text, mask & among) for key, text, mask in _conditions(settings, among))
-    if not singles:
-        return None
-    one = _best(singles, sick, n, ill)
     ranked = sorted(singles, key=lambda c: _p(c[2], sick, n, ill))[:MOST_CONDITIONS]
     pairs = _distinct(
         ((a[0][0], b[0][0]), f"{a[1]} and {b[1]}", a[2] & b[2]) for a, b in combinations(ranked, 2) if a[0] != b[0]
     )
-    two = _best(pairs, sick, n, ill)
-    best = min((c for c in (one, two and (two[0] * SIMPLER, *two[1:])) if c), key=lambda c: c[0], default=None)
-    if best is None or best[0] > ALPHA:
+    found = [(p, len(singles), c) for p, c in _best(singles, sick, n, ill)]
+    found += [(p * SIMPLER, len(pairs), c) for p, c in _best(pairs, sick, n, ill)]
+    best = min(found, key=lambda f: f[0], default=None)
+    if best is None:
         return None
-    p, (_, text, mask) = best
+    least, _, (_, text, mask) = best
+    p = min(1.0, least * (len(singles) + len(pairs) / SIMPLER))
+    if least <= ALPHA < p:
+        p = _by_shuffling(least, singles, pairs, sick, among)
+    if p > ALPHA:
+        return None
     inside, of = int((sick & mask).sum()), int(mask.sum())
     return Cause(text, inside, of, (ill - inside, n - of), p), mask
+
+
+def _by_shuffling(least: float, singles: list[Condition], pairs: list[Condition], sick: Mask, among: Mask) -> float:
+    """How often a condition as clear as this is found when the same runs are sick at random.
+
+    Conditions that hold for nearly the same runs count as one here, while the number of them counts each in full.
+    """
+    n, ill = int(among.sum()), int((sick & among).sum())
+    shuffled = np.random.default_rng(0).permuted(np.tile(sick[among], (SHUFFLES, 1)), axis=1).T.astype(np.float32)
+    hit = np.zeros(SHUFFLES, bool)
+    for conditions, worth in ((singles, 1.0), (pairs, SIMPLER)):
+        by_size: dict[int, list[Mask]] = defaultdict(list)
+        for c in conditions:
+            by_size[int(c[2].sum())].append(c[2][among])
+        for of, masks in by_size.items():
+            counts = range(LEAST, min(of, ill) + 1)
+            enough = next((k for k in counts if k >= SHARE * of and at_least(k, n, ill, of) * worth <= least), of + 1)
+            for i in range(0, len(masks) if enough <= of else 0, 256):
+                hit |= (np.array(masks[i : i + 256], np.float32) @ shuffled >= enough).any(0)
+    return float(1 + hit.sum()) / (1 + SHUFFLES)
 
 
 Condition = tuple[tuple[str, ...], str, Mask]
@@ -239,13 +334,14 @@ def _p(mask: Mask, sick: Mask, n: int, ill: int) -> float:
     return at_least(int((mask & sick).sum()), n, ill, int(mask.sum()))
 
 
-def _best(conditions: Sequence[Condition], sick: Mask, n: int, ill: int) -> tuple[float, Condition] | None:
+def _best(conditions: Sequence[Condition], sick: Mask, n: int, ill: int) -> list[tuple[float, Condition]]:
+    """The clearest of the conditions under which most runs are sick; none where there is none."""
     fit = []
     for c in conditions:
         inside, of = int((c[2] & sick).sum()), int(c[2].sum())
         if inside >= LEAST and inside >= SHARE * of:
-            fit.append((_p(c[2], sick, n, ill) * len(conditions), c))
-    return min(fit, key=lambda f: f[0], default=None)
+            fit.append((_p(c[2], sick, n, ill), c))
+    return sorted(fit, key=lambda f: f[0])[:1]
 
 
 # -- what to try next
@@ -253,14 +349,15 @@ def _best(conditions: Sequence[Condition], sick: Mask, n: int, ill: int) -> tupl
 
 def _advice(s: Sweep) -> str:
     """The values around the best that were tried and are sound, of every setting with which the metric changes."""
-    if s.winner is None:
+    if not s.winner:
         return ""
+    winner = s.winner[0]
     sound = np.array([r.verdict not in SICK and math.isfinite(b) and not r.unread for r, b in zip(s.rows, s.best)])
     sick = np.array([r.verdict in SICK for r in s.rows])
     words, box = [], np.ones(len(s.rows), bool)
     for key, ranks in _telling(s, sound):
         told = [one.get(key) for one in s.settings]
-        best = s.settings[s.winner].get(key)
+        best = s.settings[winner].get(key)
         numbers = [number(v) for v in told]
         if best is None:
             continue

@@ -20,7 +20,7 @@ MEASURED = ("loss/", "accuracy/", "metric/", "time/step")  # signals that runs a
 MOST_MEASURED = 200
 VERDICTS = ("restart", "fix-and-resume", "fix-evaluation", "stop-keep-best", "cannot-tell", "wait", "healthy")  # worst first
 _NOT_SETTING = re.compile(
-    r"(^|[._-])(id|dir|path|host|date|time|logdir|tags?|notes?)$|(^|\.)((run|exp|experiment)[_-]?)?name$|(^|\.)out(put)?$", re.I
+    r"(^|[._-])(id|dir|path|host|date|time|logdir|tags?|notes?)$|^((run|exp|experiment)[._-]?)?name$|(^|\.)out(put)?$", re.I
 )
 
 
@@ -79,7 +79,7 @@ def settings_of(run: Run) -> dict[str, Any]:
     """The hyper-parameters of a run: those its log holds, the options of its command, its optimizer and first rate."""
     found: dict[str, Any] = dict(facts.table(run, "hparams"))
     argv = run.fact("argv")
-    found.update(_options(argv if isinstance(argv, Sequence) and not isinstance(argv, str) else ()))
+    found.update(options(argv if isinstance(argv, Sequence) and not isinstance(argv, str) else ()))
     if isinstance(name := run.fact("optimizer.name"), str) and not any("opt" in k for k in found):
         found["optimizer"] = name
     rate = run.series("lr").finite().values
@@ -88,7 +88,7 @@ def settings_of(run: Run) -> dict[str, Any]:
     return {k: v for k, v in found.items() if not _NOT_SETTING.search(k) and isinstance(v, str | int | float | bool | None)}
 
 
-def _options(argv: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+def options(argv: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """`--lr 0.1`, `--lr=0.1`, `lr=0.1` and flags of a command line."""
     words = [str(w) for w in argv]
     for i, word in enumerate(words):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,16 +45,10 @@ _NOT_FILES = (
     "debug-internal.log", "debug-core.log", "debug.log", "training_args",
 )  # fmt: skip
 
-_SETTINGS = (
-    "config.json",
-    "config.yaml",
-    "hparams.yaml",
-    "hparams.json",
-    "args.json",
-    "args.yaml",
-    "params.json",
-    "params.yaml",
+_SETTINGS = re.compile(
+    r"(?:(.+)[._-])?(?:config|cfg|hparams|args|params|settings|options|opt|flags|hyperparameters)\.(?:json|ya?ml)"
 )
+_INNER = {"logs", "log", "metrics", "results", "tb", "tensorboard", "tb_logs", "csv", "history", "events", "output", "runs"}
 
 
 @dataclass
@@ -248,22 +244,55 @@ def _take(path: Path, walk: Walk, options: Options) -> None:
 
 
 def beside(path: Path, notes: list[str]) -> dict[str, Any]:
-    """The settings in the folder of a log, or under its own name: exp1.csv has exp1.config.json or exp1.yaml."""
+    """All settings that lie next to a log; of the same name the nearest counts."""
+    found: dict[str, Any] = {}
     for file in files_beside(path):
-        if found := settings_file.read(Source.of(file), notes):
-            return found
-    return {}
+        found = {**settings_file.read(Source.of(file), notes), **found}
+    return found
 
 
 def files_beside(path: Path) -> list[Path]:
-    """Files of settings that belong to a log."""
-    names = (f"{path.stem}.yaml", f"{path.stem}.config.json", *_SETTINGS)
-    return [file for name in names if os.path.isfile(file := path.with_name(name)) and file != path]  # noqa: PTH113 (a long name raises there)
+    """Files of settings that belong to a log: in its folder, where Hydra puts them, or above a folder of logs only."""
+    homes = [path.parent, path.parent / ".hydra"]
+    if path.parent.name.lower() in _INNER:
+        homes += [path.parent.parent, path.parent.parent / ".hydra"]
+    found: list[Path] = []
+    for home in homes:
+        names = [name for name in _settings_in(home, _changed(home)) if _belongs(name, path)]
+        found += [home / name for name in sorted(names, key=lambda name: (not name.startswith(path.stem), name))]
+    return found
+
+
+def _belongs(name: str, path: Path) -> bool:
+    """Whether a file of settings is that of this log: exp1.csv has exp1.yaml or exp1_config.json, or else config.json."""
+    own = _SETTINGS.fullmatch(name.lower())
+    return name != path.name and (name == f"{path.stem}.yaml" or (own is not None and own[1] in (None, path.stem.lower())))
+
+
+def _changed(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=256)
+def _settings_in(folder: Path, changed: int) -> list[str]:
+    """Names in a folder that may be settings; `changed` makes a folder that was written to be listed again."""
+    try:
+        with os.scandir(folder) as entries:
+            return (
+                [e.name for e in entries if e.name.lower().endswith((".json", ".yaml", ".yml")) and e.is_file()]
+                if changed
+                else []
+            )
+    except OSError:
+        return []
 
 
 def _plausible(path: Path) -> bool:
     name = path.name.lower()
-    if name.startswith((".", *_NOT_FILES)):
+    if name.startswith((".", *_NOT_FILES)) or _SETTINGS.fullmatch(name):
         return False
     if name.endswith(_SUFFIXES):
         return True
@@ -320,9 +349,7 @@ def _single(folder: Path, walk: Walk) -> Log | None:
         return None
     log = found[0]
     log.split = _exact_split(folder.name)
-    own = folder / "hparams.yaml"
-    beside = settings_file.read(Source.of(own), log.notes) if own.is_file() else {}
-    log.hparams = {**beside, **log.hparams}
+    log.hparams = {**beside(sources[0].path or folder / "events", log.notes), **log.hparams}
     return log
 
 

@@ -12,6 +12,7 @@ from traindx.importers.source import Lines, Source, decode
 
 MAX_NESTING = 200  # of brackets in one line; json would recurse
 _DECODER = json.JSONDecoder(parse_int=lambda digits: int(digits) if len(digits) < 19 else float(digits[:400]))
+_LIST = re.compile(r"\[\s*(?:$|[\[{\"\]]|(?:-?\d[\d.eE+-]*|true|false|null|-?NaN|-?Infinity)\s*(?:[,\]]|$))")
 _SPACE = re.compile(r"[\s,;\ufeff]*")
 
 
@@ -84,5 +85,6 @@ def whole(source: Source) -> str:
 
 
 def first_value(text: str) -> str:
-    """The first character that is not blank."""
-    return text.lstrip("\ufeff \t\r\n")[:1]
+    """The first character that is not blank; nothing where a bracket only begins a line of text: [INFO], [2026-01-01 10:00]."""
+    bare = text.lstrip("\ufeff \t\r\n")
+    return "" if bare[:1] == "[" and not _LIST.match(bare) else bare[:1]

@@ -1,11 +1,11 @@
-"""Lightning's CSVLogger: metrics.csv, with hparams.yaml next to it.
+"""Lightning's CSVLogger: metrics.csv.
 
 Rows are sparse: training, validation and learning rate stand on rows of their own, often with the same step twice.
 """
 
 from __future__ import annotations
 
-from traindx.importers import csvlog, settings_file
+from traindx.importers import csvlog
 from traindx.importers.source import Source
 from traindx.importers.table import Log, Options
 
@@ -17,10 +17,8 @@ def can_read(source: Source) -> bool:
 
 
 def read(source: Source, options: Options) -> list[Log]:
-    """The table, with the hyper-parameters of the same folder."""
+    """The table."""
     logs = csvlog.read(source, options)
     for log in logs:
         log.kind = "lightning"
-        if source.path is not None:
-            log.hparams = settings_file.read(Source.of(source.path.with_name("hparams.yaml")), log.notes)
     return logs

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from traindx.diagnosis.row import options
 from traindx.importers.aliases import Meaning, direction, meaning, words
 from traindx.importers.heading import TELLING, Heading, heading_of
 from traindx.importers.lexicon import ACCURACY, FOREIGN, LOSS, NOT_LOSS, SPLITS
@@ -59,6 +60,11 @@ _NUMBER = re.compile(
 _CUT = re.compile(r"[,;|{}\[\]<>\t\"']|\s{2,}|\s-+\s|\s·\s|=>|->|\)\s")
 _OPERATORS = ("*", "+", "%", "==", "<=", ">=", "!=", "//", "**", "+=", "-=", "*=")
 _SETTING = re.compile(r"[A-Za-z_][\w.]{1,60}")
+_TOGETHER = re.compile(
+    r"\bNamespace\((.*)\)\s*$|\b(?:arg\w*|config\w*|cfg|hparams|\w*param\w*|settings|options|opts?)\s*[:=]\s*\{(.*)\}\s*$", re.I
+)  # all settings of a run on one line, as argparse and dict print them
+_COMMAND = re.compile(r"\bpython[\d.]*\s(?:.*?\s)?\S+\.py\s+(-.*)$")
+_PAIR = re.compile(r"""["']?([A-Za-z_][\w.]{0,60})["']?\s*[=:]\s*("[^"]*"|'[^']*'|[^,"'\[({]+)(?=,|$)""")
 _ERROR = re.compile(r"^([A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit|OutOfMemory)):?\s*(.{0,300})$")
 _RANK = re.compile(r"^\^C|^\[?rank ?\d+\]?: ?")  # what launchers put before a line, and terminals
 _VOCAB = re.compile(r"vocab_size (?:of GPT-2 to|=|:)\s*(\d+)")
@@ -317,6 +323,8 @@ def _thoroughly(line: str, state: State) -> tuple[Shape | None, list[float]]:
     _mind_the_end(line, state)
     if line.startswith(("|", "-", "+", "=")) and _table(line, state):
         return None, []
+    if _together(line, state):
+        return None, []
     if "overflow" in line.lower() and (told := _RESCALED.search(line)):
         state.tables.append((state.lines, Record({"amp/scale": float(told[1])})))
         state.cells += 1
@@ -430,6 +438,16 @@ def _mind_the_end(line: str, state: State) -> None:
         state.error, state.error_at = (found[1], found[2]), state.lines
     elif "SIGTERM" in line or "CANCELLED" in line or "DUE TO TIME LIMIT" in line:
         state.killed = True
+
+
+def _together(line: str, state: State) -> bool:
+    """Take the settings of a line that holds all of them, or of the command that began the run."""
+    told = _TOGETHER.search(line) if line.rstrip().endswith((")", "}")) else None
+    command = _COMMAND.search(line) if ".py " in line else None
+    pairs = _PAIR.findall(told[1] or told[2] or "") if told else options(command[1].split()) if command else ()
+    for key, value in [*pairs][: MOST_SETTINGS - len(state.settings)]:
+        state.settings.setdefault(key, _literal(value) if isinstance(value, str) else value)
+    return bool(told)
 
 
 def _setting(line: str, state: State) -> None:

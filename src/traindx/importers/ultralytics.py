@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traindx.importers import csvlog, settings_file
+from traindx.importers import csvlog
 from traindx.importers.aliases import meaning
 from traindx.importers.source import Source
 from traindx.importers.table import Log, Options
@@ -21,12 +21,10 @@ def can_read(source: Source) -> bool:
 
 
 def read(source: Source, options: Options) -> list[Log]:
-    """The table; args.yaml of the same folder gives the settings."""
+    """The table."""
     logs = csvlog.read(source, options)
     for log in logs:
         log.kind = "ultralytics"
-        if source.path is not None:
-            log.hparams = settings_file.read(Source.of(source.path.with_name("args.yaml")), log.notes)
         for name in log.tracks:
             if meaning(name).role in ("loss", "part"):
                 log.forms[name] = "window-mean"

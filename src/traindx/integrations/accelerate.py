@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from traindx.errors import EnvironmentFault
-from traindx.integrations.fit import Fit
+from traindx.integrations.fit import Fit, Options
 
 if importlib.util.find_spec("accelerate") is None:
     raise EnvironmentFault("this needs accelerate: pip install accelerate")
@@ -26,7 +26,7 @@ class Traindx(_tracking.GeneralTracker, Fit):
     requires_logging_directory = False
     main_process_only = False  # every rank writes a record of its own
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__()
         Fit.__init__(self, **options)
 

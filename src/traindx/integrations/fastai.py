@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import Any
+from typing import Any, Unpack
 
 from traindx.errors import EnvironmentFault
-from traindx.integrations.fit import Fit
+from traindx.integrations.fit import Fit, Options
 
 if importlib.util.find_spec("fastai") is None:
     raise EnvironmentFault("this needs fastai: pip install fastai")
@@ -22,7 +22,7 @@ class Traindx(_Callback, Fit):
 
     order = 90  # after those that change the loss or the gradients
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         _Callback.__init__(self)
         Fit.__init__(self, **options)
         self._validation: Any = None

@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
+import os
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from traindx import api
 from traindx.diagnosis import Diagnosis
 from traindx.plain import say
 from traindx.run import Run
+
+DEFAULTS: dict[str, Any] = {
+    **{p.name: p.default for p in inspect.signature(api.watch).parameters.values() if p.kind is p.KEYWORD_ONLY},
+    "mirror": None,
+    "announce": False,
+}
+
+
+class Options(TypedDict, total=False):
+    """The options of `traindx.watch` for every callback, and two of their own."""
+
+    replay: bool
+    skip_nonfinite: bool
+    capture_batch: bool
+    profiler: int
+    alerts: str | Sequence[str] | None
+    live: bool | None
+    stop_on: str
+    dir: str | os.PathLike[str] | None
+    budget: float | None
+    log_every: int
+    alert_grad_norm: float | None
+    name: str | None
+    facts: Mapping[str, Any] | None
+    mirror: Any  # a tracker that gets the findings
+    announce: bool  # say the verdict on stderr when the fit is over: for programs without a line of ours
 
 
 class Fit:
@@ -21,9 +49,17 @@ class Fit:
 
     cell: Any = None  # the live cell of a notebook
 
-    def __init__(self, *, mirror: Any = None, announce: bool = False, **options: Any) -> None:
-        self.options, self.mirror = options, mirror
-        self.announce = announce  # say the verdict on stderr when the fit is over: for programs without a line of ours
+    def __init_subclass__(cls) -> None:
+        """Name the options in the signature, for help() and editors."""
+        own = [p for p in inspect.signature(cls.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD][1:]
+        kinds = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=d) for k, d in DEFAULTS.items()]
+        cls.__signature__ = inspect.Signature([*own, *kinds])  # type: ignore[attr-defined]
+
+    def __init__(self, **options: Unpack[Options]) -> None:
+        if unknown := options.keys() - DEFAULTS.keys():
+            raise TypeError(f"{type(self).__name__} takes no option {min(unknown)!r}; it takes {', '.join(DEFAULTS)}")
+        self.mirror, self.announce = options.get("mirror"), options.get("announce", False)
+        self.options: dict[str, Any] = {k: v for k, v in options.items() if k not in ("mirror", "announce")}
         self.dx: Any = None  # the Watch of the last fit
 
     def begin(self, *models_and_optimizers: Any) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from traindx.errors import EnvironmentFault
-from traindx.integrations.fit import Fit
+from traindx.integrations.fit import Fit, Options
 
 if importlib.util.find_spec("transformers") is None:
     raise EnvironmentFault("this needs transformers: pip install transformers accelerate")
@@ -22,7 +22,7 @@ class Traindx(_Callback, Fit):
     know neither, and its log hides NaN unless `logging_nan_inf_filter=False`.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         Fit.__init__(self, **options)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, **_: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import Any
+from typing import Any, Unpack
 
 from traindx.errors import EnvironmentFault
-from traindx.integrations.fit import Fit
+from traindx.integrations.fit import Fit, Options
 
 if importlib.util.find_spec("ignite") is None:
     raise EnvironmentFault("this needs ignite: pip install pytorch-ignite")
@@ -20,7 +20,7 @@ class Traindx(Fit):
     Engines given as `evaluators` are validations, and their metrics are recorded; others are recognised by what they do.
     """
 
-    def __init__(self, trainer: Any, *models_and_optimizers: Any, evaluators: Any = (), **options: Any) -> None:
+    def __init__(self, trainer: Any, *models_and_optimizers: Any, evaluators: Any = (), **options: Unpack[Options]) -> None:
         super().__init__(**options)
         trainer.add_event_handler(_Events.STARTED, lambda engine: self.begin(*models_and_optimizers))
         trainer.add_event_handler(_Events.EPOCH_COMPLETED, lambda engine: self.tell("train", engine.state.metrics))

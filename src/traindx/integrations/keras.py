@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from traindx.errors import EnvironmentFault
-from traindx.integrations.fit import Fit
+from traindx.integrations.fit import Fit, Options
 
 if importlib.util.find_spec("keras") is None:
     raise EnvironmentFault("this needs Keras 3: pip install keras")
@@ -20,7 +20,7 @@ if _keras.backend.backend() != "torch":
 class Traindx(_keras.callbacks.Callback, Fit):
     """Observes `model.fit`; afterwards `.diagnosis` has the result. Takes the options of `traindx.watch`."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         _keras.callbacks.Callback.__init__(self)
         Fit.__init__(self, **options)
 

@@ -6,10 +6,10 @@ import importlib
 import importlib.util
 import os
 import sys
-from typing import Any
+from typing import Any, Unpack
 
 from traindx.errors import EnvironmentFault
-from traindx.integrations.fit import Fit, look_away
+from traindx.integrations.fit import Fit, Options, look_away
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
@@ -32,7 +32,7 @@ _Callback: Any = type("_Callback", _bases(), {})
 class Traindx(_Callback, Fit):
     """Observes `Trainer.fit`; afterwards `.diagnosis` has the result. Takes the options of `traindx.watch`."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         Fit.__init__(self, **options)
         self._validation: Any = None
         self._before: set[str] = set()  # what was logged before the validation under way

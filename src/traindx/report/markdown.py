@@ -23,6 +23,13 @@ def render(diagnoses: Sequence[Diagnosis]) -> str:
     return "\n\n".join(_one(d) for d in diagnoses)
 
 
+def gates(diagnoses: Sequence[Diagnosis]) -> list[str]:
+    """A line for every requirement; of several runs with the name of the run."""
+    several = len(diagnoses) > 1
+    told = [(g, f" of {escaped(d.run.source)}" if several else "") for d in diagnoses for g in d.gates]
+    return [f"- **{g.result}** {escaped(g.requirement)}{where}: {escaped(g.message)}" for g, where in told]
+
+
 def _one(d: Diagnosis) -> str:
     lines = [
         f"## traindx: {d.verdict} · {escaped(d.run.source or 'run')}",
@@ -30,9 +37,7 @@ def _one(d: Diagnosis) -> str:
         f"**{escaped(d.verdict_.headline or d.summary)}**",
         "",
     ]
-    for g in d.gates:
-        lines.append(f"- **{g.result}** {escaped(g.requirement)}: {escaped(g.message)}")
-    lines += [""] if d.gates else []
+    lines += [*gates([d]), ""] if d.gates else []
     lines += [f"Known from the baseline: {', '.join(sorted(d.known))}", ""] if d.known else []
     wrong = issues.issues(d)
     for place, i in enumerate(wrong, 1):

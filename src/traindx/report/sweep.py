@@ -22,7 +22,7 @@ from traindx.report.words import VERDICT_COLOUR, safe
 MOST_SETTINGS = 5  # columns of the terminal's table
 MOST_ROWS = 200  # lines there
 WIDEST = 40  # characters of a cell there
-LEAST_HEADLINE = 24
+LEAST_HEADLINE = 16
 
 
 def rows(s: Sweep, most: int | None = None) -> tuple[list[str], list[list[str]]]:

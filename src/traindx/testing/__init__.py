@@ -69,11 +69,11 @@ def _run(source: Any) -> Any:
     return watch.run() if hasattr(watch, "run") and hasattr(watch, "diagnosis") else source
 
 
-def assert_trainable(task: Any, **options: Any) -> Any:
+def assert_trainable(task: Any, *, level: str = "usual", fresh: bool = False) -> Any:
     """Fail with the list of failed items when the pre-flight on `task` does not pass; `level="quick"` takes seconds."""
     from traindx import api
 
-    result = api.check(task, **options)
+    result = api.check(task, level=level, fresh=fresh)
     failed = [item for item in result.items if item.result == "fail"]
     if failed:
         raise AssertionError("\n".join(f"{item.item}: {item.message} {item.fix}".rstrip() for item in failed))
