@@ -206,8 +206,8 @@ def timed(count: int) -> None:
     """Names, then the command on a folder of `count` runs, twice, with a cache of its own."""
     with tempfile.TemporaryDirectory() as home:
         rng = np.random.default_rng(0)
-        configs = [{"lr": float(rng.choice(RATES)), "optimizer": str(rng.choice(["sgd", "adam"]))} for _ in range(count)]
-        write(Path(home) / "runs", configs, [c["lr"] >= 1 for c in configs], rng)
+        configs = [_random(rng)[0] for _ in range(count)]
+        write(Path(home) / "runs", configs, [c["lr"] > 0.5 for c in configs], rng)
         env = {**os.environ, "TRAINDX_CACHE": f"{home}/cache"}
         judge = ("-m", "traindx", "diagnose", f"{home}/runs", "--fail-on", "never")
         for what, words in (("names", ("-c", NAMES, f"{home}/runs")), ("first", judge), ("again", judge)):

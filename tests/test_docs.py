@@ -7,6 +7,7 @@ import os
 import posixpath
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,8 +15,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from tools.rule_pictures import UNSHOWN
 
+from traindx.cli import cli
 from traindx.rule import catalogue
 
 ROOT = Path(__file__).parent.parent
@@ -109,6 +112,63 @@ def test_the_test_of_the_ci_page_passes(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stdout
+
+
+TRAINING = """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+weights = torch.randn(8)
+
+
+def drawn(count):
+    x = torch.randn(count, 8)
+    return x, (x @ weights > 0).long()
+
+
+held = drawn(500)
+for epoch in range(6):
+    for _ in range(40):
+        x, y = drawn(32)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        loss = torch.nn.functional.cross_entropy(model(held[0]), held[1]).item()
+        accuracy = (model(held[0]).argmax(1) == held[1]).float().mean().item()
+    print(f"epoch {epoch} val_loss {loss:.3f} val_acc {accuracy:.3f}")
+"""
+
+
+def test_every_command_of_the_ci_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other; runs that the page takes as given are copies of a good one."""
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRAINDX_DIR", raising=False)
+    for name in ("train.py", "nightly.py"):
+        Path(name).write_text(TRAINING, encoding="utf-8")
+    made = traindx(tmp_path, "run", "--no-live", "--dir", "good", "nightly.py")
+    assert made.returncode == 0, made.stderr
+    for name in ("baseline-run", "new-run", "traindx-runs/one", "traindx-runs/two", "monday", "tuesday", "wednesday"):
+        shutil.copytree("good", name)
+    told = {}
+    for line in re.findall(r"^\$ traindx (.*)$", (DOCS / "ci.md").read_text(encoding="utf-8"), re.M):
+        words = shlex.split(line.partition(">>")[0], comments=True)
+        if words[0] == "run":
+            shutil.rmtree(record := Path(words[words.index("--dir") + 1]), ignore_errors=True)
+            Path(words[-1]).write_text(f"{TRAINING}# {record}\n", encoding="utf-8")
+            done = traindx(tmp_path, *words)
+            code, told[line] = done.returncode, done.stderr
+        else:
+            answered = CliRunner().invoke(cli, words, standalone_mode=False, input="y\n")
+            code, told[line] = answered.return_value, answered.output
+        assert code in (0, 1), f"{line}: {told[line]}"
+    nightly = Path("nightly.xml").read_text(encoding="utf-8")
+    assert 'name="val_acc &gt;= 0.93"' in nightly and 'name="time/step &lt;= 3 * baseline"' in nightly
+    assert "+# tuesday" in told["compare monday tuesday"] and Path("run.zip").exists()
+    assert len(list(Path("traindx-runs").iterdir())) == 1  # rm was told yes
 
 
 @pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", (DOCS / "ci.md").read_text(encoding="utf-8"), re.DOTALL))

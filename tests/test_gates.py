@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,17 +138,3 @@ def test_in_a_test_suite() -> None:
     testing.assert_healthy(_run(), require="val_acc >= 0.93", ignore=("EVAL", "LOSS"))
     with pytest.raises(AssertionError, match="too low"):
         testing.assert_healthy(_run(), require=("val_acc >= 0.99",), ignore=("EVAL", "LOSS"))
-
-
-def test_the_nightly_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second command of docs/ci.md, on a log of tonight and the last good one."""
-    page = (Path(__file__).parent.parent / "docs" / "ci.md").read_text(encoding="utf-8")
-    line = re.search(r"^\$ traindx (diagnose tonight .*)$", page, re.M)
-    assert line is not None
-    monkeypatch.chdir(tmp_path)
-    for name in ("tonight", "good"):
-        (tmp_path / name).mkdir()
-        _logs(tmp_path / name)
-    code, _ = _exit(*shlex.split(line[1]))
-    said = (tmp_path / "nightly.xml").read_text(encoding="utf-8")
-    assert code == 1 and "0.0" in said and 'name="val_acc &gt;= 0.93"' in said

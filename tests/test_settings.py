@@ -106,6 +106,16 @@ def test_a_bad_site_file_stops_judging_but_no_training(tmp_path: Path) -> None:
     assert load(tmp_path, warn=said.append) == Settings() and "did you mean 'live'" in said[0]
 
 
+def test_a_code_that_is_not_there_stops_no_training_either(tmp_path: Path) -> None:
+    from traindx.cli.options import _known_codes
+
+    write(tmp_path / "home", 'ignore = ["NOPE001", "PERF"]\n[rules.GRAD002]\nlimti = 20\n')
+    with pytest.raises(UsageError, match=r"traindx\.toml:3: GRAD002 has no limit 'limti'"):
+        _known_codes(load(tmp_path), trains=False)
+    left = _known_codes(load(tmp_path), trains=True)
+    assert left.ignore == ("PERF",) and left.rules == {}
+
+
 def test_extends(tmp_path: Path) -> None:
     write(tmp_path, 'fail-on = "never"\n[rules.GRAD002]\nlimit = 20.0', "team.toml")
     write(tmp_path, 'fail-on = "critical"', "other.toml")

@@ -111,14 +111,28 @@ def test_the_preflight_takes_a_model() -> None:
     checked = traindx.check(torch.nn.Linear(4, 1), torch.nn.functional.mse_loss, loader, level="quick")
     assert checked.items
     x, y = torch.randn(64, 4), torch.randn(64, 1)
-    found = traindx.check(torch.nn.Linear(4, 1), torch.nn.functional.mse_loss, (x, y), level="quick")
-    assert "a step can be made" not in str(found) and found.items
+    for given in (((x, y),), (x, y)):
+        found = traindx.check(torch.nn.Linear(4, 1), torch.nn.functional.mse_loss, *given, level="quick")
+        assert "a step can be made" not in str(found) and found.items
 
 
 def test_real_signatures() -> None:
     for name in ("watch", "diagnose", "check", "compare", "replay", "load", "runs", "sweep", "apply"):
         kinds = {p.kind for p in inspect.signature(getattr(traindx, name)).parameters.values()}
         assert inspect.Parameter.VAR_KEYWORD not in kinds, name
+
+
+def test_callbacks_name_their_options_and_refuse_others() -> None:
+    from traindx.integrations.fit import Fit, Options
+
+    class Callback(Fit):
+        pass
+
+    named = inspect.signature(Callback).parameters
+    assert set(named) == set(Options.__annotations__) and named["budget"].default == 0.01
+    assert Callback(budget=None, announce=True).options == {"budget": None}
+    with pytest.raises(TypeError, match="no option 'budgt'; it takes replay"):
+        Callback(budgt=0.1)  # type: ignore[call-arg]
 
 
 def test_pages_print_as_text_and_as_html(home: Path) -> None:

@@ -161,17 +161,20 @@ def check(
     task: Any,
     loss_fn: Any = None,
     train: Any = None,
+    targets: Any = None,
     *,
     val: Any = None,
     optimizer: Any = None,
     level: str = "usual",
     fresh: bool = False,
 ) -> Any:
-    """The pre-flight on a Task, a factory (`file.py:make_task`), a script, or a model with its loss and its loader or `(x, y)`.
+    """The pre-flight on a Task, a factory (`file.py:make_task`), a script, or a model with its loss and its loader or `x, y`.
 
     `level` is quick (seconds), usual (under two minutes) or full; `fresh` measures the first loss on newly drawn weights.
     """
     options: dict[str, Any] = {"level": level, "fresh": fresh}
+    if targets is not None:
+        train = (train, targets)
     if isinstance(train, tuple) and all(hasattr(part, "size") and hasattr(part, "dtype") for part in train):
         train = _loader(train)
     if loss_fn is not None or train is not None:

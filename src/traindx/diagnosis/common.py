@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Any
 
@@ -28,14 +28,15 @@ from numpy.typing import NDArray
 from traindx.diagnosis import gates
 from traindx.diagnosis.row import Row, number
 from traindx.errors import UsageError
-from traindx.stats.tails import at_least
+from traindx.stats.tails import at_least_each
 
 ALPHA = 0.01  # after the correction: at most one sweep in a hundred is told a cause that is none
 LEAST = 3  # sick runs that a condition must hold for
 SHARE = 0.7  # of the runs it holds for must be sick: "half of them" is no cause
 SIMPLER = 10.0  # two settings must be so much clearer than one
 MOST = 3  # causes named
-MOST_CONDITIONS = 400  # on single settings; those with the clearest effect are combined in pairs
+MOST_CUTS = 64  # through one setting
+MOST_SHUFFLED = 5e9  # additions; beyond it, conditions count in full
 MOST_LEVELS = 12  # values of a setting that are compared with each other
 SHUFFLES = 2000
 SICK = ("restart", "fix-and-resume")
@@ -252,54 +253,63 @@ def _causes(settings: Sequence[Mapping[str, Any]], sick: Mask, known: Mask) -> I
 
 
 def _clearest(settings: Sequence[Mapping[str, Any]], sick: Mask, among: Mask) -> tuple[Cause, Mask] | None:
-    ill, n = int((sick & among).sum()), int(among.sum())
-    if ill < LEAST or ill == n:
+    where = sick[among]
+    ill, n = int(where.sum()), len(where)
+    tried = _distinct((key, text, mask[among]) for key, text, mask in _conditions(settings, among))
+    if ill < LEAST or ill == n or not tried:
         return None
-    singles = _distinct(((key,), text, mask & among) for key, text, mask in _conditions(settings, among))
-    ranked = sorted(singles, key=lambda c: _p(c[2], sick, n, ill))[:MOST_CONDITIONS]
-    pairs = _distinct(
-        ((a[0][0], b[0][0]), f"{a[1]} and {b[1]}", a[2] & b[2]) for a, b in combinations(ranked, 2) if a[0] != b[0]
-    )
-    found = [(p, len(singles), c) for p, c in _best(singles, sick, n, ill)]
-    found += [(p * SIMPLER, len(pairs), c) for p, c in _best(pairs, sick, n, ill)]
-    best = min(found, key=lambda f: f[0], default=None)
-    if best is None:
-        return None
-    least, _, (_, text, mask) = best
-    p = min(1.0, least * (len(singles) + len(pairs) / SIMPLER))
-    if least <= ALPHA < p:
-        p = _by_shuffling(least, singles, pairs, sick, among)
+    masks = np.array([mask for _, _, mask in tried], np.float32)
+    sizes, inside = masks @ masks.T, (masks * where) @ masks.T  # of every pair; on the diagonal of every single condition
+    keys = np.array([key for key, _, _ in tried])
+    pairs = np.triu(keys[:, None] != keys, 1)
+    fit = (pairs | np.eye(len(tried), dtype=bool)) & (inside >= LEAST) & (inside >= SHARE * sizes)
+    chance = np.full(sizes.shape, math.inf)
+    for size in np.unique(sizes[fit]):
+        same = fit & (sizes == size)
+        chance[same] = at_least_each(n, ill, int(size))[inside[same].astype(int)]
+    chance[pairs] *= SIMPLER
+    i, j = (int(x) for x in np.unravel_index(chance.argmin(), chance.shape))
+    p = least = float(chance[i, j])
+    if least <= ALPHA:
+        marks = np.random.default_rng(0).integers(1, 2**40, n) * masks.astype(float)
+        p *= len(tried) + len(np.unique((marks @ masks.T.astype(float))[pairs])) / SIMPLER  # equal for the same runs
+        if p > ALPHA and SHUFFLES * n * len(tried) ** 2 < MOST_SHUFFLED:
+            p = _by_shuffling(least, masks, sizes, pairs, where)
     if p > ALPHA:
         return None
-    inside, of = int((sick & mask).sum()), int(mask.sum())
-    return Cause(text, inside, of, (ill - inside, n - of), p), mask
+    held = np.zeros(len(sick), bool)
+    held[among] = masks[i] * masks[j] > 0
+    text = " and ".join(dict.fromkeys((tried[i][1], tried[j][1])))
+    hits, of = int(inside[i, j]), int(sizes[i, j])
+    return Cause(text, hits, of, (ill - hits, n - of), p), held
 
 
-def _by_shuffling(least: float, singles: list[Condition], pairs: list[Condition], sick: Mask, among: Mask) -> float:
-    """How often a condition as clear as this is found when the same runs are sick at random.
+def _by_shuffling(least: float, masks: Any, sizes: Any, pairs: Mask, where: Mask) -> float:
+    """How often a condition as clear as this is found when as many runs are sick at random.
 
     Conditions that hold for nearly the same runs count as one here, while the number of them counts each in full.
     """
-    n, ill = int(among.sum()), int((sick & among).sum())
-    shuffled = np.random.default_rng(0).permuted(np.tile(sick[among], (SHUFFLES, 1)), axis=1).T.astype(np.float32)
+    ill, n = int(where.sum()), len(where)
+    shuffled = np.random.default_rng(0).permuted(np.tile(where, (SHUFFLES, 1)), axis=1).T.astype(np.float32)
+    enough = np.full(sizes.shape, n + 1)
+    for wanted, worth in ((pairs, SIMPLER), (np.eye(len(sizes), dtype=bool), 1.0)):
+        for size in np.unique(sizes[wanted]):
+            clear = at_least_each(n, ill, int(size)) * worth <= least
+            clear[: max(LEAST, math.ceil(SHARE * size))] = False
+            if clear.any():
+                enough[wanted & (sizes == size)] = int(clear.argmax())
     hit = np.zeros(SHUFFLES, bool)
-    for conditions, worth in ((singles, 1.0), (pairs, SIMPLER)):
-        by_size: dict[int, list[Mask]] = defaultdict(list)
-        for c in conditions:
-            by_size[int(c[2].sum())].append(c[2][among])
-        for of, masks in by_size.items():
-            counts = range(LEAST, min(of, ill) + 1)
-            enough = next((k for k in counts if k >= SHARE * of and at_least(k, n, ill, of) * worth <= least), of + 1)
-            for i in range(0, len(masks) if enough <= of else 0, 256):
-                hit |= (np.array(masks[i : i + 256], np.float32) @ shuffled >= enough).any(0)
+    for mask, needed in zip(masks, enough):
+        own = needed <= n
+        hit |= ((masks[own] * mask) @ shuffled >= needed[own, None]).any(0)
     return float(1 + hit.sum()) / (1 + SHUFFLES)
 
 
-Condition = tuple[tuple[str, ...], str, Mask]
+Condition = tuple[str, str, Mask]
 
 
-def _conditions(settings: Sequence[Mapping[str, Any]], among: Mask) -> Iterator[tuple[str, str, Mask]]:
-    """Every cut through a number and every value of a word, on the settings that differ."""
+def _conditions(settings: Sequence[Mapping[str, Any]], among: Mask) -> Iterator[Condition]:
+    """Cuts through every number and every value of a word, on the settings that differ."""
     for key in dict.fromkeys(k for s in settings for k in s):
         values = [s.get(key) for s in settings]
         numbers = [number(v) for v in values]
@@ -309,10 +319,13 @@ def _conditions(settings: Sequence[Mapping[str, Any]], among: Mask) -> Iterator[
                 yield key, f"no {key}", np.array([v is None for v in values])
             line = np.array([math.nan if x is None else x for x in numbers])
             levels = np.unique(line[among & np.isfinite(line)])
+            levels = (
+                levels[np.unique(np.linspace(0, len(levels) - 1, MOST_CUTS).round().astype(int))] if len(levels) else levels
+            )
             for low, high in pairwise(levels):
                 yield key, f"{key} ≥ {high:g}", line >= high
                 yield key, f"{key} ≤ {low:g}", line <= low
-            for level in levels[1:-1] if len(levels) <= 12 else ():
+            for level in levels[1:-1] if len(levels) <= MOST_LEVELS else ():
                 yield key, f"{key} = {level:g}", line == level
         else:
             kinds = [str(v) for v in values]
@@ -327,21 +340,6 @@ def _distinct(conditions: Iterator[Condition]) -> list[Condition]:
     for c in conditions:
         seen.setdefault(c[2].tobytes(), c)
     return list(seen.values())
-
-
-def _p(mask: Mask, sick: Mask, n: int, ill: int) -> float:
-    """Fisher's exact test, one-sided: so many sick runs or more under this condition by chance."""
-    return at_least(int((mask & sick).sum()), n, ill, int(mask.sum()))
-
-
-def _best(conditions: Sequence[Condition], sick: Mask, n: int, ill: int) -> list[tuple[float, Condition]]:
-    """The clearest of the conditions under which most runs are sick; none where there is none."""
-    fit = []
-    for c in conditions:
-        inside, of = int((c[2] & sick).sum()), int(c[2].sum())
-        if inside >= LEAST and inside >= SHARE * of:
-            fit.append((_p(c[2], sick, n, ill), c))
-    return sorted(fit, key=lambda f: f[0])[:1]
 
 
 # -- what to try next

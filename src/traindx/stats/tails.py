@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from traindx.stats.robust import as_floats
 
@@ -56,14 +56,19 @@ def greater(a: ArrayLike, b: ArrayLike) -> float:
     return student_tail((float(x.mean()) - float(y.mean())) / math.sqrt(vx + vy), freedom)
 
 
-def at_least(hits: int, total: int, marked: int, drawn: int) -> float:
-    """The probability that at least `hits` of `drawn` out of `total` are among the `marked` ones (Fisher's exact test).
+def at_least_each(total: int, marked: int, drawn: int) -> NDArray[np.float64]:
+    """For every k: the probability that at least k of `drawn` out of `total` are among the `marked` (Fisher's exact test).
 
-    >>> at_least(3, 10, 4, 3)
-    0.03333333333333333
+    >>> float(at_least_each(10, 4, 3)[3].round(4))
+    0.0333
     """
-    ways = sum(math.comb(marked, k) * math.comb(total - marked, drawn - k) for k in range(max(hits, 0), min(marked, drawn) + 1))
-    return ways / math.comb(total, drawn)
+    ways = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
+    chance = np.zeros(drawn + 1)
+    hits = np.arange(max(0, drawn + marked - total), min(marked, drawn) + 1)
+    taken, left = ways[marked] - ways[hits] - ways[marked - hits], total - marked - drawn + hits
+    rest = ways[total - marked] - ways[drawn - hits] - ways[left]
+    chance[hits] = np.exp(taken + rest - (ways[total] - ways[drawn] - ways[total - drawn]))
+    return np.asarray(np.minimum(chance[::-1].cumsum()[::-1], 1.0))
 
 
 def most_expected(count: float, deviations: float = 1.6449) -> float:
