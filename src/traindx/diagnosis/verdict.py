@@ -12,7 +12,7 @@ from traindx.cause import settling
 from traindx.course import State
 from traindx.diagnosis import way_on
 from traindx.diagnosis.posterior import Suspect
-from traindx.diagnosis.story import Story
+from traindx.diagnosis.story import JUDGEMENT, Story
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import catalogue
 from traindx.run import Run
@@ -260,6 +260,8 @@ def _by_family(root: Finding) -> str:
         return "fix-evaluation"
     if root.code == "LOSS008":
         return "stop-keep-best"
+    if root.code == JUDGEMENT:
+        return "restart"
     return "restart" if root.severity is Severity.CRITICAL else "fix-and-resume"
 
 
@@ -284,6 +286,9 @@ def _head(told: Finding, suspect: Suspect | None) -> tuple[str, str]:
     why = told.message.rstrip(".")
     guess = suspect is not None and not suspect.earned and not suspect.possible  # of a log: the finding is surer than its cause
     if suspect is None or guess or (told.confidence is Confidence.EXACT and suspect.probability < 0.33):
+        if told.code == JUDGEMENT:
+            head, _, why = why.partition(": ")  # each of its sentences begins with the answer
+            return f"{head[:1].upper()}{head[1:]}", why
         return catalogue()[told.code].headline if told.code in catalogue() else told.name, why
     lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly ", "unlikely": "Possibly "}[suspect.words]
     if told.confidence is Confidence.EXACT and told.code in suspect.supports and suspect.earned:

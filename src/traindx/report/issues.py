@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from traindx import opening
 from traindx.cause import settling
@@ -53,8 +53,13 @@ def issues(d: Diagnosis) -> list[Issue]:
     out = [_of_cause(d, c) for c in named]
     covered = {code for c in named for code in c.supports}
     left = [s for s in stories if not covered & {f.code for f in (s.root, *s.consequences)}]
-    decides = [s for s in left if s.root.message.rstrip(".") == d.verdict_.why]  # a fact that no cause stands for
-    return [*(_of_story(s) for s in decides), *out, *(_of_story(s) for s in left if s not in decides)]
+    v = d.verdict_
+    decides = [s for s in left if v.why and s.root.message.rstrip(".").endswith(v.why)]  # a fact that no cause stands for
+    return [
+        *(replace(_of_story(s), title=v.headline, why=v.why) for s in decides),
+        *out,
+        *(_of_story(s) for s in left if s not in decides),
+    ]
 
 
 def _leads(d: Diagnosis, c: Suspect) -> bool:

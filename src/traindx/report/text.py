@@ -222,7 +222,7 @@ def _finding(f: Finding, unicode: bool, told: Set[str], *, advise: bool) -> list
         (f.name, "bold"),
         (f"  {f.severity.value}{sure}" + (f" · {span(f.steps)}" if f.steps else ""), "dim"),
     )
-    lines = [head] if f.message.rstrip(".") in told else [head, Text(safe(f.message))]
+    lines = [head] if f.message.rstrip(".").endswith(tuple(told)) else [head, Text(safe(f.message))]
     if (line := issues.line_of(f)) and line not in f.message and line not in told:
         lines.append(Text(f"at {_short_path(line, 96)}", style="dim"))
     if f.fix and advise and f.fix not in told:

@@ -42,7 +42,7 @@ from traindx.run import Run
     says={
         "": "it has not learned: {reason}",
         "worse": "it ends worse than it was: {reason}",
-        "unstable": "nothing shows that it learned, and {reason}",
+        "unstable": "nothing shows that it learned: {reason}",
         "burst": "its loss blew up, and it has not learned: {reason}",
     },
     fix="Run `traindx trial overfit`. If the model cannot fit one batch, check model, loss and loop; if it can, check the "
