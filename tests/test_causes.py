@@ -90,3 +90,8 @@ def test_every_rule_is_the_best_witness_of_some_cause_or_a_symptom() -> None:
     facts = {code for code in rules() if code[:4] in ("WIRE", "DATA", "TUNE", "DIST", "SPEC", "REPR", "PERF", "NUMR")}
     strong = {_code(k) for c in CAUSES for k, share in c.likely.items() if share >= 0.8}
     assert not facts - strong - {"NUMR001", "NUMR002", "NUMR003", "NUMR005"}
+
+
+@every_cause
+def test_its_cure_leaves_it_to_the_verdict_whether_to_start_again(cause: Cause) -> None:
+    assert not re.search(r"\b[Rr]estart\b|start again", cause.cure), "the verdict says it, and may say: resume"

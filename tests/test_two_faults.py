@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import zoo
 from runs import a_run, learning
 from traindx.diagnosis import Diagnosis, diagnose, way_on
 from traindx.diagnosis.posterior import rank
@@ -205,3 +206,29 @@ def test_a_run_that_must_be_fixed_first_gets_no_forecast() -> None:
     broken = Run.of({"loss/train": [*learning(400), *[float("nan")] * 40], "loss/val": learning(400)})
     d = diagnose(broken)
     assert d.verdict in ("restart", "fix-and-resume") and not any(f.code == "LOSS004" for f in d.findings)
+
+
+def test_a_rate_that_was_raised_goes_back_to_what_was_fine() -> None:
+    rate = np.r_[np.full(300, 0.05), np.full(100, 20.0)]
+    run = a_run(loss__train=np.r_[learning(301), np.full(99, np.nan)], lr=rate, facts={"model.outline": [{}]})
+    d = diagnose(run)
+    assert d.verdict == "fix-and-resume" and d.causes[0].cause.name == "lr-too-high"
+    assert "from 20 to 0.05" in d.causes[0].prescription, d.causes[0].prescription
+
+
+def test_a_killed_run_fails_a_job_as_a_crashed_one_does() -> None:
+    killed = diagnose(a_run(loss__train=learning(1000), facts={"ended": "killed"}))
+    assert killed.gravity is CRITICAL
+
+
+def test_a_run_that_never_learned_is_not_resumed() -> None:
+    flat = np.log(10) + 0.02 * np.random.default_rng(0).normal(size=800)
+    late = outcome("EVAL004", "chance", WARNING, STRONG, (700, 799))
+    told = diagnosed(a_run(loss__train=flat, facts={"model.outline": [{}], **zoo.CE10}), late)
+    assert told.verdict_.resume_from in (None, 799), told.verdict_
+
+
+def test_a_crawl_is_no_issue_beside_a_loss_that_was_lost() -> None:
+    crawl = 2.3 - 0.01 * np.arange(50) + 0.001 * np.random.default_rng(0).normal(size=50)
+    d = diagnose(a_run(loss__train=np.r_[crawl, np.full(52, np.nan)], facts={"ended": "closed", "model.outline": [{}]}))
+    assert not [f for f in d.findings if f.code == "LOSS004" and f.severity > Severity.INFO]

@@ -74,6 +74,13 @@ def origin(run: Run, phase: str) -> Mapping[str, Any]:
     return found if found.get("op") and str(found.get("phase", "")).startswith(phase[:3]) else {}
 
 
+def in_backward(run: Run) -> Mapping[str, Any]:
+    """The origin in backward; empty where the loss was seen to break no later than the gradients: the forward broke first."""
+    seen = {b.what: b for b in breaks(run) if b.exact}
+    loss, grad = seen.get("loss"), seen.get("grad")
+    return {} if loss and (grad is None or loss.step <= grad.step) else origin(run, "backward")
+
+
 def place(origin: Mapping[str, Any]) -> tuple[str, ...]:
     """The source line and the module of an origin, as far as they are known."""
     line = origin.get("line")

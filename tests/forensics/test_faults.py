@@ -10,6 +10,8 @@ import pytest
 from tests.forensics.faults import FAULTS, Fault
 from tests.forensics.unseen import UNSEEN, WITHOUT_A_MODULE
 
+from traindx.forensics.trace import Operand, Origin, _roots
+
 
 @pytest.mark.parametrize("fault", FAULTS + UNSEEN, ids=lambda fault: fault.name.replace(" ", "-").replace(",", ""))
 def test_the_operation_the_module_and_the_line_are_named(fault: Fault, observed: Callable[..., Any], tmp_path: Path) -> None:
@@ -30,6 +32,17 @@ def test_a_loss_that_no_module_led_to_is_not_replayed_and_the_reason_is_said(obs
     run = observed(WITHOUT_A_MODULE).sink.run()
     assert "no forward of a module" in run.fact("replay.failed")
     assert run.events_of("nonfinite")
+
+
+def test_what_made_an_infinity_is_blamed_and_not_what_it_reached() -> None:
+    def origin(call: int, value: str, high: float) -> Origin:
+        seen = Operand((6, 3), "float16", 0.0, high, 0.0)
+        return Origin("op", "op", "forward", "", "", 0, "", "", (seen,), (), value, (0,), 1, 18, call, "float16")
+
+    inf = float("inf")
+    assert _roots(frozenset({2}), [origin(1, "inf", 9.0), origin(2, "nan", inf)]) == {1}
+    assert _roots(frozenset({2}), [origin(1, "-inf", 9.0), origin(2, "nan", 0.0)]) == {2}  # a mask, and a row without an entry
+    assert _roots(frozenset({2}), [origin(2, "nan", inf)]) == {2}
 
 
 def test_there_are_at_least_forty_of_them() -> None:

@@ -381,8 +381,46 @@ for step in range(3):
     loss = -((a - 1) * share.log() + (b - 1) * (1 - share).log() + torch.lgamma(a + b)).mean()  # here
     opt.zero_grad(); loss.backward(); opt.step()
 """
+TARGETS = """
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+opt = torch.optim.Adam(net.parameters())
+x, y = torch.randn(60, 4), torch.randn(60, 1)
+y[47] = float("BAD")
+for i in torch.arange(60).split(10):
+    loss = F.CALL(net(x[i]), TAKEN)  # here
+    opt.zero_grad(); loss.backward(); opt.step()
+"""
+
+
+def targets(bad: str, call: str = "mse_loss", taken: str = "y[i]") -> str:
+    return TARGETS.replace("BAD", bad).replace("CALL", call).replace("TAKEN", taken)
+
+
+HALF = """
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).half()
+opt = torch.optim.SGD(net.parameters(), 1e-3)
+for step in range(3):
+    x = torch.full((6, 4), 100.0 if step == 2 else 0.01).half()
+    with torch.no_grad():
+        net[0].weight.fill_(0.5)
+        net[2].weight.copy_(torch.tensor([1e3, -1e3, 1e3]).half()[:, None].expand(3, 8))
+    loss = F.cross_entropy(net(x), torch.tensor([0, 1, 2, 0, 1, 2]))  # here
+    opt.zero_grad(); loss.backward(); opt.step()
+"""
 
 UNSEEN = [
+    script("an infinity in the targets", targets("inf"), "target", blame="batch"),
+    script("a NaN in the targets", targets("nan"), "target", blame="batch"),
+    script(
+        "a NaN in targets that are flattened",
+        targets("nan", "smooth_l1_loss", "y[i].flatten()[:, None]"),
+        "target",
+        blame="batch",
+    ),
+    script(
+        "a NaN in probabilities", targets("nan", "binary_cross_entropy_with_logits", "y[i].sigmoid()"), "target", blame="batch"
+    ),
+    script("a layer beyond half precision", HALF, "addmm", "linear", module="2", blame="precision"),
     script("gradient penalty at a flat critic", PENALTY, "sqrt", phase="backward"),
     script("spread that vanished", GAUSSIAN, "div"),
     script("norm without epsilon over padding", RMS, "rsqrt", module="blocks.0.norm"),

@@ -91,7 +91,7 @@ def test_skipped_updates_are_counted_right_and_clean_weights_are_not_thrown_away
     told = str(d)
     assert "have to be repeated" not in told and "3 updates were skipped and the weights are clean" in d.verdict_.waiting
     (data,) = [f for f in d.findings if f.code == "DATA001"]
-    assert data.message.startswith("3 batches hold NaN or infinite values, first at step 60") and data.variant == "guarded"
+    assert data.message.startswith("NaN or infinite values in 3 batches, first at step 60") and data.variant == "guarded"
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("traindx: step")]
     assert len(lines) == 4 and "nan" not in "".join(lines) and "2 losses not finite" in lines[1] and "1 losses" in lines[2]
 

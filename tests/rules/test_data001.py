@@ -128,3 +128,10 @@ def test_samples_that_come_again_every_epoch_count_once() -> None:
     far[[r["step"] for r in rows]] = 1.0
     [found] = rule.findings(a_run(batch__input_extreme=far, loss__train=np.ones(120), facts={"data.bad_samples": rows}))
     assert found.facts["samples"] == 5 and found.message.startswith("5 samples")
+
+
+def test_one_batch_is_one_batch() -> None:
+    one = np.r_[np.zeros(40), 1.0, np.zeros(19)]
+    run = a_run({"batch/input_nonfinite": one, "loss/train": np.r_[learning(40), np.full(20, np.nan)]})
+    [found] = [f for f in rule.findings(run) if f.variant == "nonfinite"]
+    assert "in 1 batch (" in found.message

@@ -64,3 +64,10 @@ def test_a_bad_batch_of_one_rank_is_no_fault_of_its_device() -> None:
     [named] = invalid_values.findings(with_count)
     assert named.rank == 1 and named.steps == (40, 40) and "rank 1" in named.message
     assert [f.rank for f in rule.findings(a_run(loss__train=np.ones(60), facts={"world_size": 2}, events=[event]))] == [1]
+
+
+def test_a_step_that_breaks_again_when_it_is_replayed_is_no_fault_of_the_device() -> None:
+    event = Event(40, "nonfinite", {"what": "loss", "rank": 1})
+    for origin in ({"op": "input", "place": "between", "proven": True}, {"op": "div", "proven": True}):
+        run = a_run(loss__train=np.ones(60), facts={"world_size": 2, "origin": origin}, events=[event])
+        assert not list(rule.findings(run))

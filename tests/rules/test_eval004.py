@@ -35,6 +35,12 @@ def test_balanced_classes_at_chance_point_to_training() -> None:
     assert found.variant == "chance" and found.where == ()
 
 
+def test_a_largest_class_that_is_small_deceives_nobody() -> None:
+    counts = {"8": 215, **{str(c): 87 for c in (0, 1, 2, 3, 4, 5, 6, 7, 9)}}
+    [found] = rule.findings(_run(0.21, counts))
+    assert found.variant == "chance" and "look at training" in found.fix
+
+
 def test_better_than_the_majority_is_clear() -> None:
     assert rule.outcome(_run(0.85, {"a": 500, "b": 500})).status is Status.CLEAR
 

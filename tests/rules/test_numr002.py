@@ -7,6 +7,7 @@ import pytest
 
 from runs import a_run, learning, steady
 from traindx.finding import Confidence, Severity, Status
+from traindx.rules.numr001_first_nonfinite_forward import first_nonfinite_forward
 from traindx.rules.numr002_nonfinite_backward import nonfinite_backward as rule
 from traindx.run import Event, Run
 
@@ -38,6 +39,22 @@ def test_names_the_forward_line_whose_backward_broke() -> None:
     }
     [found] = rule.findings(broken(origin=origin))
     assert found.where == ("m.py:5", "norm") and "the backward of sqrt" in found.message and found.fix == "add eps"
+
+
+def test_a_loss_that_broke_at_the_same_step_was_not_finite_whatever_the_replay_took_for_the_origin() -> None:
+    origin = {"op": "addmm", "phase": "backward", "file": "m.py", "line": 5}
+    events = [Event(40, "nonfinite", {"what": w, "value": "inf"}) for w in ("loss", "grad")]
+    run = a_run(loss__train=np.r_[learning(40), np.full(20, NAN)], facts={"origin": origin}, events=events)
+    assert not list(rule.findings(run))
+    [told] = first_nonfinite_forward.findings(run)
+    assert "the loss became inf at step 40" in told.message
+
+
+def test_nothing_is_said_of_a_loss_that_is_not_recorded_yet() -> None:
+    early = Run.of({"loss/train": learning(40)}, facts={"watched": ["nonfinite"], "ended": "running"})
+    event = Event(40, "nonfinite", {"what": "grad", "value": "nan"})
+    assert rule.outcome(early.with_(events=[event])).status is Status.UNSURE
+    assert rule.outcome(early.with_(events=[event], facts={"ended": "closed"})).status is Status.FOUND
 
 
 def test_a_loss_that_broke_first_belongs_to_another_rule() -> None:

@@ -8,8 +8,10 @@ import torch
 
 from runs import a_run, learning
 from traindx.diagnosis import diagnose
-from traindx.diagnosis.trees import State
+from traindx.diagnosis.trees import Branch, State, Walked
 from traindx.errors import UsageError
+from traindx.trial import silent
+from traindx.trials import investigate as investigating
 from traindx.trials.investigate import investigate
 from traindx.trials.task import Task
 from trials.tasks import digits, mlp, task
@@ -75,3 +77,13 @@ def test_a_script_that_does_not_belong_to_the_run_is_refused() -> None:
         else:
             with pytest.raises(UsageError, match="does not belong to the run"):
                 investigate(lambda now: on, run, complaint="C", minutes=1e-9)
+
+
+def test_what_an_experiment_settled_is_not_cured_by_another_causes_cure() -> None:
+    sure = Walked(
+        Branch("over-regularised", ("LOSS001",), "fix-and-resume", "regularisers-off"),
+        State.CONFIRMED,
+        "regularisers-off: without dropout helps",
+    )
+    d = diagnose(a_run(loss__train=np.r_[learning(300), np.geomspace(0.4, 80, 200)]))
+    assert d.likely and investigating._proof(task(mlp()), d, [sure], 1e12, silent) is None

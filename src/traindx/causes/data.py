@@ -119,7 +119,7 @@ CAUSES = (
     Cause(
         "target-leak", "a feature gives the label away", prior=0.6, verdict="restart",
         likely={"DATA007": 0.95, "EVAL006": 0.2, "LOSS010:low": 0.1},
-        cure="Drop the feature[[ {where}]] unless it is known at prediction time. Split by time and start again.",
+        cure="Drop the feature[[ {where}]] unless it is known at prediction time. Split by time.",
         witness=("DATA007",),
     ),
     # Told from overfitting by a gap that is there at the first evaluation.

@@ -107,7 +107,7 @@ CAUSES = (
     Cause(
         "pretrained-not-loaded", "the pretrained weights were not loaded", prior=0.5, verdict="restart",
         likely={"TUNE008": 0.95, "WIRE015:prefix": 0.5, "WIRE015:missing": 0.5, "WIRE015:head": 0.5, "LOSS010": 0.2},
-        cure="Load with `strict=True` and read the message, check the path and the prefixes, and start again.",
+        cure="Load with `strict=True` and read the message; check the path and the prefixes.",
         witness=("TUNE008",),
         settle="base-eval", cost_steps=1,
     ),

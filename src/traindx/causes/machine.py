@@ -97,7 +97,7 @@ CAUSES = (
         likely={"DIST001": 0.97, "DIST003": 0.5, "DIST006": 0.1},
         cure=(
             "Wrap the model in DistributedDataParallel, call the wrapper in every forward, and use the same learning rate on "
-            "all ranks. Restart from rank 0's weights."
+            "all ranks. Take rank 0's weights on all of them."
         ),
         witness=("DIST001",),
         regimes=("world_size", "distributed"),
@@ -146,7 +146,7 @@ CAUSES = (
         settle="resume", cost_steps=10,
     ),
     Cause(
-        "sharding-fault", "all ranks read the same data", prior=0.4, verdict="fix-and-resume",
+        "sharding-fault", "the data are not divided over the ranks as they should be", prior=0.4, verdict="fix-and-resume",
         likely={"DIST002": 0.97, "OPTM011": 0.1, "DATA005": 0.1},
         cure="Use a DistributedSampler and call `set_epoch`; split streams by rank and worker.",
         witness=("DIST002",),

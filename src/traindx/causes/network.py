@@ -59,7 +59,7 @@ CAUSES = (
             "LOSS013:": 0.2,
         },
         cure=(
-            "Lower the learning rate and start again, or re-initialise the units[[ of {where}]]. LeakyReLU or GELU, zero "
+            "Lower the learning rate, or re-initialise the units[[ of {where}]]. LeakyReLU or GELU, zero "
             "biases and a norm before the activation keep units alive."
         ),
         refutes=("WGHT004", "WIRE003"),
@@ -123,7 +123,7 @@ CAUSES = (
             "ACTV005": 0.3, "EVAL004": 0.3, "LOSS003": 0.25, "ACTV009": 0.2, "OPTM001": 0.2, "GRAD001": 0.1,
         },
         cure=(
-            "Initialise[[ {where}]] at random (kaiming or xavier) and start again. A zero-initialised last layer alone is "
+            "Initialise[[ {where}]] at random (kaiming or xavier). A zero-initialised last layer alone is "
             "fine."
         ),
         refutes=("OPTM002",),

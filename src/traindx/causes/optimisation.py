@@ -122,8 +122,8 @@ CAUSES = (
             "LOSS013:worse": 0.6,
         },
         cure=(
-            "Restart with a tenth of the learning rate[[ ({peak_tenth} instead of {peak_lr})]] and a warm-up over the first "
-            "1–5 % of the steps[[; clip gradients at {clip}]]."
+            "Lower the learning rate[[ {lower}]], and warm it up over the first 1–5 % of the steps[[; clip gradients at "
+            "{clip}]]."
         ),
         refutes=(
             "OPTM002:survived", "GRAD001:start", "WIRE004", "WIRE011", "WIRE006", "WIRE008", "WGHT004", "OPTM003:zero",
@@ -151,7 +151,7 @@ CAUSES = (
         },
         cure=(
             "Use ten times the learning rate[[ ({lr_tenfold} instead of {lr})]], or the one that `traindx trial lr-range` "
-            "finds, and start again."
+            "finds."
         ),
         refutes=(
             "OPTM002", "OPTM003", "GRAD004", "NUMR005", "NUMR007", "NUMR009", "OPTM008", "OPTM010:idle", "WIRE001", "WIRE003",
@@ -227,8 +227,7 @@ CAUSES = (
             "LOSS011": 0.2, "ACTV006": 0.15, "OPTM007": 0.15,
         },
         cure=(
-            "Warm the learning rate up linearly over[[ {steps} steps,]] at least 2/(1−β₂) or 1 % of the steps, and start "
-            "again."
+            "Warm the learning rate up linearly over[[ {steps} steps,]] at least 2/(1−β₂) or 1 % of the steps."
         ),
         refutes=("WIRE004", "WIRE011", "DATA001:nonfinite"),
         witness=("OPTM004",),

@@ -133,7 +133,7 @@ CAUSES = (
             "WIRE001": 0.95, "WIRE016:unreached": 0.4, "LOSS009": 0.25, "LOSS002": 0.25, "WIRE001:stale": 0.2, "LOSS003": 0.2,
             "OPTM001": 0.2, "LOSS011": 0.1, "GRAD004": 0.1, "TUNE005:unowned": 0.1, "EVAL004": 0.1, "OPTM010": 0.05,
         },
-        cure="Build the optimizer after the model is complete, or call `add_param_group`[[ for {where}]]. Then start again.",
+        cure="Build the optimizer after the model is complete, or call `add_param_group`[[ for {where}]].",
         refutes=("WIRE014:unregistered",),
         witness=("WIRE001",),
     ),
@@ -190,7 +190,7 @@ CAUSES = (
             "WIRE014": 0.95, "WIRE014:unregistered": 0.8, "WIRE001": 0.5, "WIRE014:never-called": 0.3, "GRAD004": 0.3,
             "LOSS009": 0.25, "LOSS002": 0.15, "LOSS003": 0.15,
         },
-        cure="Use nn.ModuleList or nn.ModuleDict[[ for {where}]], build the optimizer after it, and start again.",
+        cure="Use nn.ModuleList or nn.ModuleDict[[ for {where}]], and build the optimizer after it.",
         witness=("WIRE014:unregistered", "WIRE014:never-called"),
     ),
     Cause(
@@ -216,10 +216,7 @@ CAUSES = (
             "LOSS002": 0.15, "LOSS011": 0.15, "OPTM006": 0.15, "LOSS003": 0.15, "LOSS009": 0.15, "LOSS008": 0.15,
             "EVAL004": 0.15,
         },
-        cure=(
-            "Call `optimizer.zero_grad()` before every backward. The damage is in the weights: start again, or go back to "
-            "before it."
-        ),
+        cure="Call `optimizer.zero_grad()` before every backward.",
         witness=("WIRE004",),
         poisons=True,
     ),

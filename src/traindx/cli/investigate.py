@@ -50,7 +50,7 @@ def investigated(
         named(complaint)
     path = paths[0] if paths else ""
     if not quiet:
-        plain.say(f"experiments on copies of {target}, for at most {minutes:g} minutes; Ctrl-C ends them")
+        plain.say(f"experiments on copies of {target}, for at most {minutes:g} min; Ctrl-C ends them")
     with bar(quiet=quiet) as told:
         done = investigate_on(target, (), path, minutes=minutes, complaint=complaint, progress=told)
     if path:

@@ -72,8 +72,8 @@ class Diagnosis:
 
     @property
     def crashed(self) -> bool:
-        """Whether the program ended with an error of its own."""
-        return ended(self.run).how == "crashed"
+        """Whether the program ended with an error of its own, or was killed."""
+        return ended(self.run).how == "crashed" or self.run.fact("ended") == "killed"
 
     @property
     def gravity(self) -> Severity | None:

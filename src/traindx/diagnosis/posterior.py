@@ -287,11 +287,12 @@ def _known(run: Run) -> dict[str, object]:
     layers = [str(name) for name in facts.table(run, "model.recall")][:3]
     some = bool(layers) or bool(facts.counts(run.fact("model.recurrent")).get("all"))
     own: dict[str, object] = {"recurrent": ", ".join(layers) or "the recurrent layers"} if some else {}
+    own["lower"] = "to a tenth"
     rate = run.series("lr").finite()
     if not len(rate):
         return own
     now, peak = float(rate.last), float(rate.values.max())
-    return {**own, "lr": _short(now), "lr_tenfold": _short(10 * now), "peak_lr": _short(peak), "peak_tenth": _short(peak / 10)}
+    return {**own, "lr": _short(now), "lr_tenfold": _short(10 * now), "lower": f"from {peak:.3g} to {peak / 10:.3g}"}
 
 
 def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome], run: Run) -> Suspect:

@@ -370,7 +370,8 @@ def _late(run: Run, story: Story, suspect: Suspect, share: float = 0.25) -> bool
     if onset is None or not run.steps:
         return False
     first, last = run.steps
-    return onset - first > share * (last - first) and "LOSS002" not in suspect.supports
+    never = course.learned(run).state is State.NOT_LEARNING
+    return onset - first > share * (last - first) and not never
 
 
 def _onset(story: Story, suspect: Suspect | None) -> int | None:

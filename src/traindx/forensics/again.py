@@ -148,6 +148,7 @@ def _work(moment: Moment, params: Sequence[Tensor], names: Sequence[str], second
     alone([c.model for c in calls])
     models = list({id(m): m for m in (unwrapped(c.model) for c in calls)}.values())
     held, given = _broken(tensors_in(moment.batch)), _broken(_inputs(calls))
+    targets = [] if held or given else _broken(_targets(moment))
     if held or not given:  # what the model got is kept; how it was made matters only where a good batch was spoilt
         moment = replace(moment, before=[])
     trace = explain(step_of(moment, params), models, seconds=seconds)
@@ -162,15 +163,20 @@ def _work(moment: Moment, params: Sequence[Tensor], names: Sequence[str], second
     whole: bool | None = None
     if any(thing.autocast is not None for thing in moment.happened) and time.monotonic() < ends:
         whole = _comes_out_finite(step_of(moment, params, whole=True))
-    spoilt = [*held, *given]
+    spoilt = [*held, *given, *targets]
     healed = spoilt and time.monotonic() < ends and _comes_out_finite(step_of(moment, params, instead=_cleaned(spoilt)))
-    source = (held or given)[0] if healed else None
-    if source is not None and not held and (moment.before or moment.batch is not None):
+    source = spoilt[0] if healed else None
+    if source is not None and given and not held and (moment.before or moment.batch is not None):
         found = _facts(trace, calls, bad, whole, None) if moment.before and trace.origins else _between(calls[0], source)
     else:
         found = _facts(trace, calls, bad, whole, source)
-    sample, drawn = found["origin"].get("sample"), moment.drawn
-    if sample is not None and isinstance(drawn, list | tuple) and len(drawn) == _rows(calls) and isinstance(drawn[sample], int):
+    if source is not None and targets:
+        taker = next(thing for thing in moment.happened if any(t is source for t in tensors_in((thing.args, thing.kwargs))))
+        why = "the targets hold NaN or infinity"
+        found["origin"] |= {"op": "target", "why": why, "file": taker.file, "line": taker.line}
+    sample, rows = found["origin"].get("sample"), _rows(calls)
+    drawn = moment.drawn if isinstance(moment.drawn, list | tuple) and len(moment.drawn) == rows else ()
+    if sample is not None and sample < len(drawn) and isinstance(drawn[sample], int):
         found["origin"]["sample_in_data"] = drawn[sample]
     return found
 
@@ -183,8 +189,14 @@ def _comes_out_finite(step: Callable[[], list[Tensor]]) -> bool | None:
         return None
 
 
-def _inputs(calls: Sequence[Called]) -> list[Tensor]:
+def _inputs(calls: Sequence[Called | Taped]) -> list[Tensor]:
     return [t for c in calls for t in tensors_in((c.args, c.kwargs)) if t.grad_fn is None]
+
+
+def _targets(moment: Moment) -> list[Tensor]:
+    """What the calls of the loss got from outside the step."""
+    made = {id(t) for thing in moment.happened for t in tensors_in(thing.output)}
+    return [t for t in _inputs([c for c in moment.happened if isinstance(c, Taped)]) if id(t) not in made]
 
 
 def _broken(tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -63,8 +63,8 @@ class Origin:
     text: str  # the source line itself
     operands: tuple[Operand, ...]
     scalars: tuple[float, ...]
-    value: str  # nan, inf or -inf
-    index: tuple[int, ...]  # first bad element of the output
+    value: str  # the worst of the output: nan, else inf, else -inf
+    index: tuple[int, ...]  # first such element of the output
     count: int  # bad elements
     size: int  # elements
     call: int  # running number of the operation in the step
@@ -185,7 +185,8 @@ class Tracer(innards.DispatchMode):
             module, place = self._module_of(node)
         flat = out.detach().reshape(-1)
         wrong = ~torch.isfinite(flat)
-        first = int(wrong.to(torch.uint8).argmax())
+        worst = next(w for w in (flat.isnan(), flat == float("inf"), wrong) if bool(w.any()))
+        first = int(worst.to(torch.uint8).argmax())
         return Origin(
             op=op,
             aten=name.removeprefix("aten::"),
@@ -315,7 +316,7 @@ def explain(step: Step, models: Sequence[nn.Module] = (), *, seconds: float = 10
 
     # with a finite loss it is the backward that broke: an infinity of the forward has been masked, rightly or not
     order = sorted(seen.origins, key=lambda o: o.phase == "forward") if seen.loss_finite else seen.origins
-    proven = _least(heals, _enough(again, order))
+    proven = _roots(_least(heals, _enough(again, order)), seen.origins)
     seen.origins = [replace(o, proven=o.call in proven) for o in seen.origins]
     seen.seconds = time.monotonic() - began
     return seen
@@ -347,6 +348,15 @@ def _least(heals: Callable[[frozenset[int]], bool], proven: frozenset[int], most
         if len(proven) > 1 and heals(proven - {call}):
             proven = proven - {call}
     return proven
+
+
+def _roots(proven: frozenset[int], origins: Sequence[Origin]) -> frozenset[int]:
+    """Blame what made a +inf, not the operation that it reached: only −inf is ever put there on purpose, as a mask."""
+    first = next((o for o in origins if o.call in proven), None)
+    if first is None or not any(x.high == float("inf") for x in first.operands):
+        return proven
+    made = next((o.call for o in origins if o.call < first.call and o.phase == first.phase and o.value == "inf"), None)
+    return proven if made is None else proven - {first.call} | {made}
 
 
 def _operand(t: Tensor) -> Operand:

@@ -22,7 +22,7 @@ def told(word: Word, shown: str) -> str:
         what = what.partition("; ")[0].partition(": ")[0]
     if word.back:
         return f"traindx · step {step} · taken back: {what.rstrip('.')}. It no longer holds."
-    where = next((f" ({safe(place(w), 80)})" for w in f.where), "")
+    where = next((f" ({safe(place(w), 80)})" for w in f.where if safe(w, 80) not in what), "")
     first = d.stories and d.stories[0].root.code == f.code
     do = " ".join(filter(None, (safe(f.fix, 300), d.verdict_.start if first else "")))
     return (

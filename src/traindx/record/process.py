@@ -116,9 +116,12 @@ class ProcessReader:
         if "how" in pulse or "ended" not in facts:
             facts["ended"] = ended_by(pulse)
         if strange := kinds.odd(facts):
-            said.append(
-                f"{self.start.path.name}: {len(strange)} facts are not what they should be and were left out: {strange[0]}"
+            some = (
+                "1 fact is not what it should be and was"
+                if len(strange) == 1
+                else f"{len(strange)} facts are not what they should be and were"
             )
+            said.append(f"{self.start.path.name}: {some} left out: {strange[0]}")
             facts = {name: value for name, value in facts.items() if name not in strange}
         every = (*said, *notes, *losses, *self._damages(own, pulse))
         return Run(signals, facts, tuple(sorted(events, key=lambda e: e.step)), every, str(self.start.path), "record")

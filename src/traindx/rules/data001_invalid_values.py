@@ -48,13 +48,13 @@ from traindx.run import Ints, Run, Series
         "fact:origin": 1
     },
     says={
-        "nonfinite": "{batches} batches hold NaN or infinite values ({entries:.0f} entries), first at step {first}{named}",
-        "guarded": "{batches} batches hold NaN or infinite values, first at step {first}; the guard skipped their updates and "
+        "nonfinite": "NaN or infinite values in {some} ({entries:.0f} in all), first at step {first}{named}",
+        "guarded": "NaN or infinite values in {some}, first at step {first}; the guard skipped their updates and "
         "the weights are clean{named}",
-        "skipped": "{batches} batches that were looked at hold NaN or infinite values, first at step {first}; the script "
+        "skipped": "NaN or infinite values in {some} that were looked at, first at step {first}; the script "
         "skips batches whose loss is not finite{named}",
         "rank": "a batch of {where} holds NaN or infinite values at step {first}; the other ranks' batches are fine",
-        "masked": "{batches} batches hold NaN or infinite values, yet the loss stayed finite on them{named}",
+        "masked": "NaN or infinite values in {some}, yet the loss stayed finite{named}",
         "extreme": "{samples:.0f} samples hold a value beyond 50 deviations of what came before{named}",
         "harmful": "{samples:.0f} samples hold a value beyond 50 deviations, and the {signal} of those steps stands "
         "out by {z:.0f} deviations{named}",
@@ -134,14 +134,19 @@ def _nonfinite(run: Run) -> Iterator[Evidence]:
     if skipped := breakdown.guarded(run):  # the guard looks at every step, the batches at some
         steps = [e.step for e in run.events_of("skip_guard")]
         count = max(skipped, len(bad))
-        numbers = {"batches": count, "entries": math.nan, "named": _named(samples)}
+        numbers = {"batches": count, "some": _some(count), "entries": math.nan, "named": _named(samples)}
         yield Evidence(numbers, tuple(samples), (min(steps), max(steps)), "guarded", Severity.WARNING)
         return
     say, severity = ("nonfinite", Severity.CRITICAL) if broken else ("masked", Severity.INFO)
     if not broken and any(e.data.get("how") == "skipped" for e in run.events_of("nan_hidden")):
         say, severity = "skipped", Severity.WARNING
     yield Evidence(
-        {"batches": len(bad), "entries": float(bad.values[np.isfinite(bad.values)].sum()), "named": _named(samples)},
+        {
+            "batches": len(bad),
+            "some": _some(len(bad)),
+            "entries": float(bad.values[np.isfinite(bad.values)].sum()),
+            "named": _named(samples),
+        },
         tuple(samples),
         (int(bad.steps[0]), int(bad.steps[-1])),
         say,
@@ -223,6 +228,10 @@ def _samples(run: Run, kind: str) -> list[str]:
             field, at = str(row.get("field", "batch")), f" in the batch of step {row.get('step')}" if "step" in row else ""
             found += [f"{field} of sample {i}" for i in indexes] or [f"{field} row {i}{at}" for i in places] or [field]
     return list(dict.fromkeys(found))
+
+
+def _some(batches: int) -> str:
+    return f"{batches} batch{'es' if batches != 1 else ''}"
 
 
 def _named(samples: list[str]) -> str:

@@ -58,8 +58,8 @@ def device_fault(
         if not run.events_of("nonfinite"):
             ranks.rows(run, "rank/loss")  # says what is missing
     lone = _first_alone(run)
-    if lone is not None and _bad_batch(run, *lone):
-        return  # the numbers were bad before the device had them: DATA001 names that rank
+    if lone is not None and _explained(run, *lone):
+        return  # DATA001 or NUMR001 names that rank
     if lone is not None:
         name, step = lone
         yield Evidence(where=(ranks.label(name),), steps=(step, step), rank=ranks.number(name))
@@ -85,11 +85,12 @@ def _first_alone(run: Run) -> tuple[str, int] | None:
     return None
 
 
-def _bad_batch(run: Run, name: str, step: int) -> bool:
-    """Whether the rank that broke had a batch that was not finite, by its own count or by the replay of the step."""
+def _explained(run: Run, name: str, step: int) -> bool:
+    """Whether that rank's batch was not finite, by its own count, or a replay of the step came out the same on its device."""
     counts = run.matrix("rank/input_nonfinite")
     own = counts.column(name).between(lo=step, hi=step).values if name in counts.place else np.empty(0)
-    return bool((own > 0).any()) or facts.table(run, "origin").get("blame") == "batch"
+    replayed = facts.table(run, "origin")
+    return bool((own > 0).any()) or replayed.get("blame") == "batch" or bool(replayed.get("proven"))
 
 
 def _several(run: Run) -> bool:

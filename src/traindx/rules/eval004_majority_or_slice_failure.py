@@ -138,7 +138,7 @@ def _knows_the_rare(run: Run, margin: float = 0.1) -> bool:
 def _majority(run: Run, name: str, share: float, accuracy: float, steps: tuple[int, int]) -> Evidence:
     """Unbalanced classes make it a trap of the metric; balanced ones mean that nothing was learned."""
     counts = facts.counts(run.fact("data.val_class_counts"))
-    even = share <= 1.5 / max(len(counts), 2)
+    even = share <= max(1.5 / max(len(counts), 2), 0.5)  # an accuracy below one half deceives nobody
     values = {"accuracy": accuracy, "share": share}
     return Evidence(values, () if even else (name,), steps, "chance" if even else "majority", Severity.WARNING)
 

@@ -97,7 +97,12 @@ def still_converging(
 def _crawls(run: Run, series: Series, little: float = 0.25) -> bool:
     """Whether a run that had its time learned little, and still falls as fast as at first: every step is too small."""
     found = course.learned(run)
-    if not (found.yes or found.no) or found.high > little or found.ended.may_go_on or regime.may_be_negative(run):
+    if (
+        not (found.yes or found.state is course.State.NOT_LEARNING)
+        or found.high > little
+        or found.ended.may_go_on
+        or regime.may_be_negative(run)
+    ):
         return False
     third = len(series) // 3
     a, b, c = (float(np.median(part)) for part in np.split(series.values[: 3 * third], 3))

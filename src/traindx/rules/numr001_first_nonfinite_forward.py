@@ -49,7 +49,7 @@ from traindx.run import Run
         "": "the loss became {value} at step {first}",
         "origin": "the loss became {value} at step {first}: {op} at {where} {doubt}turned finite numbers into non-finite ones",
         "sudden": "the loss became {value} at step {first} without warning: {before:.3g} shortly before, {best:.3g} at best",
-        "batch": "the loss became {value} at step {first}: its batch already held non-finite numbers",
+        "batch": "the loss became {value} at step {first}: {held} already held non-finite numbers",
         "weights": "the loss became {value} at step {first}: {name} held non-finite numbers before that step began",
         "between": "the loss became {value} at step {first}: the loader's batch was finite, and what the model got was not",
         "grown": "the loss became {value} at step {first} after growing: {before:.3g} shortly before, {best:.3g} at best",
@@ -80,7 +80,7 @@ from traindx.run import Run
 def first_nonfinite_forward(run: Run, *, growth: float = 5.0) -> Iterator[Evidence]:
     # [def] `growth`: the loss stood this many times its own size above its best before it broke: it had been diverging.
     found = breakdown.first_break(run)
-    if found is None or found.what not in ("loss", "input") or breakdown.origin(run, "backward"):
+    if found is None or found.what not in ("loss", "input") or breakdown.in_backward(run):
         return
     loss = next((b for b in breakdown.breaks(run) if b.what == "loss"), None)
     if loss is None:
@@ -113,6 +113,7 @@ def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: f
     """Which of the sentences fits; puts what it needs into `shown`."""
     blame = shown.get("blame")
     if first.what == "input" or blame == "batch":
+        shown["held"] = "its targets" if shown.get("op") == "target" else "its batch"
         return "batch"
     if shown.get("place") == "weights":
         return "weights"

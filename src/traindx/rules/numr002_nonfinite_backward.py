@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from traindx import breakdown
-from traindx.finding import Confidence, Evidence, Severity
+from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime import params
 from traindx.rule import rule
 from traindx.run import Run
@@ -59,10 +59,13 @@ from traindx.run import Run
 def nonfinite_backward(run: Run) -> Iterator[Evidence]:
     found = breakdown.breaks(run)
     first = breakdown.first_break(run)
-    backward = breakdown.origin(run, "backward")
+    backward = breakdown.in_backward(run)
     grad = next((b for b in found if b.what == "grad"), first)
     if first is None or grad is None or (first.what != "grad" and not backward):
         return
+    losses = run.series("loss/train")
+    if len(losses) and losses.steps[-1] < grad.step and not backward and run.fact("ended") in (None, "running"):
+        raise Unsure("the loss of that step is not recorded yet", needs_steps=1)
     moved, layer = params.thrown(run, grad.step)
     thrown = moved > params.THROWN  # whichever operation overflowed then, the update is to blame
     origin: Mapping[str, Any] = {} if thrown else backward or breakdown.origin(run, "forward")

@@ -134,7 +134,8 @@ def _raised(run: Run, times: float = 2.0, within: int = 25, least: int = 50) -> 
         if broke - within <= at <= broke + 1 and at - rate.steps[0] >= least:
             late = broke + 1 - at
             soon = "at once" if late <= 1 else f"{late} steps later"
-            numbers = {"before": before, "after": after, "at": at, "soon": soon}
+            lower = f"from {after:.3g} to {before:.3g}"
+            numbers = {"before": before, "after": after, "at": at, "soon": soon, "lower": lower}
             advice = f"Stay at {before:.3g}, or raise the rate slowly."
             return Evidence(numbers, (), (at, broke + 1), "raised", Severity.CRITICAL, Confidence.STRONG, fix=advice)
     return None

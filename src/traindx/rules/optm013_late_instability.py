@@ -114,7 +114,9 @@ def _raised(run: Run, series: Series) -> Evidence | None:
         level, now = float(np.median(before[-25:])), float(np.median(after[-25:]))
         gained = float(np.median(before[:5])) - level
         if gained > 4 * noise_of(before) and now > level + max(6 * noise_of(before[-100:]), 0.05 * gained):
-            numbers = {"times": jump.ratio, "before": level, "now": now, "lost": (now - level) / gained}
+            peak = float(np.max(rate.values))
+            lower = f"from {peak:.3g} to {float(np.max(earlier)):.3g}"
+            numbers = {"times": jump.ratio, "before": level, "now": now, "lost": (now - level) / gained, "lower": lower}
             return Evidence(numbers, steps=(jump.step, int(series.steps[-1])), say="raised", severity=Severity.WARNING)
     return None
 

@@ -145,7 +145,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         "the model can memorise one batch",
         trial="overfit",
-        fix="Look at head, loss and labels: this is a bug, not tuning.",
+        fix="Look at the head, the loss, the labels and the first weights. No learning rate helps while one of them is wrong.",
         lists=((TEN, 3), (SEVEN, 1), (FIVE, 4)),
     ),
     Question("train and validation do not share samples", ("DATA006",), needs="validation data", lists=((TEN, 6), (SEVEN, 5))),

@@ -189,9 +189,11 @@ def _reading(branch: Branch, done: Tried, answer: Mapping[str, Any], task: Task)
 def _proof(task: Task, diagnosis: Diagnosis, hypotheses: Sequence[Walked], ends: float, progress: Progress) -> Tried | None:
     """The cure of the most probable cause that what is confirmed speaks for, tried on a fork, when there is time."""
     sure = settled(hypotheses)
-    codes = set(sure.branch.codes) if sure is not None else set()
-    told = (s.cause for s in diagnosis.likely if s.cause.change and codes & {c.partition(":")[0] for c in s.cause.likely})
-    cause = next(told, None)
+    if sure is None or (sure.branch.trial in CURES and sure.why.startswith(f"{sure.branch.trial}: ")):
+        return None  # the experiment that settled it was a cure
+    codes, trial = set(sure.branch.codes), sure.branch.trial if sure.why.startswith(f"{sure.branch.trial}: ") else ""
+    told = [s.cause for s in diagnosis.likely if s.cause.change and codes & {c.partition(":")[0] for c in s.cause.likely}]
+    cause = next((c for c in told if c.settle == trial or not trial), None)
     if cause is None or time.monotonic() > ends - 10:
         return None
     progress(0, 1, f"the cure of {cause.name}")

@@ -80,7 +80,8 @@ def described(change: Mapping[str, Any], now: Mapping[str, Any] | None = None) -
         elif key not in names or not isinstance(value, int | float):
             said.append(f"{word} {value}")
         elif now and key in now:
-            said.append(f"{word} {float(now[key]):.3g} → {float(now[key]) * value:.3g}")
+            was = float(now[key])
+            said.append(f"{word} {was:.3g} → {decayed(was, value) if key == 'weight_decay' else was * value:.3g}")
         else:
             said.append(f"{word} × {value:g}")
     return ", ".join(said)
@@ -247,6 +248,15 @@ def _group_value(key: str, value: float) -> Change:
     return change
 
 
+def decayed(now: float, factor: float) -> float:
+    """More of no decay is a little of it: a multiple of zero would change nothing.
+
+    >>> decayed(0.0, 10.0), decayed(0.01, 10.0), decayed(0.0, 0.1)
+    (0.01, 0.1, 0.0)
+    """
+    return now * factor if now or factor <= 1 else 0.01
+
+
 def _decay(value: Any) -> Change:
     def change(twin: Twin) -> None:
         assert twin.optimizer is not None
@@ -257,7 +267,7 @@ def _decay(value: Any) -> Change:
             elif value == "off-gains":
                 _spare_gains(twin.optimizer, group)
             else:
-                group["weight_decay"] = now * float(value)
+                group["weight_decay"] = decayed(now, float(value))
 
     return change
 

@@ -391,7 +391,8 @@ class Evaluations(Probe):
         table = validation_figures.table(score) if scene.ended else None
         if table is not None and len(table[0]) >= 50:
             logits, targets = table[0].double().cpu().numpy(), table[1].long().cpu().numpy()
-            logits, targets = logits[targets >= 0], targets[targets >= 0]
+            rated = (targets >= 0) & np.isfinite(logits).all(axis=1)
+            logits, targets = logits[rated], targets[rated]
             if len(targets):
                 found["eval.ece"] = class_figures.ece(logits, targets)
                 if logits.shape[1] <= 20:
