@@ -370,8 +370,7 @@ def _late(run: Run, story: Story, suspect: Suspect, share: float = 0.25) -> bool
     if onset is None or not run.steps:
         return False
     first, last = run.steps
-    never = course.learned(run).state is State.NOT_LEARNING
-    return onset - first > share * (last - first) and not never
+    return onset - first > share * (last - first)
 
 
 def _onset(story: Story, suspect: Suspect | None) -> int | None:
