@@ -69,7 +69,8 @@ HARM: dict[str, Harm] = {  # a variant, a code, or a family; else an exact findi
     "SPEC": Harm.KIND,
     **dict.fromkeys(("PERF", "REPR", "DIST004"), Harm.COST),
     **dict.fromkeys(
-        ("DATA002", "GRAD001", "GRAD007", "LOSS004", "LOSS010", "OPTM001", "OPTM002", "OPTM006", "OPTM008"), Harm.HINDERS
+        ("ACTV003", "DATA002", "GRAD001", "GRAD007", "LOSS004", "LOSS010", "OPTM001", "OPTM002", "OPTM006", "OPTM008"),
+        Harm.HINDERS,
     ),
 }
 

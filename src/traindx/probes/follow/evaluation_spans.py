@@ -129,6 +129,7 @@ class Evaluations:
         self._unseen = self._recorded = 0  # evaluations without and with a loss
         self._dropped = 0  # times in a row that it was none
         self._acts = 0  # times that the model was asked for a few samples between two updates
+        self._acted = -1
         self._bare = -1  # the update after which passes without a loss were seen last
         self.fetched_at = 0.0
 
@@ -243,6 +244,8 @@ class Evaluations:
             if open_.evaluation.claimed is not None:
                 self._stage.lines.here("metric")
         if open_.calls and all(isinstance(v, float) for v, _ in open_.calls):
+            if (own := printed_scores.split_off(things, [v for v, _ in open_.calls])) is not None:
+                open_.calls, open_.targets, open_.evaluation.mixed = open_.calls[own], open_.targets[own], True
             told = self._arithmetic.hear(things, open_.calls, open_.targets, open_.key)
             if told is not None:
                 open_.evaluation.printed, open_.evaluation.formula = told
@@ -337,15 +340,16 @@ class Evaluations:
         step = self._scene.step
         often, self._bare = step - self._bare <= OFTEN, step
         if often:
-            few = open_.evaluation.samples < ACTING * open_.evaluation.forwards
-            if min(open_.sizes, default=ACTING) < ACTING and any(self._stage.trains(m) for m in open_.passes):
+            few = 0 < open_.evaluation.samples < ACTING * open_.evaluation.forwards  # 0: a model that is given nothing
+            if 0 < min(open_.sizes, default=0) < ACTING and any(self._stage.trains(m) for m in open_.passes):
                 self.acted()
             return bool(values) and not few
         return bool(values) or (open_.own and self._recorder.started)
 
     def acted(self) -> None:
-        """The model under training was asked for a few samples between updates."""
-        self._acts += 1
+        """The model under training was asked for a few samples before this update; how many times says nothing."""
+        self._acts += self._scene.step > self._acted
+        self._acted = self._scene.step
         if self._acts == AGENT:
             self._scene.fact("acts", True)
 

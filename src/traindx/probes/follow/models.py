@@ -120,6 +120,10 @@ class Stage:
         self.refresh()
         return other
 
+    def same_parameters(self, optimizer: Any) -> bool:
+        """Whether it goes on with what the primary optimizer has trained."""
+        return {id(r()) for r in self._held} == {id(r()) for r in _held(optimizer)}
+
     def promote(self, optimizer: Any) -> bool:
         """The primary optimizer has stopped for good: this one's updates are the steps. True: another training begins."""
         self.optimizer_refs = [weakref.ref(optimizer), *(weakref.ref(o) for o in self.optimizers if o is not optimizer)]

@@ -132,6 +132,32 @@ def _written(thing: Any, name: str, depth: int = 3) -> Iterator[Any]:
         yield f"{name} {_exactly(thing)}"
 
 
+def split_off(things: tuple[Any, ...], losses: Sequence[float]) -> slice | None:
+    """Which of these losses are of validation, where a mean of training is printed next to that of validation: the two are
+    the means of the first and of the last of them; None where that is in doubt.
+
+    >>> split_off(("train loss 2.5000, val loss 3.0000",), [2.0, 3.0, 2.5, 3.5])
+    slice(2, 4, None)
+    """
+    text = " ".join(str(t)[:500] for t in things if isinstance(t, str))
+    said = {words.lower(): (float(number), _half(number)) for words, number in _LOSS.findall(text)}
+    held = [v for w, v in said.items() if any(name in w for name in ("val", "test", "dev"))]
+    trained = [v for w, v in said.items() if w.startswith("tr")]
+    if len(held) != 1 or len(trained) != 1:
+        return None
+    n = len(losses)
+    cuts = [(slice(i, n), slice(0, i)) for i in range(1, n)] + [(slice(0, i), slice(i, n)) for i in range(1, n)]
+    fits = [own for own, other in cuts if _mean_is(held[0], losses[own]) and _mean_is(trained[0], losses[other])]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _mean_is(said: tuple[float, float], losses: Sequence[float]) -> bool:
+    return _is(*said, sum(losses) / len(losses))
+
+
+_LOSS = re.compile(r"([A-Za-z]+)[ _/-]?loss\s*[:=]?\s*(\d+\.\d{3,})", re.IGNORECASE)
+
+
 def _exactly(thing: str | int | float) -> str:
     """A number that is printed as it is, with all its digits."""
     return f"{thing:.12f}" if isinstance(thing, float) and abs(thing) < _THINGS**9 else str(thing)

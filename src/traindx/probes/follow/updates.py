@@ -148,9 +148,10 @@ class Updates:
         else:
             self._others += 1
             alone = not self._gap and self._scene.step > IDLE
-            if self._others > max(IDLE_ALONE if alone else IDLE, 4 * self._gap):
+            polishes = not self._gap and self._scene.step > IDLE_ALONE and stage.same_parameters(optimizer)
+            if polishes or self._others > max(IDLE_ALONE if alone else IDLE, 4 * self._gap):
                 self._hand_over(optimizer)
-                self._others = 0
+                self._others, self._gap = 0, int(polishes)  # should they take turns after all, then at their own pace
         stage.latest = weakref.ref(optimizer)
         if not self._recorder.started:
             self._recorder.start()

@@ -87,8 +87,9 @@ class TokenCatch:
             return
         self.seen = True
         self.vocabulary.ask(forward.model, loader)
-        # a loss inside the model was seen before the model returned, so its targets may already wait here
-        self._tokens = []
+        # a loss inside the model was seen before the model returned, so its targets may already wait here, and were handed in
+        read = [t for t in found if self._targets is None or not _same(t[0], self._targets[0])]
+        found, self._tokens = read or found, []
         self._labels = _labels(forward)
         for ids, mask in found:
             rows = max(1, min(_ROWS, _IDS // ids.shape[1]))
@@ -170,6 +171,11 @@ class TokenCatch:
             apart = frequencies_apart(np.concatenate([b.tokens.ravel() for b in batches]), val)
             found |= {"data.token_shift": apart} if apart is not None else {}
         return found
+
+
+def _same(ids: Tensor, flat: Tensor) -> bool:
+    """Whether these ids are the targets themselves."""
+    return ids.numel() == flat.numel() and ids.device == flat.device and bool((ids.reshape(-1) == flat).all())
 
 
 def _agree(ids: Tensor, flat: Tensor, samples: int) -> float:

@@ -57,6 +57,7 @@ class Data(Probe):
         self._open: tuple[Feed, batches.Hashes | None, int, Tensor | None] | None = None  # loose batch waiting for its labels
         self._untold: dict[str, Any] | None = None  # what is shown of it, still without labels
         self._answer: Tensor | None = None  # the model's output for it, until the backward
+        self._held_out = False  # something else than the training set was evaluated
         self._squares = False  # the loss is a mean of squares, written by hand
         self._by_call: dict[int, Feed] = {}
         self._last: dict[int, tuple[int, int | None, int]] = {}  # feed → its latest batch: fingerprints, lean and whole; step
@@ -217,6 +218,7 @@ class Data(Probe):
         return self._visits.setdefault(id(forward.model), Feed())
 
     def on_eval_end(self, scene: Scene, evaluation: Evaluation) -> None:
+        self._held_out = True
         if self._open is not None:
             self._close_loose()
         visits, self._visits = self._visits, {}
@@ -396,7 +398,8 @@ class Data(Probe):
         found: dict[str, Any] = {}
         if train is not None:
             found |= self._of_training(train, scene)
-        if val is None and again is not None and train is not None and again.dataset == train.dataset and again.dataset:
+        alone = val is None and not self._held_out  # next to another evaluation it is a measure of training
+        if alone and again is not None and train is not None and again.dataset == train.dataset and again.dataset:
             found["data.same_set"] = True
             val = again
         if val is not None:

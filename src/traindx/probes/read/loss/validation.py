@@ -267,6 +267,8 @@ class Evaluations(Probe):
             self.score = self._fallback = self._buffers = self._bare = None
             self._reported = {}
             return out
+        if evaluation.mixed:
+            self.score = self._fallback = None
         score = self.score if self.score is not None and self.score.parts else self._fallback
         if evaluation.hits is not None and score is not None and "accuracy" not in self._reported:
             right, count = evaluation.hits
