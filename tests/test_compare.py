@@ -9,7 +9,7 @@ from runs import a_run, learning, noise, steady
 from traindx.cli.compare import command, exit_code
 from traindx.diagnosis.compare import compare
 from traindx.diagnosis.effects import MARGIN
-from traindx.run import Run
+from traindx.run import Run, Series
 
 
 def test_the_same_run_is_the_same() -> None:
@@ -134,6 +134,13 @@ def test_too_few_evaluations_are_not_the_same() -> None:
     assert code(evaluated(0.30), evaluated(0.36)) == ("cannot-tell", 1)
     assert code(evaluated(0.30), evaluated(0.36), tolerance=0.3) == ("cannot-tell", 0)
     assert code(evaluated(0.30), evaluated(0.36), fail_on="never", strict=True) == ("cannot-tell", 4)
+
+
+def test_one_evaluation_that_agrees_is_a_coincidence_unless_the_losses_agree_too() -> None:
+    a, b = ({"loss__train": learning(200, seed=s)} for s in (0, 1))
+    one = {"accuracy/val": Series(np.array([199]), np.array([0.6]))}
+    assert code(a_run(one, **a), a_run(one, **b), strict=True) == ("cannot-tell", 4)
+    assert code(a_run(one, **a), a_run(one, **a), strict=True) == ("same", 0)
 
 
 def test_accuracy_counts_as_well_as_loss() -> None:

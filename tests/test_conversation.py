@@ -13,7 +13,7 @@ import pytest
 
 import traindx
 from runs import a_run, learning
-from traindx.cli.investigate import conversation
+from traindx.cli.investigate import _another_script, conversation
 from traindx.diagnosis import diagnose
 from traindx.errors import UsageError
 from traindx.record import diary
@@ -91,3 +91,13 @@ def test_a_broken_line_costs_that_line(log: Path) -> None:
     assert [e["text"] for e in diary.entries(log)] == ["first", "second"]
     with pytest.raises(UsageError, match="no run"):
         diary.write(log.parent / "nothing", "note", text="x")
+
+
+def test_a_script_by_another_name_is_noticed(tmp_path: Path) -> None:
+    log = tmp_path / "run.json"
+    log.write_text("{}")
+    made = a_run(loss__train=learning(40), facts={"argv": ["nightly/train.py", "--lr", "1"]})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("traindx.api.load", lambda path: [made])
+        assert _another_script(str(log), "other.py") == "train.py"
+        assert _another_script(str(log), "here/train.py") == "" and _another_script(str(log), "pkg.mod:make") == ""

@@ -137,5 +137,13 @@ def test_a_loader_that_ran_dry_still_gives_the_capsules_batch() -> None:
     assert feed.fed == "the capsule's"
 
 
+def test_a_loader_whose_capsule_holds_no_batch_is_told_how_to_keep_it() -> None:
+    feed = Feed(None, None)
+    feed.due = True
+    feed._next(_Iterator(), lambda _: [torch.zeros(2)])
+    found = {"step": 5, "precision": "fp32", "batch": feed.fed, "finite": True, "loss": 0.1, "origin": None, "origins": []}
+    assert "--capture-batch" in "\n".join(_lines(found))
+
+
 class _Iterator:
     """Something that weak references can be made of."""

@@ -51,6 +51,8 @@ def investigated(
     path = paths[0] if paths else ""
     if not quiet:
         plain.say(f"experiments on copies of {target}, for at most {minutes:g} min; Ctrl-C ends them")
+        if other := _another_script(path, target):
+            plain.say(f"the run was made by {other}: what is found here holds for {Path(target).name} only")
     with bar(quiet=quiet) as told:
         done = investigate_on(target, (), path, minutes=minutes, complaint=complaint, progress=told)
     if path:
@@ -63,6 +65,14 @@ def investigated(
     if format_ != "json":
         _page(done, no_color)
     return 0
+
+
+def _another_script(path: str, target: str) -> str:
+    """The name of the script that made the run, where the record names one and it is not the target's."""
+    told = api.load(Path(path))[0].fact("argv") if path else None
+    made = Path(str(told[0])).name if isinstance(told, list | tuple) and told else ""
+    both = (made, Path(target).name)
+    return made if all(name.endswith(".py") for name in both) and both[0] != both[1] else ""
 
 
 def _page(done: dict[str, Any], no_color: bool) -> None:

@@ -223,7 +223,8 @@ def _report(
     if not quiet:
         say(f"the record is in {watcher.recorder.sink.path}")
         if capsules := sorted(Path(watcher.recorder.sink.path).glob("capsules/capsule-*")):
-            say(f"the step that broke is kept: traindx replay {capsules[0]} -- {watcher.target} …")
+            what = "" if any(capsules[0].glob("batch*")) else ", without its batch (--capture-batch keeps it)"
+            say(f"the step that broke is kept{what}: traindx replay {capsules[0]} -- {watcher.target} …")
     return code or options.exit_code(diagnoses, chosen.fail_on)
 
 

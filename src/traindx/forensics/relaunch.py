@@ -75,7 +75,7 @@ class Feed:
         if self.other is not None:
             return self._another(iterator, give)
         template = self._own(iterator, give)
-        self.fed = "the capsule's" if self.batch is not None else "the script's own: the capsule holds none"
+        self.fed = "the capsule's" if self.batch is not None else "the script's own"
         return template if self.batch is None else like(template, self.batch)
 
     def _own(self, iterator: Any, give: Callable[[Any], Any]) -> Any:
