@@ -33,7 +33,7 @@ def _record(path: Path, losses: np.ndarray) -> None:
 
 def look(folder: Path, *, every: float = 0.5, once: bool = True) -> int:
     assert top.command.callback is not None
-    code: int = top.command.callback(folder, every=every, most=20, once=once, plain=False, no_color=True, debug=False)
+    code: int = top.command.callback(folder, every=every, most=20, once=once, plain=False)
     return code
 
 

@@ -82,9 +82,8 @@ class Verbs(click.RichGroup):
             return None
         if self._listing:
             return click.RichCommand(name=cmd_name, help=VERBS[cmd_name])
-        module = importlib.import_module(f"traindx.cli.{cmd_name}")
-        command: click.Command = module.command
-        return command
+        command: click.Command = importlib.import_module(f"traindx.cli.{cmd_name}").command
+        return importlib.import_module("traindx.cli.options").shared(command)  # type: ignore[no-any-return]
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         name = args[0] if args else ""

@@ -75,11 +75,7 @@ come({package!r}, {job!r})
 @click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder for the record.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("-v", "--verbose", is_flag=True, help="Show all findings, and why other conditions were not checked.")
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(
-    pid: int | None, updates: int | None, folder: Path | None, yes: bool, verbose: bool, no_color: bool, debug: bool
-) -> int:
+def command(pid: int | None, updates: int | None, folder: Path | None, yes: bool, verbose: bool) -> int:
     """Observe a training that is already running, and print what is found. Ctrl-C leaves it; the training continues.
 
     Without PID, list the trainings that run here. What happened before is read off the logs of the process.
@@ -89,7 +85,7 @@ def command(
     Example:  traindx attach 4711 --for 200
     """
     if pid is None:
-        return _list(no_color)
+        return _list()
     job = [process.attachable(one.pid) for one in process.ranks(process.attachable(pid))]
     if not yes:
         _agreed(job, updates)
@@ -99,12 +95,12 @@ def command(
         visit = Visit(job, place.absolute(), letters, chosen, updates or 0)
         visit.come()
         try:
-            visit.stay(verbose, no_color)
+            visit.stay(verbose)
         finally:
             visit.leave()
             visit.complete(read_record(visit.place) if is_record(visit.place) else None)
             visit.close()
-    _page(place, chosen, job[0].alive, verbose, no_color)
+    _page(place, chosen, job[0].alive, verbose)
     say(f"the record is in {launcher.near(place.absolute())}")
     return 0
 
@@ -188,7 +184,7 @@ class Visit:
             raise EnvironmentFault(f"process {one.pid}: {said['refused']}{look}")
         return said
 
-    def stay(self, verbose: bool, no_color: bool) -> None:
+    def stay(self, verbose: bool) -> None:
         """Follow the record, say what is settled, show the page once; until the visit or the program is over."""
         judge = Judge(Task(str(self.place), str(launcher.near(self.place)), self.job[0].pid, self.job[0].script), _speak)
         shown, told, began = False, False, 0.0
@@ -203,7 +199,7 @@ class Visit:
                     if not shown and (seen >= PAGE_UPDATES or time.monotonic() - began > PAGE_S):
                         shown = not self.updates  # with an end in sight there is one page, at the end
                         if shown:
-                            _page(self.place, self.chosen, True, verbose, no_color)
+                            _page(self.place, self.chosen, True, verbose)
                 elif not told and time.monotonic() - self.begun > PAGE_S:
                     told = True
                     say("no update has been made yet: it evaluates, loads or waits. Ctrl-C leaves it")
@@ -238,7 +234,7 @@ class Visit:
         return not one.alive or (self.letters / f"{one.pid}.left").exists()
 
 
-def _list(no_color: bool) -> int:
+def _list() -> int:
     """The trainings that run here."""
     found = process.candidates()
     if not found:
@@ -248,7 +244,7 @@ def _list(no_color: bool) -> int:
         table.add_column(heading, no_wrap=True)
     for one in found:
         table.add_row(str(one.pid), safe(one.script, 40), f"{one.age_s / 60:.0f}", f"{one.share:.0%}", f"3.{one.minor}")
-    options.console(no_color=no_color).print(table)
+    options.console().print(table)
     click.echo(f"\nTo attach to one: traindx attach {found[0].pid}")
     return 0
 
@@ -267,10 +263,10 @@ def _agreed(job: list[Process], updates: int | None) -> None:
     click.confirm("Attach?", abort=True, err=True)
 
 
-def _page(place: Path, chosen: Settings, alive: bool, verbose: bool, no_color: bool) -> None:
+def _page(place: Path, chosen: Settings, alive: bool, verbose: bool) -> None:
     if is_record(place):
         found = [diagnosis_.diagnose(launcher.over(run, alive), chosen) for run in api.load(place)]
-        options.deliver(found, "rich", None, verbose=verbose, no_color=no_color, quiet=False)
+        options.deliver(found, "rich", None, verbose=verbose, quiet=False)
 
 
 def _speak(text: str) -> None:

@@ -52,8 +52,6 @@ from traindx.run import Run
     type=click.Path(path_type=Path),
     help="Folder for the work tree and the records; an interrupted bisect resumes there.",
 )
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
 @click.argument("cmd", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
 def command(
     good: str,
@@ -63,8 +61,6 @@ def command(
     repeat: int,
     strict: bool,
     work: Path | None,
-    no_color: bool,
-    debug: bool,
     cmd: tuple[str, ...],
 ) -> int:
     """Find the first commit whose training run is broken, by git bisect.
@@ -82,11 +78,11 @@ def command(
     first = _git(top, "rev-parse", good)
     if by == "loss":
         oracle.reference = oracle.runs_of(first)
-    screen = options.console(stderr=True, no_color=no_color)
+    screen = options.console(stderr=True)
     ends = {first: "good" if by == "loss" else oracle.judge(first), commits[-1]: oracle.judge(commits[-1])}
     if list(ends.values()) != ["good", "bad"]:  # the search would blame whichever commit is last
         oracle.clean()
-        _not_apart(good, bad, *ends.values(), no_color=no_color)
+        _not_apart(good, bad, *ends.values())
         return 4 if strict else 0
     verdicts: dict[str, str] = {}
     low, high = -1, len(commits) - 1
@@ -102,7 +98,7 @@ def command(
         elif verdict == "bad":
             high = middle
     oracle.clean()
-    _report(top, commits, low, high, verdicts | ends, no_color)
+    _report(top, commits, low, high, verdicts | ends)
     return 4 if strict and high - low > 1 else 0
 
 
@@ -200,21 +196,21 @@ def _next(low: int, high: int, commits: Sequence[str], verdicts: dict[str, str])
     return min(open_, key=lambda i: abs(i - (low + high) / 2), default=None)
 
 
-def _not_apart(good: str, bad: str, of_good: str, of_bad: str, *, no_color: bool) -> None:
+def _not_apart(good: str, bad: str, of_good: str, of_bad: str) -> None:
     """The two ends could not be told apart: say which, and name nobody."""
     said = {
         "good": "shows nothing wrong",
         "bad": "is sick",
         "skip": "could not be judged (it fails, or its runs do not decide)",
     }
-    screen = options.console(no_color=no_color)
+    screen = options.console()
     screen.print("[bold]No commit is named: the two ends were not told apart.[/]")
     screen.print(f"The run of {good} {said[of_good]}, the run of {bad} {said[of_bad]}.", markup=False)
     screen.print("More steps, more evaluations or a larger --repeat may decide it.", style="dim")
 
 
-def _report(top: Path, commits: Sequence[str], low: int, high: int, verdicts: dict[str, str], no_color: bool) -> None:
-    screen = options.console(no_color=no_color)
+def _report(top: Path, commits: Sequence[str], low: int, high: int, verdicts: dict[str, str]) -> None:
+    screen = options.console()
     suspects = commits[low + 1 : high + 1]
     if len(suspects) == 1:
         screen.print("[bold]The first commit whose run is sick:[/]")

@@ -16,8 +16,7 @@ from traindx.record import bundle
 @click.command("bundle")
 @click.argument("run", metavar="RUN")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="The zip file.  [default: NAME.zip]")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(run: str, output: Path | None, debug: bool) -> int:
+def command(run: str, output: Path | None) -> int:
     """Pack a record into one file for a colleague: secrets are hidden and listed, capsules and kept batches stay out.
 
     `diagnose`, `report` and `compare` read it as it is.

@@ -36,9 +36,7 @@ MARK = {"pass": "[green]✔ pass[/]", "fail": "[red]✖ fail[/]", "cannot-tell":
     show_default=True,
     help="Exit 1 when an item fails.",
 )
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @click.option("-q", "--quiet", is_flag=True)
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     target: str,
     args: tuple[str, ...],
@@ -47,9 +45,7 @@ def command(
     format_: str,
     output: Path | None,
     fail_on: str,
-    no_color: bool,
     quiet: bool,
-    debug: bool,
 ) -> int:
     """Verify model, loss, data and loop before a long run, on a copy of your task.
 
@@ -71,9 +67,9 @@ def command(
 
         _put(render(done.items, done.modules, done.sheet, done.seconds), output)
         if output is not None and not quiet:
-            _page(done, no_color, brief=True)
+            _page(done, brief=True)
     elif not (quiet and done.ok):
-        _page(done, no_color)
+        _page(done)
     return int(bool(done.failed) and fail_on != "never")
 
 
@@ -101,11 +97,11 @@ def _checked(target: str, args: tuple[str, ...], level: str, fresh: bool, told: 
     return check(task_from(target), level=level, fresh=fresh, progress=told)
 
 
-def _page(done: Any, no_color: bool, brief: bool = False) -> None:
+def _page(done: Any, brief: bool = False) -> None:
     """The checklist in the terminal; `brief`: what fails and the counts, the rest is in a file."""
     from traindx.report.preflight import counted, verdict
 
-    screen = options.console(no_color=no_color)
+    screen = options.console()
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     for i in done.failed if brief else done.items:

@@ -31,8 +31,6 @@ from traindx.run import Run
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
 @click.option("--fail-on", type=click.Choice(("worse", "different", "never")), default="worse", show_default=True)
 @click.option("--strict", is_flag=True, help="Exit 4 when the evidence does not decide.")
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     runs: tuple[Path, ...],
     baseline: tuple[Path, ...],
@@ -40,8 +38,6 @@ def command(
     format_: str,
     fail_on: str,
     strict: bool,
-    no_color: bool,
-    debug: bool,
 ) -> int:
     """What differs between runs, and from which step on; exit 1 when B is worse than A, slower or larger beyond noise.
 
@@ -69,7 +65,7 @@ def command(
         }
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
-        screen = options.console(no_color=no_color)
+        screen = options.console()
         page(result, paths, screen)
         if result.outcome == "cannot-tell" and code == 1:
             screen.print(

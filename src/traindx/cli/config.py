@@ -18,9 +18,7 @@ from traindx.report.words import safe
 @click.command("config")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Read project settings from this file.")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(config: Path | None, format_: str, no_color: bool, debug: bool) -> int:
+def command(config: Path | None, format_: str) -> int:
     """Show every setting and where it comes from: site, user or project file, environment, or our default.
 
     Example:  traindx config
@@ -41,5 +39,5 @@ def command(config: Path | None, format_: str, no_color: bool, debug: bool) -> i
         table.add_row(*(Text(safe(word, 200)) for word in (row["key"], json.dumps(row["value"]), row["from"])))
     for code, why in chosen.reasons.items():
         table.add_row(*(Text(safe(word, 200)) for word in ("", f"{code} {why}", chosen.origins["ignore"])))
-    options.console(no_color=no_color).print(table)
+    options.console().print(table)
     return 0

@@ -24,9 +24,7 @@ STORIES = (
 
 @click.command("demo")
 @click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Keep records and reports here.")
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(folder: Path | None, no_color: bool, debug: bool) -> int:
+def command(folder: Path | None) -> int:
     """Diagnose two small trainings and a log, each with a different problem; takes about half a minute.
 
     Example:  traindx demo --dir /tmp/traindx-demo
@@ -35,8 +33,8 @@ def command(folder: Path | None, no_color: bool, debug: bool) -> int:
         raise EnvironmentFault("the demo trains real models and needs torch: pip install torch")
     keep = folder or Path(tempfile.mkdtemp(prefix="traindx-demo-"))
     keep.mkdir(parents=True, exist_ok=True)
-    screen = options.console(no_color=no_color)
-    colours = {"FORCE_COLOR": "1" if screen.is_terminal and not no_color else ""}
+    screen = options.console()
+    colours = {"FORCE_COLOR": "1" if screen.is_terminal and not screen.no_color else ""}
     for name, story in STORIES:
         file = keep / name
         file.write_text((resources.files("traindx.cli") / "demo_scripts" / name).read_text(encoding="utf-8"), encoding="utf-8")

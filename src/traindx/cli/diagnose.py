@@ -92,8 +92,6 @@ def command(
     config: Path | None,
     verbose: bool,
     quiet: bool,
-    no_color: bool,
-    debug: bool,
 ) -> int:
     """Diagnose runs: traindx records, TensorBoard, W&B, HF, Lightning, Keras, CSV, JSONL, text; files or folders.
 
@@ -104,21 +102,19 @@ def command(
         from traindx.cli.investigate import asked, investigated
 
         if investigate:
-            return investigated(
-                paths, investigate, minutes, format_, output, complaint=complaint or "", quiet=quiet, no_color=no_color
-            )
-        return asked(paths, no_color, complaint or "")
+            return investigated(paths, investigate, minutes, format_, output, complaint=complaint or "", quiet=quiet)
+        return asked(paths, complaint or "")
     if complaint:
         raise UsageError("--complaint works with --ask or --investigate TARGET only; a plain diagnosis checks everything")
     paths = paths or options.piped()
     if not paths:
         raise UsageError("diagnose needs a run or a log, for example `traindx diagnose runs/exp1`, or a log piped into it")
-    show = functools.partial(options.deliver, verbose=verbose, no_color=no_color, quiet=quiet)
+    show = functools.partial(options.deliver, verbose=verbose, quiet=quiet)
     if follow:
         return _follow(paths, _mapping(maps), chosen, lambda diagnoses: show(diagnoses, format_, output))
     simple = not (strict or maps or why_healthy or verbose) and on == "here" and format_ in ("rich", "json", "csv", "markdown")
     if simple and options.plain_many() and all(Path(p).exists() for p in paths):
-        code = _many(Runs([Path(p) for p in paths], chosen), chosen, format_, output, quiet=quiet, no_color=no_color)
+        code = _many(Runs([Path(p) for p in paths], chosen), chosen, format_, output, quiet=quiet)
         if code is not None:
             return code
     runs, failures = _read(paths, _mapping(maps))
@@ -138,7 +134,7 @@ def command(
     return options.exit_code(diagnoses, chosen.fail_on) or (4 if undecided else 0)
 
 
-def _many(runs: Runs, chosen: Settings, format_: str, output: Path | None, *, quiet: bool, no_color: bool) -> int | None:
+def _many(runs: Runs, chosen: Settings, format_: str, output: Path | None, *, quiet: bool) -> int | None:
     """The table of several runs; None where there are not several, which is then read and shown as one."""
     if len(runs.parts) < 2:
         return None
@@ -162,7 +158,7 @@ def _many(runs: Runs, chosen: Settings, format_: str, output: Path | None, *, qu
         say(f"not read: {files[0]}{f' and {len(files) - 1} more named {name}' if len(files) > 1 else ''}: {why}")
     if (more := sum(map(len, list(alike.values())[MOST_FAILURES:]))) > 0:
         say(f"not read: {more} more")
-    options.deliver_many(documents, format_, output, quiet=quiet, no_color=no_color)
+    options.deliver_many(documents, format_, output, quiet=quiet)
     return int(any(chosen.fail_on in d["row"]["fails"] for d in documents))
 
 

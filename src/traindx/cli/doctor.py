@@ -32,14 +32,12 @@ USES: dict[str, str] = {
 
 
 @click.command("doctor")
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(no_color: bool, debug: bool) -> int:
+def command() -> int:
     """Show what traindx can and cannot observe in this environment, and why.
 
     Example:  traindx doctor
     """
-    screen = options.console(no_color=no_color)
+    screen = options.console()
     screen.print(
         f"[bold]traindx {__version__}[/] · Python {platform.python_version()} · {platform.system()} {platform.machine()}"
     )

@@ -15,15 +15,13 @@ from traindx.rule import catalogue, nearest
 
 @click.command("explain")
 @click.argument("words", metavar="CODE", nargs=-1, required=True)
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(words: tuple[str, ...], no_color: bool, debug: bool) -> int:
+def command(words: tuple[str, ...]) -> int:
     """Describe one condition or cause, or find the tool, condition or complaint that your words mean.
 
     Example:  traindx explain GRAD002   ·   traindx explain "learning rate finder"   ·   traindx explain loss is nan
     """
     code = " ".join(words)
-    screen = options.console(no_color=no_color)
+    screen = options.console()
     rules, causes = catalogue(), cause.catalogue()
     if code.upper() in rules:
         screen.print(Markdown(manual.page(rules[code.upper()])))

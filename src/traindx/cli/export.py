@@ -17,8 +17,7 @@ from traindx.record.export import export
 @click.argument("run", type=click.Path(path_type=Path), callback=options.spoken)
 @click.option("--to", type=click.Choice(("parquet", "csv", "tensorboard")), required=True, help="Output format.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file or folder; next to the run by default.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(run: Path, to: str, output: Path | None, debug: bool) -> int:
+def command(run: Path, to: str, output: Path | None) -> int:
     """Write a run's signals in a format that other tools read.
 
     Example:  traindx export traindx-runs/train-20260101 --to csv

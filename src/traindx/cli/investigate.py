@@ -37,7 +37,6 @@ def investigated(
     *,
     complaint: str = "",
     quiet: bool,
-    no_color: bool,
 ) -> int:
     """Run the experiments that settle the complaint of a run, and print how every hypothesis stands."""
     from traindx.capture.start import investigate_on
@@ -63,7 +62,7 @@ def investigated(
     elif format_ == "json":
         sys.stdout.write(text + "\n")
     if format_ != "json":
-        _page(done, no_color)
+        _page(done)
     return 0
 
 
@@ -75,8 +74,8 @@ def _another_script(path: str, target: str) -> str:
     return made if all(name.endswith(".py") for name in both) and both[0] != both[1] else ""
 
 
-def _page(done: dict[str, Any], no_color: bool) -> None:
-    screen = options.console(no_color=no_color)
+def _page(done: dict[str, Any]) -> None:
+    screen = options.console()
     why = f" [dim]({escape(safe(done['reason'], 300))})[/]" if done["reason"] else ""
     screen.print(f"[bold]{escape(done['tree'])} {escape(done['complaint'])}[/]{why}")
     screen.print(_rows((h["hypothesis"], h["state"], h["why"]) for h in done["hypotheses"]))
@@ -102,7 +101,7 @@ def _rows(rows: Any) -> Table:
 # -- with a person
 
 
-def asked(paths: tuple[str, ...], no_color: bool, complaint: str = "") -> int:
+def asked(paths: tuple[str, ...], complaint: str = "") -> int:
     """Walk the tree of the complaint with whoever sits at the terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
@@ -111,7 +110,7 @@ def asked(paths: tuple[str, ...], no_color: bool, complaint: str = "") -> int:
         )
     if len(paths) != 1:
         raise UsageError(f"--ask talks about one run; got {len(paths)}")
-    screen = options.console(no_color=no_color)
+    screen = options.console()
     found = api.load(Path(paths[0]))
     diagnosis = diagnosis_.diagnose(found[0])
     tree = named(complaint) if complaint else None

@@ -21,9 +21,7 @@ from traindx.report.words import safe
 @click.argument("folder", required=False, type=click.Path(path_type=Path), callback=options.runs_folder, metavar="[DIR]")
 @click.option("--everywhere", is_flag=True, help="All folders that you have recorded into on this machine.")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(folder: Path, everywhere: bool, format_: str, no_color: bool, debug: bool) -> int:
+def command(folder: Path, everywhere: bool, format_: str) -> int:
     """List the recorded runs of a folder, newest first. `@last`, `@2` … name them in other commands.
 
     With --everywhere the runs of all your folders on this machine are listed with their paths.
@@ -49,7 +47,7 @@ def command(folder: Path, everywhere: bool, format_: str, no_color: bool, debug:
         name = ("", str(r.path)) if everywhere else (f"@{place}", safe(r.path.name, 60))
         cells = (*name, safe(r.trouble or r.ended, 40), _step(r), seen, megabytes(size(r.path)))
         table.add_row(*map(Text, cells))
-    options.console(no_color=no_color).print(table)
+    options.console().print(table)
     return 0
 
 

@@ -16,8 +16,7 @@ from traindx.cli import options
     is_flag=True,
     help="Also offer check and trial. They run training scripts below the current folder, as you.",
 )
-@click.option("--debug", is_flag=True, hidden=True)
-def command(folder: Path, allow_trials: bool, debug: bool) -> int:
+def command(folder: Path, allow_trials: bool) -> int:
     """Serve the runs of a folder to coding agents over the Model Context Protocol (stdio, read-only); needs traindx[mcp].
 
     Tools: list_runs, diagnose, explain, series, compare. Text from logs is marked as untrusted. The folder need not exist yet.

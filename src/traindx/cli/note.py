@@ -21,9 +21,7 @@ from traindx.report.words import safe
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path), callback=options.spoken)
 @click.argument("text", metavar="[TEXT]", required=False, default="")
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(run: Path, text: str, format_: str, no_color: bool, debug: bool) -> int:
+def command(run: Path, text: str, format_: str) -> int:
     """Add a note to a run, or without TEXT list what was tried, concluded and noted so far.
 
     Notes are kept next to the run and shown in its report; the run itself is not changed.
@@ -40,7 +38,7 @@ def command(run: Path, text: str, format_: str, no_color: bool, debug: bool) -> 
     if format_ == "json":
         sys.stdout.write(json.dumps({"schema": "traindx.diary/1", "entries": found}, indent=2) + "\n")
         return 0
-    screen = options.console(no_color=no_color)
+    screen = options.console()
     if not found:
         screen.print("Nothing was noted yet.", style="dim")
     for entry in found:

@@ -16,15 +16,13 @@ from traindx.record import list_records
 @click.command("now")
 @click.argument("run", type=click.Path(path_type=Path), callback=options.runs_folder, required=False, metavar="[RUN]")
 @click.option("-v", "--verbose", is_flag=True, help="Show all findings, and why other conditions were not checked.")
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(run: Path, verbose: bool, no_color: bool, debug: bool) -> int:
+def command(run: Path, verbose: bool) -> int:
     """Print the page of a run as it is now; the run continues. Without RUN, of the one that was written to last.
 
     Example:  traindx now
     """
     diagnoses = [diagnosis_.diagnose(one, settings.load()) for one in api.load(newest(run))]
-    options.deliver(diagnoses, "rich", None, verbose=verbose, no_color=no_color, quiet=False)
+    options.deliver(diagnoses, "rich", None, verbose=verbose, quiet=False)
     return 0
 
 

@@ -54,6 +54,22 @@ def _meta() -> dict[str, Any]:
     return ctx.meta if ctx is not None else {}
 
 
+EVERYWHERE = (("--no-color", "No colours (also: NO_COLOR)."), ("--debug", "Show the traceback of an error."))
+
+
+def shared(command: click.Command) -> click.Command:
+    """The command with the options that every verb takes, kept next to it so that none has to carry them."""
+    there = {name for param in command.params for name in param.opts}
+    for name, told in EVERYWHERE:
+        if name not in there:
+            keep = kept(name.removeprefix("--").replace("-", "_"))
+            hidden = name == "--debug" and "--verbose" not in there
+            command.params.append(
+                click.Option([name], is_flag=True, expose_value=False, callback=keep, help=told, hidden=hidden)
+            )
+    return command
+
+
 def kept(name: str, read: Callable[[Any], Any] = lambda given: given) -> Callable[..., None]:
     """Keeps an option next to the command, for `gated`, so that no verb has to carry it."""
 
@@ -166,8 +182,6 @@ def judging(default_fail_on: str) -> Callable[[F], F]:
         click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Read settings from this file."),
         click.option("-v", "--verbose", is_flag=True, help="Show all findings, and why other conditions were not checked."),
         click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no finding."),
-        click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR)."),
-        click.option("--debug", is_flag=True, help="Show the traceback of an error."),
     ]
 
     def add(f: F) -> F:
@@ -183,9 +197,7 @@ def answering(help_: str) -> Callable[[F], F]:
     options = [
         click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True),
         click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help=help_),
-        click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR)."),
         click.option("-q", "--quiet", is_flag=True, help="Print the answer only."),
-        click.option("--debug", is_flag=True, hidden=True),
     ]
 
     def add(f: F) -> F:
@@ -278,12 +290,22 @@ class Screen(Console):
         raise BrokenPipeError
 
 
-def console(*, stderr: bool = False, no_color: bool = False, file: Any = None) -> Console:
+def debugging() -> bool:
+    """Whether --debug was given."""
+    return bool(_meta().get("traindx.debug"))
+
+
+def colourless() -> bool:
+    """Whether --no-color was given."""
+    return bool(_meta().get("traindx.no_color"))
+
+
+def console(*, stderr: bool = False, file: Any = None) -> Console:
     """A console that respects NO_COLOR, dumb terminals and pipes."""
     piped = not (STDERR if stderr else sys.stdout).isatty() and not os.environ.get("FORCE_COLOR")
     width = 100 if piped and "COLUMNS" not in os.environ else None
     own = cast(IO[str], STDERR) if stderr and file is None else file
-    return Screen(no_color=no_color or None, highlight=False, width=width, file=own, soft_wrap=False)
+    return Screen(no_color=colourless() or None, highlight=False, width=width, file=own, soft_wrap=False)
 
 
 def unicode_ok(console_: Console) -> bool:
@@ -297,7 +319,6 @@ def deliver(
     output: Path | None,
     *,
     verbose: bool = False,
-    no_color: bool = False,
     quiet: bool = False,
     to_stderr: bool = False,
 ) -> None:
@@ -310,7 +331,7 @@ def deliver(
     if quiet and not loud and output is None:
         return
     if format_ == "rich" and output is None:
-        screen = console(stderr=to_stderr, no_color=no_color)
+        screen = console(stderr=to_stderr)
         _print_pages(screen, diagnoses, verbose)
         return
     put(_text(diagnoses, format_, verbose), output, quiet=quiet, to_stderr=to_stderr)
@@ -353,13 +374,13 @@ def side_by_side(rows: Sequence[Row]) -> tuple[Sweep, Sequence[int]]:
     return (made if list(order) == list(range(len(order))) else common.sweep([rows[i] for i in order], by)), order
 
 
-def deliver_many(documents: Sequence[Document], format_: str, output: Path | None, *, quiet: bool, no_color: bool) -> None:
+def deliver_many(documents: Sequence[Document], format_: str, output: Path | None, *, quiet: bool) -> None:
     """Show runs of which only rows (for JSON also reports) are known."""
     made, order = side_by_side([runs_.as_row(d) for d in documents])
     if quiet and output is None and not any(r.rank[2] for r in made.rows):
         return
     if format_ == "rich" and output is None:
-        screen = console(no_color=no_color)
+        screen = console()
         screen.print(sweeps.table(made, screen.width))
         screen.print(ONE_PAGE, style="dim")
         return

@@ -25,10 +25,7 @@ from traindx.report import runs as runs_
 @click.option("--keep-sick", is_flag=True, help="Keep runs that must be fixed or restarted.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(
-    folder: Path, older: str | None, max_size: str | None, keep_sick: bool, dry_run: bool, yes: bool, debug: bool
-) -> int:
+def command(folder: Path, older: str | None, max_size: str | None, keep_sick: bool, dry_run: bool, yes: bool) -> int:
     """Delete the oldest records of a folder, by age or until the rest fits. It lists them and asks first.
 
     Only records of traindx are touched, and none that is still being written. Without options, `retention` of the settings

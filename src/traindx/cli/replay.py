@@ -33,8 +33,6 @@ _CONTEXT = {"allow_interspersed_args": True, "ignore_unknown_options": False}
     help="Write the step as a separate script, with its tensors next to it.",
 )
 @click.option("--format", "format_", type=click.Choice(("rich", "json")), default="rich", show_default=True)
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     capsule: Path,
     target: tuple[str, ...],
@@ -43,8 +41,6 @@ def command(
     other_batch: int | None,
     reproducer: Path | None,
     format_: str,
-    no_color: bool,
-    debug: bool,
 ) -> int:
     """Repeat a recorded step and name its first non-finite operation.
 
@@ -76,7 +72,7 @@ def command(
     if format_ == "json":
         sys.stdout.write(json.dumps({"schema": "traindx.replay/1", **found}, indent=2) + "\n")
         return 0
-    screen = options.console(no_color=no_color)
+    screen = options.console()
     for line in _lines(found):
         screen.print(safe(line), highlight=False, markup=False)
     return 0

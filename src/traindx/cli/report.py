@@ -18,8 +18,7 @@ from traindx.errors import NothingReadable
 @click.option("--select", multiple=True, callback=options._codes, metavar="CODE[,…]", help="Check only these conditions.")
 @click.option("--ignore", multiple=True, callback=options._codes, metavar="CODE[,…]", help="Skip these conditions.")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Read settings from this file.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(path: str, output: Path, select: tuple[str, ...], ignore: tuple[str, ...], config: Path | None, debug: bool) -> int:
+def command(path: str, output: Path, select: tuple[str, ...], ignore: tuple[str, ...], config: Path | None) -> int:
     """Write one HTML file with the diagnosis, the evidence and every signal; it works offline.
 
     Example:  traindx report traindx-runs/train-20260101 -o report.html

@@ -17,8 +17,7 @@ from traindx.record.listing import is_record, list_records, spoken
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(runs: tuple[str, ...], yes: bool, dry_run: bool, debug: bool) -> int:
+def command(runs: tuple[str, ...], yes: bool, dry_run: bool) -> int:
     """Delete recorded runs. It lists them and asks first; only folders that are a traindx record are ever touched.
 
     Example:  traindx rm @last

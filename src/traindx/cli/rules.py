@@ -22,9 +22,7 @@ from traindx.rule import FAMILIES, catalogue, select
     metavar="CODE[,…]",
     help="List only these; prefixes such as GRAD work.",
 )
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(format_: str, chosen: tuple[str, ...], no_color: bool, debug: bool) -> int:
+def command(format_: str, chosen: tuple[str, ...]) -> int:
     """List all conditions that traindx checks.
 
     Example:  traindx rules --select GRAD,OPTM
@@ -46,7 +44,7 @@ def command(format_: str, chosen: tuple[str, ...], no_color: bool, debug: bool) 
         ]
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return 0
-    screen = options.console(no_color=no_color)
+    screen = options.console()
     foreign = {r.family: f"third-party, from {r.origin}" for r in rules.values() if r.origin}
     for family, meaning in {**FAMILIES, **foreign}.items():
         members = [r for r in rules.values() if r.family == family]

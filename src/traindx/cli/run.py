@@ -118,8 +118,6 @@ def command(
     config: Path | None,
     verbose: bool,
     quiet: bool,
-    no_color: bool,
-    debug: bool,
 ) -> int:
     """Run a training unchanged, record it, and print a diagnosis on stderr at the end.
 
@@ -162,7 +160,7 @@ def command(
         asked: dict[str, Any] = {"budget": share, "alert": addresses, "sync": sync, "profiler": profiler}
         asked["notebook"] = target if notebook else ""
         asked["live"] = {**speaks, "ending": "above", "here": str(Path.cwd())}
-        page = {"verbose": verbose, "no_color": no_color, "quiet": quiet, "to_stderr": True}
+        page = {"verbose": verbose, "quiet": quiet, "to_stderr": True}
         job = launcher.Job(asked, chosen, (format_, output), page)
         if nproc is not None:
             launcher.fewer(list(args), folder, nproc, job)
@@ -187,7 +185,7 @@ def command(
             if target.endswith(".py"):
                 own = sources.project(target, surroundings.scrubbed, text=keep_source)
                 sources.keep(Path(watcher.recorder.sink.path), own, sources.CODE)
-            code = _report(watcher, chosen, ended.code, format_, output, verbose, quiet, no_color)
+            code = _report(watcher, chosen, ended.code, format_, output, verbose, quiet)
         elif not quiet and not chosen.disabled:
             without = watcher.without
             if importlib.util.find_spec("torch") is None:
@@ -197,7 +195,7 @@ def command(
                 why = "forked processes cannot be observed; with the start method 'spawn', or traindx.watch in them, they can"
                 say(f"it started {watcher.forked} processes: {why}")
     except (Exception, SystemExit) as bug:  # the script is done: its exit code stands, whatever happens to our page
-        if debug:
+        if options.debugging():
             say(traceback.format_exc())
         say(f"no diagnosis could be made: {type(bug).__name__}: {bug}")
     except KeyboardInterrupt:
@@ -214,12 +212,10 @@ def forced() -> bool:
     return context is not None and bool(context.meta.get(_FORCED))
 
 
-def _report(
-    watcher: Watcher, chosen: Any, code: int, format_: str, output: Path | None, verbose: bool, quiet: bool, no_color: bool
-) -> int:
+def _report(watcher: Watcher, chosen: Any, code: int, format_: str, output: Path | None, verbose: bool, quiet: bool) -> int:
     found = diagnosis_.diagnose(watcher.run(), chosen)
     diagnoses = options.gated([launcher.sourced(found)], chosen)
-    options.deliver(diagnoses, format_, output, verbose=verbose, no_color=no_color, quiet=quiet, to_stderr=True)
+    options.deliver(diagnoses, format_, output, verbose=verbose, quiet=quiet, to_stderr=True)
     if not quiet:
         say(f"the record is in {watcher.recorder.sink.path}")
         if capsules := sorted(Path(watcher.recorder.sink.path).glob("capsules/capsule-*")):
@@ -240,7 +236,3 @@ def _budget(given: str | None, default: float | None) -> float | None:
     if not 0 <= share <= 1:
         raise UsageError(f"--budget is a share of step time between 0 and 1, or 'none'; not {given!r}")
     return share
-
-
-if __name__ == "__main__":
-    command()

@@ -41,8 +41,7 @@ EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104
     metavar="URL",
     help="Send an alert to this URL for each new finding in a running training.  [env: TRAINDX_ALERT]",
 )
-@click.option("--debug", is_flag=True, hidden=True)
-def command(folder: Path, port: int, host: str, allowed: tuple[str, ...], alert: tuple[str, ...], debug: bool) -> int:
+def command(folder: Path, port: int, host: str, allowed: tuple[str, ...], alert: tuple[str, ...]) -> int:
     """Open a live dashboard in the browser: all runs and their findings; read-only, on this machine.
 
     Example:  traindx serve traindx-runs

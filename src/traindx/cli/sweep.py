@@ -44,9 +44,7 @@ def command(
     on: str,
     format_: str,
     output: Path | None,
-    no_color: bool,
     quiet: bool,
-    debug: bool,
 ) -> int:
     """Run many trials at once: every TRIAL on every TARGET, with every combination of the varied limits.
 
@@ -82,7 +80,7 @@ def command(
     if format_ == "json" and not output:
         sys.stdout.write(text + "\n")
     elif format_ == "rich":
-        options.console(no_color=no_color).print(_table(results))
+        options.console().print(_table(results))
     if all(r["result"] == "failed" for r in results):
         raise NothingReadable("none of the trials could be run")
     return 0
@@ -113,7 +111,3 @@ def _table(results: list[dict[str, Any]]) -> Table:
         target, trial, limits, reason = (escape(safe(str(word))) for word in words)
         table.add_row(target, trial, limits, f"[{colour}]{escape(str(r['result']))}[/]", reason)
     return table
-
-
-if __name__ == "__main__":
-    command()

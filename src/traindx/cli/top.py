@@ -28,9 +28,7 @@ NARROW = 90  # columns; below, a run takes two lines
 @click.option("-n", "most", default=20, show_default=True, help="How many runs to show, newest first.")
 @click.option("--once", is_flag=True, help="Print once and exit.")
 @click.option("--plain", is_flag=True, help="Show the plain table even if textual is installed.")
-@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(folder: Path, every: float, most: int, once: bool, plain: bool, no_color: bool, debug: bool) -> int:
+def command(folder: Path, every: float, most: int, once: bool, plain: bool) -> int:
     """Show each run's state, step, loss, verdict and worst finding in the terminal; stop with Ctrl-C.
 
     With `pip install traindx[tui]` you can also pick a run and read its findings.
@@ -41,7 +39,7 @@ def command(folder: Path, every: float, most: int, once: bool, plain: bool, no_c
         raise UsageError(f"there is no folder {folder}; record a run first: traindx run train.py")
     if every <= 0 or most < 1:
         raise UsageError("--every and -n are greater than zero")
-    screen = options.console(no_color=no_color)
+    screen = options.console()
     ascii_only = not options.unicode_ok(screen)
     if once:
         screen.print(frame(Library(folder), most, ascii_only, screen.width))
@@ -49,7 +47,7 @@ def command(folder: Path, every: float, most: int, once: bool, plain: bool, no_c
     doctor = Doctor()
     library = Library(folder, doctor)
     try:
-        if not plain and not no_color and _can_draw(screen):
+        if not plain and not options.colourless() and _can_draw(screen):
             from traindx.cli.top_app import Top
 
             Top(library, every).run()

@@ -63,9 +63,7 @@ def command(
     of: Path | None,
     format_: str,
     output: Path | None,
-    no_color: bool,
     quiet: bool,
-    debug: bool,
 ) -> int:
     """Run one experiment on a copy of your task, which stays unchanged to the bit. `traindx trial list` lists them.
 
@@ -76,7 +74,7 @@ def command(
     from traindx.trial import catalogue
 
     trials = catalogue()
-    screen = options.console(no_color=no_color)
+    screen = options.console()
     if name == "list":
         for kind in trials.values():
             most = f" to {kind.most()}" if kind.most() > kind.steps else ""
