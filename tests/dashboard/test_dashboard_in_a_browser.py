@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -93,6 +94,23 @@ def test_the_worst_run_stands_first_and_the_search_finds(chromium: Any, address:
         page.keyboard.type("well")
         assert page.locator(".runs tbody tr a").all_inner_texts() == ["well"]
         assert "token" not in page.url
+        book.clean()
+
+
+def test_the_list_shows_what_differs_and_sorts_by_it(chromium: Any, tmp_path: Path) -> None:
+    for i, rate in enumerate((0.1, 1.0, 0.01)):
+        (tmp_path / f"r{i}").mkdir()
+        (tmp_path / f"r{i}" / "config.json").write_text(json.dumps({"lr": rate}))
+        rows = [f"{e},{2.3 * 0.9**e:.4f},{0.5 + e / 100 + i / 10:.3f}" for e in range(20)]
+        (tmp_path / f"r{i}" / "log.csv").write_text("epoch,train_loss,val_acc\n" + "\n".join(rows))
+    with served(tmp_path) as address, visit(chromium, address) as book:
+        names, best = book.page.locator(".runs tbody tr a"), book.page.get_by_role("button", name="best val_acc")
+        best.wait_for(timeout=90_000)
+        best.click()
+        assert names.all_inner_texts() == ["r2/log.csv", "r1/log.csv", "r0/log.csv"]
+        book.page.get_by_role("button", name="lr").click()
+        book.page.get_by_role("button", name="lr").click()
+        assert [name[:2] for name in names.all_inner_texts()] == ["r2", "r0", "r1"]
         book.clean()
 
 

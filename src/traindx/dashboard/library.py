@@ -147,9 +147,8 @@ class Library:
         parts, _ = importers.parts(self.root) if self.root.exists() else ([], [])
         found = []
         for part in parts:
-            for i, (name, step) in enumerate(
-                _inside(part) if len(parts) <= FEW else [(part.relative_to(self.root).as_posix(), None)]
-            ):
+            for i, (source, step) in enumerate(_inside(part) if len(parts) <= FEW else [(str(part), None)]):
+                name = source.removeprefix(f"{self.root}{os.sep}")
                 found.append(Entry(_id(part, i), name or part.name, part, "log", "closed", step, part.stat().st_mtime, 1, i))
         return found or [Entry(_id(self.root, 0), self.root.name, self.root, "log", "closed", None, None)]
 
