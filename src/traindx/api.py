@@ -6,20 +6,20 @@ import importlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traindx import diagnosis as _diagnosis
-from traindx import importers
 from traindx import settings as _settings
 from traindx.diagnosis import Diagnosis
-from traindx.diagnosis import compare as _compare
-from traindx.diagnosis.common import Sweep
-from traindx.diagnosis.compare import Comparison
 from traindx.diagnosis.row import rank
 from traindx.errors import NothingReadable, UsageError
 from traindx.record import diary, listing, sources
 from traindx.run import Run
 from traindx.settings import Settings
+
+if TYPE_CHECKING:
+    from traindx.diagnosis.common import Sweep
+    from traindx.diagnosis.compare import Comparison
 
 
 def load(source: Any, *, columns: Mapping[str, str] | None = None) -> list[Run]:
@@ -34,7 +34,7 @@ def load(source: Any, *, columns: Mapping[str, str] | None = None) -> list[Run]:
         source = listing.spoken(source)
     if isinstance(source, Run):
         return [source]
-    runs = importers.read(source, map=columns)
+    runs: list[Run] = importlib.import_module("traindx.importers").read(source, map=columns)
     if isinstance(source, str | Path):
         return [_with_what_lies_beside(r, source, alone=len(runs) == 1) for r in runs]
     return runs
@@ -82,7 +82,8 @@ def compare(a: Any, b: Any, *, tolerance: float = 0.0) -> Comparison:
     before, after = load(a), load(b)
     if not before or len(after) != 1:
         raise UsageError(f"compare takes one or more runs and one run; got {len(before)} and {len(after)}")
-    return _compare.compare(before, after[0], tolerance=tolerance)
+    found: Comparison = importlib.import_module("traindx.diagnosis.compare").compare(before, after[0], tolerance=tolerance)
+    return found
 
 
 def diagnose(source: Any, *, columns: Mapping[str, str] | None = None, settings: Settings | None = None) -> Diagnosis:

@@ -49,6 +49,12 @@ set_grad_enabled = _named("_C._set_grad_enabled")
 tracing_state = _named("_C._get_tracing_state")
 
 
+def autocast() -> tuple[str, torch.dtype] | None:
+    """Device and type of the autocast that is on."""
+    on = (device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)) if autocasting() else ()
+    return next(((device, torch.get_autocast_dtype(device)) for device in on), None)
+
+
 def profiling() -> bool:
     """Whether a profiler of the user's is on."""
     return bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", False))

@@ -356,3 +356,29 @@ def test_the_originals_stand_while_steps_are_skipped(monkeypatch):
     standing = []
     seen(lambda _: plain(model, optimizer, x, y, 30, after=lambda: standing.append(F.cross_entropy is original)))
     assert not any(standing[:9]) and all(standing[12:])
+
+
+def test_steps_of_a_gradient_scaler_are_skipped_and_an_update_it_leaves_out_is_told(level):
+    model, optimizer, x, y = job()
+    scaler, losses, open_ = torch.amp.GradScaler("cpu", init_scale=64.0), [], []
+
+    def loop(_):
+        for i in range(41):
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            if i == 30:
+                model[0].weight.grad[0, 0] = math.inf
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            open_.append(PATCHES.skip is not None)
+            if i != 30:
+                losses.append(loss.item())
+
+    run = seen(loop)
+    assert sum(open_) > 20 if level == "skipped" else not any(open_)
+    assert run.series("loss/train").values.tolist() == pytest.approx(losses, rel=1e-6)
+    assert run.series("amp/skipped").values.sum() == 1
+    assert not {"clip_before_unscale", "scaler_no_update", "nonfinite"} & {e.kind for e in run.events}

@@ -9,7 +9,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import rich_click as click
 from rich.console import Console
@@ -18,19 +18,17 @@ from traindx import api
 from traindx import rule as rules_
 from traindx import settings as settings_
 from traindx.cli import profiles
-from traindx.diagnosis import Diagnosis, common, diagnose, gates
-from traindx.diagnosis.common import Sweep
+from traindx.diagnosis import Diagnosis, diagnose, gates
 from traindx.diagnosis.row import Row, row
 from traindx.errors import EnvironmentFault, UsageError
 from traindx.finding import Severity
 from traindx.plain import STDERR, say
 from traindx.record import listing
-from traindx.report import json as json_
-from traindx.report import markdown
-from traindx.report import runs as runs_
-from traindx.report import sweep as sweeps
-from traindx.report.runs import Document
 from traindx.run import Run
+
+if TYPE_CHECKING:
+    from traindx.diagnosis.common import Sweep
+    from traindx.report.runs import Document
 
 FORMATS = ("rich", "json", "html", "sarif", "junit", "markdown", "github", "csv")
 ONE_PAGE = "\n`traindx diagnose PATH` on one of them, or --verbose, gives its page."
@@ -368,6 +366,9 @@ def _put_whole(path: Path, text: str) -> None:
 
 def side_by_side(rows: Sequence[Row]) -> tuple[Sweep, Sequence[int]]:
     """Runs as a sweep in the order of --by and --sort, and the place that each had."""
+    from traindx.diagnosis import common  # these take a while to import, and one run is the usual case
+    from traindx.report import sweep as sweeps
+
     by = _meta().get("traindx.by")
     made = common.sweep(rows, by)
     order = sweeps.ordered(made, _meta().get("traindx.sort") or "verdict")
@@ -376,6 +377,10 @@ def side_by_side(rows: Sequence[Row]) -> tuple[Sweep, Sequence[int]]:
 
 def deliver_many(documents: Sequence[Document], format_: str, output: Path | None, *, quiet: bool) -> None:
     """Show runs of which only rows (for JSON also reports) are known."""
+    from traindx.report import json as json_
+    from traindx.report import runs as runs_
+    from traindx.report import sweep as sweeps
+
     made, order = side_by_side([runs_.as_row(d) for d in documents])
     if quiet and output is None and not any(r.rank[2] for r in made.rows):
         return
@@ -395,6 +400,8 @@ def _print_pages(screen: Console, diagnoses: Sequence[Diagnosis], verbose: bool)
     from traindx.report import text
 
     if len(diagnoses) > 1:
+        from traindx.report import sweep as sweeps
+
         screen.print(sweeps.table(side_by_side([row(d) for d in diagnoses])[0], screen.width))
         for d in diagnoses:
             screen.print(text.gates(d, named=True))
@@ -408,9 +415,15 @@ def _print_pages(screen: Console, diagnoses: Sequence[Diagnosis], verbose: bool)
 def _text(diagnoses: Sequence[Diagnosis], format_: str, verbose: bool) -> str:
     import importlib
 
-    if format_ == "csv" or (format_ == "markdown" and len(diagnoses) > 1 and not verbose):
+    if several := format_ == "csv" or len(diagnoses) > 1:
+        from traindx.report import sweep as sweeps
+    if several and (format_ == "csv" or (format_ == "markdown" and not verbose)):
         made = side_by_side([row(d) for d in diagnoses])[0]
-        return sweeps.as_csv(made) if format_ == "csv" else "\n".join([sweeps.markdown(made), "", *markdown.gates(diagnoses)])
+        if format_ == "csv":
+            return sweeps.as_csv(made)
+        from traindx.report import markdown
+
+        return "\n".join([sweeps.markdown(made), "", *markdown.gates(diagnoses)])
     if format_ == "rich":
         from traindx.report import text
 
@@ -419,7 +432,7 @@ def _text(diagnoses: Sequence[Diagnosis], format_: str, verbose: bool) -> str:
         renderer = importlib.import_module(f"traindx.report.{format_}")
     except ModuleNotFoundError as why:
         raise UsageError(f"the format '{format_}' cannot be written here: {why}") from None
-    if format_ == "json" and len(diagnoses) > 1:
+    if format_ == "json" and several:
         return str(renderer.render(diagnoses, sweeps.document(side_by_side([row(d) for d in diagnoses])[0])))
     return str(renderer.render(diagnoses))
 

@@ -200,6 +200,8 @@ class Before:
 
 def learnt_before(moment: Moment, frame: FrameType) -> Before | None:
     """The way from the loader's batch to the model in a taped step; None when nothing was made on it, or it cannot be written."""
+    if not moment.before:
+        return None
     called = [c for c in moment.happened if not hasattr(c, "func")]
     writer, calls = Writer(_own(called)), []
     try:
@@ -301,8 +303,15 @@ def _own(called: Sequence[Called]) -> dict[int, str]:
 
 
 def _named(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    for name, t in (*model.named_parameters(), *model.named_buffers()):
-        yield f"{id(model)}.{name}", t
+    """Parameters and buffers, a shared one under each of its names; torch's own way takes milliseconds on deep models."""
+    waiting, seen = [(str(id(model)), model)], set()
+    while waiting:
+        prefix, module = waiting.pop()
+        seen.add(id(module))
+        for name, t in (*module._parameters.items(), *module._buffers.items()):
+            if t is not None:
+                yield f"{prefix}.{name}", t
+        waiting += [(f"{prefix}.{name}", m) for name, m in module._modules.items() if m is not None and id(m) not in seen]
 
 
 def _variables(frame: FrameType | None, learning: bool) -> Iterator[tuple[str, Any]]:

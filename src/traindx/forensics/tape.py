@@ -98,6 +98,8 @@ def _leads_to(thing: Any, wrapper: Any) -> bool:
 
 def _wrapper(tape: Tape, one: _Wrapped) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
+        if tape.busy():
+            return one.call(*args, **kwargs)  # a call of our own, while we read
         caller = sys._getframe(1)
         hear = tape.hears() if not tape.inside else None
         if hear is None and not tape.standing:
@@ -122,6 +124,10 @@ def _wrapper(tape: Tape, one: _Wrapped) -> Any:
     return call
 
 
+def _never() -> bool:
+    return False
+
+
 class Tape:
     """The one set of wrappers; whoever opens it hears the calls of his own thread until he closes it."""
 
@@ -129,6 +135,7 @@ class Tape:
         self._wrapped: list[_Wrapped] = []
         self._on: list[_Wrapped] = []
         self._hear: Hear | None = None
+        self.busy: Callable[[], bool] = _never  # whether the calls that are made now are our own
         self._thread = 0
         self._missed = 0  # times that a loss was made of more than was heard
         self.used: dict[_Wrapped, None] = {}  # those that were heard so far
@@ -165,12 +172,12 @@ class Tape:
             one.off()
         self._on = []
 
-    def open(self, hear: Hear) -> bool:
-        """Hear every call from now on; False when somebody else does."""
+    def open(self, hear: Hear, busy: Callable[[], bool] = _never) -> bool:
+        """Hear every call from now on but those made while `busy`; False when somebody else does."""
         if self._hear is not None:
             return False
         self.on()
-        self._hear, self._thread = hear, _thread()
+        self._hear, self._thread, self.busy = hear, _thread(), busy
         return True
 
     def close(self, hear: Hear) -> None:
@@ -194,7 +201,7 @@ class Tape:
         self.off()
         for one in self._wrapped:
             one.off()
-        self._hear, self.used, self._narrow, self._missed = None, {}, False, 0
+        self._hear, self.busy, self.used, self._narrow, self._missed = None, _never, {}, False, 0
 
 
 def _points() -> list[tuple[Any, str]]:

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from traindx import innards
 from traindx.forensics import recipe, unheard
-from traindx.forensics.moment import Autocast, Called, Moment, Taped
+from traindx.forensics.moment import Called, Moment, Taped
 from traindx.forensics.places import user_line
 from traindx.forensics.tape import TAPE
 from traindx.forensics.tensors import tensors_in
@@ -233,7 +233,7 @@ class Witness(Keeper):
     # -- the tape
 
     def _start(self) -> None:
-        self._taping = TAPE.open(self._heard)
+        self._taping = TAPE.open(self._heard, self._busy)
         if not self._taping:
             self._moment.untaped = "another observer was hearing the calls of the loss"
 
@@ -245,7 +245,7 @@ class Witness(Keeper):
     def _heard(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, caller: FrameType) -> None:
         """A torch call of the user's."""
         writes = out is None and getattr(func, "__name__", "") == "__setitem__"
-        if not (writes or isinstance(out, Tensor | tuple | list)) or self._busy():
+        if not (writes or isinstance(out, Tensor | tuple | list)):
             return
         if _BESIDE in caller.f_code.co_filename:
             return  # clearing gradients is no part of the loss, and old gradients must go when they are cleared
@@ -254,7 +254,7 @@ class Witness(Keeper):
         if len(heard) < MOST_CALLS:
             file, line, _ = user_line(caller)
             grad = torch.is_grad_enabled()
-            heard.append(Taped(func, args, kwargs, () if writes else out, _autocast(), grad, file, line))
+            heard.append(Taped(func, args, kwargs, () if writes else out, innards.autocast(), grad, file, line))
         elif heard is moment.happened:
             moment.overflow = True
         else:  # much is made of the batch: then nothing is known of it
@@ -270,12 +270,3 @@ def _versions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
 def _bytes(state: Tensor) -> bytes:
     """A random state, to compare it without a dispatch."""
     return ctypes.string_at(state.data_ptr(), state.numel())
-
-
-def _autocast() -> Autocast:
-    if not innards.autocasting():
-        return None
-    for device in ("cpu", "cuda"):
-        if torch.is_autocast_enabled(device):
-            return device, torch.get_autocast_dtype(device)
-    return None

@@ -32,12 +32,12 @@ def place_of(where: str) -> tuple[str, int] | None:
 
 def take(places: Iterable[str], scrubbed: Callable[[str], str], secret: Callable[[str], bool]) -> dict[str, str]:
     """The lines around each place whose file this very process runs, without what looks secret."""
-    own = {str(f) for m in list(sys.modules.values()) if (f := getattr(m, "__file__", None))} | {sys.argv[0]}
-    loaded = {os.path.realpath(f) for f in own if f.endswith(".py")}
+    named = {where: at for where in dict.fromkeys(places) if (at := place_of(where)) is not None}
+    names = tuple({Path(file).name for file, _ in named.values()})
+    loaded = {os.path.realpath(f) for f in _imported(sys.argv[0]) if f.endswith(names)}
     out: dict[str, str] = {}
-    for where in dict.fromkeys(places):
-        at = place_of(where)
-        if at is None or len(out) >= _MOST_PLACES or os.path.realpath(at[0]) not in loaded:
+    for where, at in named.items():
+        if len(out) >= _MOST_PLACES or os.path.realpath(at[0]) not in loaded:
             continue
         try:
             lines = opening.whole(at[0], opening.SOURCE, named=True).decode("utf-8", "replace").splitlines()
@@ -49,13 +49,19 @@ def take(places: Iterable[str], scrubbed: Callable[[str], str], secret: Callable
     return out
 
 
+def _imported(script: str) -> set[str]:
+    """The files of Python that this process has imported, and its script."""
+    own = {str(f) for m in list(sys.modules.values()) if (f := getattr(m, "__file__", None))} | {script}
+    return {f for f in own if f.endswith(".py")}
+
+
 def project(script: str, scrubbed: Callable[[str], str], *, text: bool) -> dict[str, dict[str, str]]:
     """The digest of the script and of every imported file next to or below it; with `text` their lines without secrets."""
     home = Path(script).resolve().parent
-    own = {str(f) for m in list(sys.modules.values()) if (f := getattr(m, "__file__", None))} | {script}
-    files = sorted({p for f in own if f.endswith(".py") and (p := Path(f).resolve()).is_relative_to(home)})
+    own = [Path(f).resolve() for f in _imported(script) if "site-packages" not in f]
+    files = sorted({p for p in own if p.is_relative_to(home) and "site-packages" not in p.parts})
     out: dict[str, dict[str, str]] = {"files": {}, **({"text": {}} if text else {})}
-    for path in [p for p in files if "site-packages" not in p.parts][:_MOST_FILES]:
+    for path in files[:_MOST_FILES]:
         try:
             data = opening.whole(path, opening.SOURCE, named=True)
         except OSError:

@@ -158,12 +158,11 @@ class Recorder:
         if grad:
             _set_grad_enabled(False)
         try:
-            if _autocasting():
-                self.scene.autocast = _autocast()
+            self.scene.autocast = innards.autocast() if _autocasting() else None
+            if self.scene.autocast is not None:
                 with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
                     self._ask(moment, listeners, args)
             else:
-                self.scene.autocast = None
                 self._ask(moment, listeners, args)
         finally:
             if grad:
@@ -413,13 +412,6 @@ class Recorder:
             self.flush()
             self._count_events()
         self.sink.close(ended)
-
-
-def _autocast() -> tuple[str, torch.dtype] | None:
-    for device in ("cpu", "cuda"):
-        if torch.is_autocast_enabled(device):
-            return device, torch.get_autocast_dtype(device)
-    return None
 
 
 def owner() -> int:

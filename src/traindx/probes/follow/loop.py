@@ -322,7 +322,7 @@ class Loop:
     def built(self, kind: str, thing: Any) -> None:
         """A scheduler, scaler or optimizer was constructed."""
         if kind == "optimizer":
-            self._stage.optimizers_built += 1
+            self._stage.builds()
             self._lines.makes(thing)
         elif kind == "scheduler":
             self._lines.put("scheduler", sites.line(thing))
@@ -330,11 +330,8 @@ class Loop:
 
     def notes_precision(self) -> None:
         """A training forward, on full steps: which precision is it in?"""
-        if _autocasting():
-            for device in ("cuda", "cpu"):
-                if torch.is_autocast_enabled(device):
-                    self._autocast = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
-                    break
+        if (autocast := innards.autocast()) is not None:
+            self._autocast = str(autocast[1]).removeprefix("torch.")
 
     # -- modes, files, seeds, compilers
 

@@ -37,7 +37,7 @@ class Stage:
         self.lines = Lines()
         self.last_end: float | None = None  # when the last update was made, or the first thing was seen
         self.batch_norm = False
-        self.optimizers_built = 0
+        self._built: int | None = None  # optimizers so far; None: nobody has counted those that were made before we came
         self.latest: weakref.ref[Any] | None = None  # the optimizer that stepped last
         self._held: tuple[weakref.ref[Any], ...] = ()  # parameters of the primary optimizer
         self._shapes: list[tuple[int, ...]] = []  # their shapes, sorted
@@ -51,8 +51,17 @@ class Stage:
         self._dozes = False  # dropout or normalisation was in eval mode when the latest pass of training began
         if models:
             self.refresh()
-        if not optimizers and not self.optimizers_built:  # those that were built before we came count as well
-            self.optimizers_built = sum(issubclass(type(thing), Optimizer) for thing in gc.get_objects())
+
+    def builds(self) -> None:
+        """An optimizer was made."""
+        self._built = (self._built or 0) + 1
+
+    @property
+    def optimizers_built(self) -> int:
+        """How many optimizers the program has made; those from before we came are looked for only where no other is known."""
+        if self._built is None:
+            self._built = sum(issubclass(type(thing), Optimizer) for thing in gc.get_objects())
+        return self._built
 
     @property
     def models(self) -> list[nn.Module]:

@@ -36,7 +36,12 @@ clock = time.perf_counter
 Function = Callable[..., Any]
 OUTSIDE, INSIDE, FORWARDED, BACKWARD, DONE = range(5)  # nothing noted, in the forward, after it, in the backward, after that
 # reports that change nothing about the steps: heard next to them; and those of functions that a script has bound by name
-ALONGSIDE = frozenset({"noted", "on_metric", "on_columns", "printed", "seeded", "saved", "read", "on_loader_end", "on_batch"})
+ALONGSIDE = frozenset(
+    {
+        *("noted", "on_metric", "on_columns", "printed", "seeded", "saved", "read", "on_loader_end", "on_batch"),
+        *("scaled", "unscaled", "scaler_steps", "scaler_updated"),
+    }
+)
 UNHEARD = frozenset(
     {
         *("zero_grad", "scheduled", "loss_called", "loss_failed", "grad_begins", "grad_ends", "module_called", "squashed"),
@@ -124,7 +129,7 @@ class Skip:
     def _usual(self, step: Step) -> bool:
         """Whether the loop is one that the few taps left can follow."""
         usual, stage, scene, modules = self._phases.usual, self._stage, self._stage.scene, self._patches.modules
-        if usual is None or not usual[0][1] or step.scaled or scene.compiled or scene.every_norm:
+        if usual is None or not usual[0][1] or scene.compiled or scene.every_norm:
             return False
         if not 1 <= len(step.losses) == step.backwards <= step.forwards or len(stage.optimizer_refs) != 1:
             return False
@@ -232,6 +237,8 @@ class Skip:
 
     def beside(self, what: str, args: tuple[Any, ...]) -> bool:
         """Whether a report is heard while steps continue being skipped."""
+        if what == "scaler_stepped":
+            return self.at == OUTSIDE  # or else the scaler has left the update out
         if what != "on_loader":
             return what in ALONGSIDE
         note = self._phases.loaders.get(id(args[0]))
@@ -274,7 +281,7 @@ class Skip:
                                 skip._calls, skip._ends, skip._told, skip._root = [], [], False, None
                             if len(skip._calls) < MOST_CALLS:
                                 random = _random_state() if skip._draws.get(id(args[0]), True) else None
-                                autocast = _autocast() if _autocasting() else None
+                                autocast = innards.autocast() if _autocasting() else None
                                 call = (args[0], args[1:], kwargs, versions, random, autocast, clock(), _sequence())
                                 skip._calls.append(_new(Noted, call))
                             if skip.loader is None:
@@ -307,10 +314,13 @@ class Skip:
             return False
         if len(losses) >= len(self.template):
             return False
-        if not root.is_cpu:
-            loss: Any = root.detach().clone()
-        elif root.dtype in _READ:
-            loss = _READ[root.dtype](root.data_ptr()).value
+        plain = self._loop.unscaled_loss(root) if self._stage.step.scaled else root
+        if plain is None:
+            return False
+        if not plain.is_cpu:
+            loss: Any = plain.detach().clone()
+        elif plain.dtype in _READ:
+            loss = _READ[plain.dtype](plain.data_ptr()).value
             if loss - loss:  # not finite
                 if self._recorder.lost_at < 0:
                     return False
@@ -365,8 +375,8 @@ class Skip:
         return backward
 
     def _clips_with(self, original: Function) -> Function:
-        skip, patches, loop = self, self._patches, self._loop
-        known = self._stage.lines.known
+        skip, patches, loop, stage = self, self._patches, self._loop, self._stage
+        known = stage.lines.known
 
         def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -384,7 +394,8 @@ class Skip:
                     elif out.dtype in _READ:
                         norm = _READ[out.dtype](out.data_ptr()).value
                     if "clip" in known and norm is not None and (type(norm) is not float or norm - norm == 0.0):
-                        skip._clip, loop.expects_touch = (norm, float(limit), kind == 2.0), True
+                        second = kind == 2.0 and (stage.step.unscaled or not stage.step.scaled)
+                        skip._clip, loop.expects_touch = (norm, float(limit), second), True
                         skip._clips += 1
                         return out
                 skip.otherwise()
@@ -413,6 +424,7 @@ class Skip:
         scene.step += 1
         self._steps += 1
         self.at, self.stepping, self.losses, self._passes, self._misses = OUTSIDE, False, [], 0, 0
+        step.scaled = step.unscaled = False
         self._clip, self._clips, self.fetch_s, recorder.spent_s = None, 0, 0.0, 0.0
         self._calls, self._ends, self._root, self.batch, self._told = [], [], None, None, False
         over = scene.step >= self._until or recorder.plan.until >= scene.step
@@ -511,10 +523,3 @@ class Skip:
             recorder = self._recorder
             recorder.hear(recorder.lean["on_skipped"], "on_skipped", (self._forwards, self._samples))
         self._steps = self._forwards = self._samples = 0
-
-
-def _autocast() -> tuple[str, torch.dtype] | None:
-    for device in ("cpu", "cuda"):
-        if torch.is_autocast_enabled(device):
-            return device, torch.get_autocast_dtype(device)
-    return None
