@@ -109,8 +109,8 @@ def _top5(out: Tensor, y: Tensor) -> float:
 
 
 def _place(out: Tensor, y: Tensor) -> Tensor:
-    """At which place, from 1, the right item of each list stands; a tie is half lost."""
-    score = out.squeeze(-1)
+    """At which place, from 1, the right item of each list stands; a tie is half lost. Without a score the list is one tie."""
+    score = out.squeeze(-1).nan_to_num()
     right = score.gather(1, y[:, None])
     return 1 + (score > right).sum(1) + ((score == right).sum(1) - 1) / 2
 

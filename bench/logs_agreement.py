@@ -26,7 +26,7 @@ from traindx.errors import NothingReadable
 
 AGREES = {
     "overfitting": {"LOSS008", "LOSS012", "TUNE006"},
-    "underfitting/plateau-high": {"LOSS009", "LOSS002", "LOSS011", "LOSS003"},
+    "underfitting/plateau-high": {"LOSS009", "LOSS002", "LOSS011", "LOSS003", "LOSS013"},
     "plateau-after-drop": {"LOSS003", "LOSS011"},
     "diverged": {"LOSS001", "OPTM002"},
     "nan": {"NUMR001", "NUMR002", "NUMR003", "NUMR005", "LOSS001", "LOSS011"},

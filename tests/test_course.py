@@ -10,7 +10,7 @@ import pytest
 
 from runs import a_run, noise
 from traindx import course, regime
-from traindx.course import State, chance, metrics
+from traindx.course import State, chance, metrics, side_by_side
 from traindx.run import Run, Series
 
 EPOCHS = 20
@@ -185,3 +185,58 @@ def test_a_sum_over_the_batch_is_measured_by_its_targets() -> None:
     assert course.learned(run).well and "640 ×" in course.learned(run).reasons[0]
     assert regime.added(run.with_(facts={"loss.divided": True})) is None
     assert chance.chance(run.with_(facts={"loss.divided": True})) is None
+
+
+def doubt(train, val) -> str:
+    return side_by_side.doubt(log(loss__train=np.asarray(train, float), loss__val=np.asarray(val, float)))
+
+
+def test_two_losses_that_hardly_move_speak_of_a_constant_answer() -> None:
+    slow = 0.69 - 0.002 * np.arange(EPOCHS)
+    assert "hardly less" in doubt(slow, slow + 0.001)
+    assert not doubt(0.2 + 0.5 * FALL, 0.3 + 0.4 * FALL)
+
+
+def test_a_fall_that_ends_in_the_first_epoch_and_a_smooth_one_at_one_speed() -> None:
+    once = np.append(8.0, np.full(EPOCHS - 1, 1.0)) + noise(EPOCHS, 0.003)
+    assert "after the first epoch" in doubt(once, once[1].repeat(EPOCHS) * 1.1 - 0.3 * FALL)
+    steady = 0.1 + np.exp(-np.arange(EPOCHS) / 12)
+    assert "one speed" in doubt(steady, steady)
+    sets_in = np.where(np.arange(EPOCHS) < 10, steady, steady * np.exp(-0.3 * (np.arange(EPOCHS) - 9)))
+    assert "one speed" not in doubt(sets_in, sets_in)
+
+
+def test_a_validation_loss_that_jumps_shows_nothing_but_one_that_fell_far_below_its_jumps_may() -> None:
+    jumps = np.exp(0.8 * (np.arange(EPOCHS) % 2))
+    assert "jumps" in doubt(np.ones(EPOCHS) + FALL, jumps)
+    assert "jumps" not in doubt(FALL**3, jumps * np.exp(-np.arange(EPOCHS) / 2))
+
+
+def test_a_start_that_blew_up_is_no_measure_of_what_was_learned() -> None:
+    blown = np.append(5e5, 3 + noise(EPOCHS - 1, 0.3))
+    assert "blown up" in doubt(blown, 3 + noise(EPOCHS, 0.2) + 0.5 * FALL)
+
+
+def test_an_error_that_never_falls_contradicts_a_loss_without_a_scale() -> None:
+    run = log(loss__train=-1 + FALL, loss__val=-0.7 + FALL + noise(EPOCHS, 0.05), metric__val__mae=0.26 + noise(EPOCHS, 0.001))
+    assert "mae" in side_by_side.doubt(run)
+
+
+def test_training_is_paired_with_the_evaluation_that_follows() -> None:
+    run = Run(
+        {"loss/train": Series(np.arange(48), np.arange(48.0) + 1), "loss/val": Series(np.arange(3, 48, 4), np.ones(12))}, {}
+    )
+    train, _ = side_by_side.pair(run)
+    assert train.values.tolist() == [2.5 + 4 * i for i in range(12)]
+
+
+def test_an_accuracy_below_twice_one_in_k_may_be_a_frequent_class() -> None:
+    right = np.full(EPOCHS, 0.14) + 0.06 * (1 - FALL) + noise(EPOCHS, 0.002)
+    told = course.learned(log(loss__train=1.946 - 0.03 * (1 - FALL), metric__val__accuracy=right))
+    assert told.low <= 0.05 and not told.yes
+
+
+def test_bits_tell_a_cross_entropy() -> None:
+    nats = 2 + FALL
+    assert chance.is_cross_entropy(log(loss__val=nats, metric__val__bits_per_token=nats / math.log(2)))
+    assert not chance.is_cross_entropy(log(loss__val=nats, metric__val__bits_per_token=nats))

@@ -11,6 +11,7 @@ from traindx import facts, regime, stats
 from traindx.run import Floats, Run, Series
 
 NEAR = 0.04  # of ln K: how near to it the first losses of a classifier usually lie
+MOST_UNEVEN = 1.6  # times 1/K: the share of the most frequent class where the classes count as about equal
 MOST_GUESSED = 20  # beyond so many classes nearly every loss lies near some ln K
 
 
@@ -53,17 +54,28 @@ def _of_one(run: Run) -> Chance | None:
 
 
 def is_cross_entropy(run: Run) -> bool:
-    """Whether the loss is a cross-entropy in nats: its kind says so, or a perplexity in the log is its exponential."""
+    """Whether the loss is a cross-entropy in nats: its kind says so, or a perplexity or bits in the log follow from it."""
     if run.fact("loss.kind") is not None:
         return run.fact("loss.kind") in ("ce", "nll") and regime.plain_loss(run)
     for part in ("val", "train"):
         loss = regime.curve(run, f"loss/{part}", whole=True)
-        for name in ("ppl", "perplexity"):
-            shown = run.series(f"metric/{part}/{name}")
-            told, same = (np.minimum(v, 80.0) for v in (np.log(np.maximum(shown.values, 1e-9)), loss.at(shown.steps)))
-            if len(shown) >= 3 and np.nanmedian(np.abs(told - same)) < 0.05:  # beyond e^80 a perplexity is infinite
+        for name, signal in run.matching(f"metric/{part}/*").items():
+            shown = signal.finite() if isinstance(signal, Series) else None
+            told = _nats(name.rsplit("/", 1)[-1].lower(), shown.values) if shown is not None and len(shown) >= 3 else None
+            if (
+                shown is not None
+                and told is not None
+                and np.nanmedian(np.abs(told - np.minimum(loss.at(shown.steps), 80.0))) < 0.05
+            ):
                 return True
     return False
+
+
+def _nats(name: str, values: Floats) -> Floats | None:
+    """What a measure of a language model says in nats; beyond e^80 a perplexity is infinite."""
+    if name in ("ppl", "perplexity"):
+        return np.minimum(np.log(np.maximum(values, 1e-9)), 80.0)
+    return values * math.log(2) if name.startswith(("bits", "bpt", "bpc", "bpb")) else None
 
 
 def floor(run: Run) -> float:
@@ -81,7 +93,7 @@ def classes(run: Run) -> int | None:
             return None  # a vocabulary next to a classifier, or the classes of another head
         return int(told)
     guess = round(math.exp(first)) if 0.5 < first < math.log(MOST_GUESSED + 0.5) else 0
-    alike = guess >= 2 and abs(first - math.log(guess)) < NEAR * first and 0.6 / guess < right < 1.6 / guess
+    alike = guess >= 2 and abs(first - math.log(guess)) < NEAR * first and 0.6 / guess < right < MOST_UNEVEN / guess
     return guess if alike else None
 
 

@@ -96,4 +96,5 @@ def left_start(values: Floats, part: float = 0.03) -> bool:
 def far_from_its_end(values: Floats, part: float = 0.3) -> bool:
     """Whether a curve fell by a third at most, and in its second half as much as in its first: no end is in sight."""
     first, middle, now = (float(v) for v in (values[0], values[len(values) // 2], level(values)[0]))
-    return 0 < first - now < part * abs(first) and middle - now > 0.4 * (first - now)
+    fell = first - now
+    return 0 < fell < part * abs(first) and middle - now > 0.4 * fell and noise(values) < 0.2 * fell

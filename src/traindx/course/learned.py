@@ -17,6 +17,7 @@ from traindx import regime, stats
 from traindx.course import chance, metrics
 from traindx.course.curves import level, noise, rises, second_fall
 from traindx.course.ended import Ended, ended
+from traindx.course.side_by_side import doubt, shaky
 from traindx.course.troubles import (
     ABSURD,
     CLEAN_EVALUATIONS,
@@ -30,6 +31,7 @@ from traindx.course.troubles import (
     exploded,
     idle,
     start,
+    still,
     unstable,
     words,
 )
@@ -155,7 +157,13 @@ def _weigh(run: Run, found: list[_Reading], end: Ended) -> Learned:
         return Learned(State.TOO_EARLY, low, high, reasons, "more epochs", end)
     if low < WELL and enough(run, FEW_EVALUATIONS, FEW_RECORDS) and not regime.in_warmup(run) and (told := exploded(run)):
         return Learned(State.GOT_WORSE, 0.0, high, (told, *reasons), "", end)
-    if lead.low <= NOTHING and lead.metric and (told := absurd(run)) and enough(run, FEW_EVALUATIONS, FEW_RECORDS):
+    if (
+        lead.low <= NOTHING
+        and lead.metric
+        and not lead.moved
+        and (told := absurd(run))
+        and enough(run, FEW_EVALUATIONS, FEW_RECORDS)
+    ):
         return Learned(State.NOT_LEARNING, 0.0, high, (told, *reasons), "", end)
     if lead.metric and not lead.sure and lead.best > SOME and lead.best > 2 * max(lead.high, NOTHING) and not end.may_go_on:
         return Learned(State.GOT_WORSE, low, high, reasons, "", end)
@@ -164,7 +172,8 @@ def _weigh(run: Run, found: list[_Reading], end: Ended) -> Learned:
         return Learned(State.NOT_LEARNING, 0.0, high, (told, *reasons), "", end, settled=end.may_go_on)
     if unproven and (end.may_go_on or regime.finetune(run) or not chance.is_cross_entropy(run)):
         missing = "a metric, or the loss of a constant answer"
-        return Learned(State.CANNOT_KNOW, low, high, reasons, missing, end, lost=unstable(run))
+        settled = end.how != "running" and bool(still(run))
+        return Learned(State.CANNOT_KNOW, low, high, reasons, missing, end, lost=unstable(run), settled=settled)
     if (lead.low <= NOTHING and _disputed(lead, found)) or (
         not lead.metric and any(r.same and r.part != "train" for r in found)
     ):
@@ -217,6 +226,10 @@ def _readings(run: Run) -> list[_Reading]:
     if len(losses) == 2 and all(r.sure and r.low > -0.5 for r in losses.values()):
         # validation is not better than training because of what was learned
         losses[regime.VAL] = replace(losses[regime.VAL], low=min(r.low for r in losses.values()))
+    elif len(losses) == 2 and losses[regime.VAL].points >= FEW_EVALUATIONS and not losses[regime.TRAIN].known:
+        # a fall of training that validation does not show proves nothing
+        low = max(0.0, min(r.low for r in losses.values()))
+        losses[regime.TRAIN] = replace(losses[regime.TRAIN], low=min(losses[regime.TRAIN].low, low))
     if out or any(r.high > 2 * NOTHING for r in losses.values()):
         # how a loss moved says less than any metric, and two must agree, unless it is known what a constant answer costs
         losses = {name: replace(r, sure=r.sure and r.known) for name, r in losses.items()}
@@ -297,7 +310,7 @@ def _of_loss(run: Run, name: str) -> _Reading | None:
     if regime.may_be_negative(run) or run.fact("ssl"):  # a level without a scale: falling is all it can show
         fallen = moved or first - lowest > 3 * error
         if fallen and not run.fact("ssl"):  # the same two speeds, measured by the fall where the scale has no zero
-            fallen = second_fall(values - float(values.min()) + 0.5 * abs(first - lowest)) > 0
+            fallen = second_fall(values - float(values.min()) + 0.5 * abs(first - lowest)) > 0 and not doubt(run)
         low, high = (2 * NOTHING, 1.0) if fallen else (0.0, 1.0)
         said = f"{words(part)} loss went from {own:.4g} to {now:.4g}, on a scale that has no zero"
         return _Reading(low, high, low, moved, rising, said, len(values), False, part, known=False)
@@ -308,7 +321,7 @@ def _of_loss(run: Run, name: str) -> _Reading | None:
         return _Reading(min(fell, 0.0), 0.0, max(0.0, best), False, rising, said, len(values), True, part, known=False)
     # A constant answer may be worth any part of the first loss; of a cross-entropy in its usual range not nearly all of it.
     entropy = chance.is_cross_entropy(run) and first < ABSURD and fell > 0.5
-    later = second_fall(values) if moved and _credible(run, values, first, now) else 0.0
+    later = second_fall(values) if moved and _credible(run, values, first, now) and not (doubt(run) or shaky(run)) else 0.0
     low = max((fell - error / scale - 0.4) / 0.6, 2 * NOTHING) if entropy else max(later / 2, 2 * NOTHING) if later else 0.0
     if first >= ABSURD and chance.is_cross_entropy(run):  # it exploded before its first record: the start is no measure
         low = min(0.0, ABSURD - now)

@@ -10,6 +10,7 @@ import numpy as np
 
 from traindx import facts
 from traindx.course import chance
+from traindx.course.side_by_side import doubt
 from traindx.run import Run, Series
 
 PARTS = ("val", "test", "train")
@@ -58,7 +59,7 @@ def metrics(run: Run) -> Iterator[Metric]:
             series = signal.finite()
             if len(series) and (ignorant := _scale(last)) is not None:
                 series = _hundredth(series) if float(np.max(series.values)) > 1.5 else series
-                yield Metric(last, part, series, *(ignorant if ignorant[1] else _bounded(series)))
+                yield Metric(last, part, series, *(ignorant if ignorant[1] else _bounded(run, series)))
 
 
 def _hundredth(series: Series) -> Series:
@@ -97,7 +98,7 @@ def _guessing(run: Run, part: str, right: Series) -> tuple[tuple[float, float], 
     known, top = chance.constant_accuracy(run, part), float(np.max(right.values))
     supposed = known[0] if known is not None else 0.5
     if len(right) >= 8 and head < 0.2 * supposed and 2 * head < tail < supposed:
-        return _bounded(right)  # it rises from far below what a constant answer scores: it counts something else
+        return _bounded(run, right)  # it rises from far below what a constant answer scores: it counts something else
     same = chance.same_answer(right.values)
     if known is not None and (part == "train" or facts.majority(run)[2] > 0):
         return (known[0], known[0]), True
@@ -107,10 +108,17 @@ def _guessing(run: Run, part: str, right: Series) -> tuple[tuple[float, float], 
         return (0.5, max(0.5, top)), False
     if right.last < 0.5 and chance.binary(run, sure=True):
         return (0.5, 0.5), True
-    return ((known[0], known[0]), True) if known is not None else _bounded(right)
+    if known is None:
+        return _bounded(run, right)
+    frequent = known[0] if right.last > 2 * known[0] else chance.MOST_UNEVEN * known[0]
+    return (known[0], frequent), True  # so near to 1/K it may be the share of a more frequent class
 
 
-def _bounded(series: Series) -> tuple[tuple[float, float], bool]:
-    """Where nobody says what a constant answer scores, it scores no more than the first evaluations, and no more than half."""
-    head = series.values[: max(1, min(3, len(series) // 4))]
-    return (0.0, min(0.5, max(0.0, float(np.min(head))))), False
+def _bounded(run: Run, series: Series) -> tuple[tuple[float, float], bool]:
+    """Where nobody says what a constant answer scores, it scores no more than the first evaluations, and no more than half.
+
+    Where the losses speak of a constant answer, one may score all that was ever seen below one half.
+    """
+    head = series.values if doubt(run) else series.values[: max(1, min(3, len(series) // 4))]
+    most = np.max(head) if doubt(run) else np.min(head)
+    return (0.0, min(0.5, max(0.0, float(most)))), False

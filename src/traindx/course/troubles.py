@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from traindx import regime, stats
-from traindx.course import chance, metrics
+from traindx.course import chance, metrics, side_by_side
 from traindx.course.curves import far_from_its_end, left_start, level, noise, stands
 from traindx.run import Run, Series
 
@@ -47,7 +47,7 @@ def by_heart(run: Run) -> bool:
 
 
 def unstable(run: Run) -> str:
-    """What speaks against a run of which nobody knows how much it learned: means that burst, or a start that blew up."""
+    """What speaks against a run of which nobody knows how much it learned: means that burst, or two losses that say nothing."""
     for name in (regime.VAL, regime.TRAIN):
         values, part = regime.curve(run, name).values, words(name.removeprefix("loss/"))
         if len(values) < FEW_EVALUATIONS or np.min(values) <= 0:
@@ -55,11 +55,11 @@ def unstable(run: Run) -> str:
         usual, after = stats.running_median(values, 5), len(values) // 4
         high = after + int(np.argmax(values[after:] / usual[after:]))
         means = name == regime.VAL or regime.logged_by_epoch(run)  # a single batch may be a hard one
-        if means and values[high] > BURST * usual[high]:
+        if means and values[high] > max(BURST * usual[high], 0.5 * values[0]):  # most of what was gained is gone
             return f"the {part} loss burst to {values[high]:.4g} after {usual[high]:.4g}"
-        if values[0] > BLOWN * usual[-1]:
+        if values[0] > BLOWN * usual[-1] and len(regime.curve(run, regime.VAL)) < FEW_EVALUATIONS:
             return f"the {part} loss was {values[0]:.4g} at first and is {usual[-1]:.4g}"
-    return still(run)
+    return "" if regime.finetune(run) else side_by_side.doubt(run) or still(run)
 
 
 def still(run: Run) -> str:

@@ -53,7 +53,7 @@ def not_learned(run: Run) -> Iterator[Evidence]:
     found = course.learned(run)
     if found.state is State.TOO_EARLY:
         raise Unsure("too early to say whether it learns", needs_steps=100)
-    if found.state is State.CANNOT_KNOW and found.lost and not found.ended.may_go_on:
+    if found.state is State.CANNOT_KNOW and found.lost and (found.settled or not found.ended.may_go_on):
         yield Evidence({"reason": found.lost}, steps=run.steps, say="unstable", severity=Severity.WARNING)
     if not found.no:
         return
