@@ -240,7 +240,7 @@ def test_without_an_alarm_a_remark_names_hypotheses_and_accuses_nobody() -> None
     d = diagnose(run.with_({"loss/val": Series(steps, 0.7 + noise(20, 0.15, 1))}))
     assert {f.code for f in d.findings} >= {"EVAL002"} and not d.alarmed
     assert "validation-too-small" in [c.cause.name for c in d.causes] and not d.likely
-    assert d.verdict in ("healthy", "wait")
+    assert d.verdict in ("healthy", "wait", "cannot-tell")  # validation shows nothing at all
     assert "Other possible issues" in str(d) and "Evidence" not in str(d)
 
 
