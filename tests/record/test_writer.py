@@ -209,7 +209,7 @@ def test_steps_that_go_back_are_put_in_order_and_noted_once(tmp_path: Path) -> N
     run = written(tmp_path / "run", (5, {"lr": 5.0}), (3, {"lr": 3.0}), (3, {"lr": 3.5}), (7, {"lr": 7.0}))
     assert run["lr"].steps.tolist() == [3, 3, 5, 7]
     assert run["lr"].values.tolist() == [3.0, 3.5, 5.0, 7.0]
-    assert sum("went back" in note for note in run.notes) == 1
+    assert sum("were written late" in note for note in run.notes) == 1
 
 
 def test_files_are_for_this_user_only(tmp_path: Path) -> None:

@@ -107,9 +107,7 @@ def signals_of(parts: Sequence[Part], names: Mapping[int, tuple[str, ...]]) -> t
     out = {name: _together(own, name, back, sharing) for name, own in pieces.items()}
     if back:
         more = f" and {len(back) - 3} more" if len(back) > 3 else ""
-        notes.append(
-            f"steps went back within one process in {', '.join(back[:3])}{more}; the records were put in order of steps"
-        )
+        notes.append(f"some values of {', '.join(back[:3])}{more} were written late; they are shown in order of steps")
     return out, notes
 
 
