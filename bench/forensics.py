@@ -1,4 +1,4 @@
-"""Where the first bad number came from: 15 kinds of NaN programs × two bases × early and late × two budgets, and their replay.
+"""Where the first bad number came from: 15 kinds of NaN programs × two bases × early and late, two budgets early, and their replay.
 
 Each program trains for `LATE` steps of about a millisecond; one sample of the data then breaks it, or one does at step `EARLY`.
 The answer is right when operation, line and place (data, between loader and model, model, loss, weights) are those of the kind; of
@@ -7,7 +7,7 @@ same sample. `replay` makes the step of the capsule again in the program, and wr
 
     python -m bench.forensics                    # all, writes bench/results/forensics.{json,md}
     python -m bench.forensics --pages            # the pages of `traindx run` and the replays, at step `PAGED`
-    python -m bench.forensics --only log acos    # kinds whose name has one of these words; writes nothing
+    python -m bench.forensics --only log acos    # kinds whose name has one of these words; the others stay as they were measured
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ KINDS = (
     Kind("root at zero, backward", ("sqrt",), "model", "d.sum(1, keepdim=True).sqrt()", "(d.sum(1, keepdim=True) + 1e-12).sqrt()",
          inside="d = (h * x[:, :4]).square()\nh = h + d.sum(1, keepdim=True).sqrt()", phase="backward"),
     Kind("exp", ("exp",), "loss", "torch.exp(rate)", "torch.exp(rate.clamp(max=20))", value="30.0",
-         loss="rate = ((out + 5) * x[:, :4]).abs()\nloss = (torch.exp(rate) - y * rate).mean()"),
-    Kind("fp16", ("mul",), "model", "g * g * g", "(g * g * g.float()).clamp(max=9)", value="300.0", call=CAST,
+         loss="rate = (3 + out.sigmoid()) * x[:, :4]\nloss = (torch.exp(rate) - y * rate).mean()"),
+    Kind("fp16", ("mul",), "model", "g * g * g", "(g * g * g.float()).clamp(max=9)", value="50.0", call=CAST,
          inside="g = x[:, :4].half()\nh = h + g * g * g"),
     Kind("in place through .data", ("div", "div_"), "model", "h.data.div_(w)", "h.data.div_(w + 1)",
          inside="w = x[:, :4]\nh = h * 1.0\nh.data.div_(w)\nh = h / (1 + h.abs())"),
@@ -295,9 +295,12 @@ def table(rows: list[dict[str, Any]], pages: list[dict[str, Any]]) -> str:
     """The results as a page."""
     sick, twins = [r for r in rows if not r["healed"]], [r for r in rows if r["healed"]]
     spent = [r["replay.seconds"] for r in sick if r["replay.seconds"] is not None]
+    if not sick:
+        return ""
     lines = [
         f"Operation, line and place right: {share(sick, lambda r: r['right'])} ({len(KINDS)} kinds × {len(BASES)} bases × "
-        f"step {EARLY} and {LATE:,} × default budget and none, `python -m bench.forensics`). Both budgets say the same: "
+        f"step {EARLY} and {LATE:,}, at step {EARLY} with the default budget and with none, `python -m bench.forensics`). Both budgets "
+        "say the same: "
         f"{agreed(sick)}. Nothing found on healed twins: {share(twins, lambda r: not r['broke'] and not r['origin'])}. The "
         f"sample is named by its index in the data set: {share(sick, lambda r: 'sample_in_data' in (r['origin'] or {}))}. An "
         f"investigation took {statistics.median(spent):.2f} s in the median, {max(spent):.2f} s at most.",
@@ -322,11 +325,12 @@ def table(rows: list[dict[str, Any]], pages: list[dict[str, Any]]) -> str:
 
 
 def agreed(sick: list[dict[str, Any]]) -> str:
-    pairs: dict[tuple[Any, ...], set[Any]] = {}
+    said: dict[tuple[str, str], set[Any]] = {}
     for r in sick:
-        found = r["origin"] or {}
-        pairs.setdefault((r["kind"], r["base"], r["at"]), set()).add(tuple(found.get(k) for k in ("op", "line", "place")))
-    return f"{sum(len(said) == 1 for said in pairs.values())} of {len(pairs)}"
+        if r["at"] == EARLY:  # where both were measured
+            found = r["origin"] or {}
+            said.setdefault((r["kind"], r["base"]), set()).add(tuple(found.get(k) for k in ("op", "line", "place")))
+    return f"{sum(len(one) == 1 for one in said.values())} of {len(said)}"
 
 
 def main() -> None:
@@ -336,31 +340,32 @@ def main() -> None:
     ask.add_argument("--pages", action="store_true", help="the pages and the replays; their rows are kept for the next table")
     ask.add_argument("--base", nargs="*", default=list(BASES))
     given = ask.parse_args()
-    whole = not given.only and given.base == list(BASES)
     kinds = [k for k in KINDS if not given.only or any(word in k.name for word in given.only)]
     held = RESULTS / "forensics.json"
     kept = json.loads(held.read_text(encoding="utf-8")) if held.exists() else {"rows": [], "pages": []}
-    rows = []
+    part = "pages" if given.pages else "rows"
+    rows = [r for r in kept[part] if (r["kind"], r["base"]) not in {(k.name, b) for k in kinds for b in given.base}]
     for kind, base in itertools.product(kinds, given.base):
         if given.pages:
             cases: list[Callable[[], dict[str, Any]]] = [
                 functools.partial(paged, kind, base, healed) for healed in (False, True)
             ]
         else:
-            steps = itertools.product((EARLY, LATE), ("default", "none"))
+            steps = (
+                (EARLY, "default"),
+                (EARLY, "none"),
+                (LATE, "default"),
+            )  # with no budget, late steps are looked at like early ones
             cases = [functools.partial(ran, kind, base, at, budget) for at, budget in steps]
             cases.append(functools.partial(ran, kind, base, LATE, "default", True))
         for case in cases:
             rows.append(case())
             print(json.dumps(rows[-1]), flush=True)
-    kept["pages" if given.pages else "rows"] = rows
-    if whole:
+        rows.sort(key=lambda r: [k.name for k in KINDS].index(r["kind"]))
+        kept[part] = rows  # each time: who stops it keeps what was measured
         RESULTS.mkdir(exist_ok=True)
         held.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    if kept["rows"]:
-        print(table(kept["rows"], kept["pages"]))
-        if whole:
-            (RESULTS / "forensics.md").write_text(table(kept["rows"], kept["pages"]), encoding="utf-8")
+        (RESULTS / "forensics.md").write_text(table(kept["rows"], kept["pages"]), encoding="utf-8")
 
 
 if __name__ == "__main__":

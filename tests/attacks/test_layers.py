@@ -83,11 +83,12 @@ for _ in range(3):
 raise SystemExit(7)
 """
 SLOW = """
-import signal, time
+import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts its background jobs with Ctrl-C ignored
 from traindx import diagnosis
 from traindx.cli import main
 def waits(*_):
+    print("at work", file=sys.stderr, flush=True)
     time.sleep(1000)
 diagnosis.diagnose = waits
 main(["run", "--no-live", "--dir", "r", "train.py"])
@@ -98,7 +99,10 @@ def test_a_diagnosis_that_takes_long_says_so_and_is_skipped_by_ctrl_c(tmp_path: 
     (tmp_path / "train.py").write_text(TRAIN)
     with subprocess.Popen([sys.executable, "-c", SLOW], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr is not None
-        said = [next(line for line in child.stderr if "working out" in line)]
+        said: list[str] = []
+        while not all(any(word in line for line in said) for word in ("working out", "at work")):  # in either order
+            said.append(child.stderr.readline())
+            assert said[-1], said
         child.send_signal(signal.SIGINT)
         said += child.stderr.readlines()
         assert child.wait(120) == 7, said

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import functools
+import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -17,9 +20,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from traindx import api
 from traindx.forensics.arm import arm
+from traindx.forensics.tape import TAPE
 from traindx.probe import Probe
 from traindx.probes.drive import recorder as recorder_
 from traindx.probes.drive.recorder import Recorder
@@ -307,6 +312,69 @@ def test_what_a_script_saved_on_a_step_that_is_looked_at_and_puts_back_later_is_
         torch.autograd.backward = backward
         for name, function in before.items():
             setattr(nn.functional, name, function)
+
+
+PLACES = [(F, "mse_loss"), (F, "silu"), (F, "softplus"), (torch, "tanh"), (torch, "relu"), (torch, "exp"), (torch, "norm")]
+VALUES = {f"{owner.__name__}.{name}": getattr(owner, name) for owner, name in PLACES}
+GAINS = dict.fromkeys(VALUES.values(), 1.0)
+
+
+class Holds(nn.Module):
+    """A model that holds torch's functions as values, and asks which they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.act, self.loss, self.table = nn.Linear(3, 1), F.silu, F.mse_loss, GAINS
+        self.seen: list[str] = []
+
+    def look(self) -> None:
+        now = {f"{owner.__name__}.{name}": getattr(owner, name) for owner, name in PLACES}
+        self.seen += [name for name in VALUES if now[name] is not VALUES[name] or now[name] not in self.table]
+        pickle.loads(pickle.dumps(list(now.values())))
+        assert pickle.loads(pickle.dumps(self.act)) is F.silu and copy.deepcopy(self.act) is F.silu
+        torch.save(self, io.BytesIO())
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.look()
+        return torch.tanh(self.act(self.inner(x)))
+
+
+def test_a_script_that_holds_torchs_functions_as_values_finds_them_the_same_at_every_moment() -> None:
+    model = Holds()
+    recorder = Recorder(budget=None)
+    observer = attach(recorder)
+    arm(recorder)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    try:
+        for step in range(40):
+            out = model(torch.randn(4, 3))
+            model.look()
+            optimizer.zero_grad()
+            F.mse_loss(out, torch.randn(4, 1)).backward()
+            model.look()
+            optimizer.step()
+    finally:
+        detach(observer)
+        recorder.close()
+    assert model.seen == [] and not recorder.failures
+    assert len(recorder.sink.run()["loss/train"]) == 40
+
+
+def test_a_compiled_function_that_nobody_holds_has_a_wrapper_that_is_equal_to_it_and_copied_as_it() -> None:
+    own = torch.log
+    recorder = Recorder(budget=None)
+    observer = attach(recorder)
+    arm(recorder)
+    try:
+        TAPE.on()
+        assert torch.log is not own
+        assert torch.log == own and own == torch.log and {own: 1}[torch.log] == 1
+        assert copy.deepcopy(torch.log) is own
+        kept = pickle.dumps(torch.log)
+    finally:
+        detach(observer)
+        recorder.close()
+    assert pickle.loads(kept) is own is torch.log
 
 
 CLOSES = """

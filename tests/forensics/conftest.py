@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import runpy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,6 @@ from traindx.probes.launch.attach import attach, detach
 from traindx.probes.read.gradient.gradients import GradNorms
 
 Program = Callable[..., Recorder]
-
-
-@pytest.fixture(autouse=True)
-def torchs_own_functions() -> Iterator[None]:
-    """Scripts here put back what they found while the tape stood: its wrapper. Put torch's own functions back after them."""
-    own = {name: vars(torch.nn.functional)[name] for name in ("cross_entropy", "mse_loss")}
-    yield
-    for name, function in own.items():
-        setattr(torch.nn.functional, name, function)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from traindx.probe import MOMENTS, Probe
 from traindx.probes.drive.patches import PATCHES
 from traindx.probes.drive.recorder import Recorder
 from traindx.probes.launch.attach import attach, detach
+from traindx.probes.read.common.tracebacks import UNSEEN
 
 
 def parts(kind=torch.optim.SGD):
@@ -88,15 +89,17 @@ def test_two_observers_share_the_patches_and_the_second_leaves_last():
 
 
 def test_user_patches_on_top_of_ours_survive_the_end():
+    own = F.mse_loss
     with observing():
-        ours = F.mse_loss
-        F.mse_loss = lambda *a, **k: ours(*a, **k)
+        assert F.mse_loss is own
+        F.mse_loss = lambda *a, **k: own(*a, **k)
         theirs = F.mse_loss
     try:
         assert F.mse_loss is theirs
         assert F.mse_loss(torch.zeros(2), torch.ones(2)).item() == 1.0
     finally:
-        F.mse_loss = ours.__wrapped__
+        F.mse_loss = own
+    assert own.__code__.co_filename != UNSEEN
 
 
 # -- OS-09, 10, 32: errors
@@ -257,13 +260,17 @@ def test_own_memory_is_flat_over_many_steps(tmp_path):
     recorder = Recorder(DiskSink(tmp_path / "run", "run"))
     observer = attach(recorder)
     train(model, optimizer, x, y, 10_000)  # buffers are full by then
-    seen = []
+    seen, files = [], len(os.listdir("/proc/self/fd"))
     for _ in range(10):
         train(model, optimizer, x, y, 10_000)
         gc.collect()
         seen.append(resident()["mem/rss"])
+    grown = len(os.listdir("/proc/self/fd")) - files
     detach(observer)
     recorder.close()
+    size = sum(p.stat().st_size for p in (tmp_path / "run").rglob("*") if p.is_file())
+    print(f"record {size / 1e6:.2f} MB, descriptors +{grown}, memory {[round(x / 1e6, 1) for x in seen]} MB")
+    assert grown <= 0 and size <= 10e6
     slopes = sorted((b - a) / (j - i) for i, a in enumerate(seen) for j, b in enumerate(seen) if j > i)
     assert 10 * slopes[len(slopes) // 2] < 1e6, seen  # Theil-Sen, bytes per 100,000 steps
 

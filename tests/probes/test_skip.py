@@ -350,11 +350,11 @@ def test_few_calls_and_operations_of_ours_run_on_a_skipped_step(monkeypatch):
 
 def test_the_originals_stand_while_steps_are_skipped(monkeypatch):
     model, optimizer, x, y = job()
-    original = F.cross_entropy
+    original = F.cross_entropy.__code__
     monkeypatch.setattr(Plan, "full", lambda self, step: step < 5)
     monkeypatch.setattr(Plan, "skips", lambda self, step: step >= 10)
     standing = []
-    seen(lambda _: plain(model, optimizer, x, y, 30, after=lambda: standing.append(F.cross_entropy is original)))
+    seen(lambda _: plain(model, optimizer, x, y, 30, after=lambda: standing.append(F.cross_entropy.__code__ is original)))
     assert not any(standing[:9]) and all(standing[12:])
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from types import BuiltinFunctionType, FrameType
+from types import BuiltinFunctionType, FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -20,13 +20,15 @@ from torch.nn import functional
 from torch.overrides import get_overridable_functions
 
 from traindx import innards
-from traindx.probes.drive.patches import PATCHES, disguise, unbound
+from traindx.probes.drive.patches import HELD, PATCHES, disguise, unbound
+from traindx.probes.drive.stand_in import InCode, in_python
 from traindx.probes.hear.users_line import calls_as
 from traindx.probes.read.common.tracebacks import UNSEEN
 
 Hear = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, FrameType], None]
 
 _OWNERS = (Tensor, torch, functional, torch.linalg, torch.fft, torch.special)
+SWEPT = 100  # functions that are put right at the beginning of a step, of about a thousand
 MOST_MISSED = 8  # times that all of torch is heard again, because a loss was made of something new
 # torch asks whether an activation is one of these; Lightning keeps the reductions and asks for them later
 _ASKED_FOR = {(functional, "relu"), (functional, "gelu"), *((torch, name) for name in ("mean", "sum", "max", "min"))}
@@ -50,7 +52,7 @@ _thread = threading.get_ident
 class _Wrapped:
     """One function of torch, and what stands in its place while the tape is open."""
 
-    __slots__ = ("_original", "_stood", "_view", "_wrapper", "call", "name", "owner", "told")
+    __slots__ = ("_code", "_original", "_stood", "_view", "_wrapper", "call", "name", "owner", "told")
 
     def __init__(self, owner: Any, name: str, tape: Tape) -> None:
         self.owner, self.name = owner, name
@@ -62,10 +64,15 @@ class _Wrapped:
         made = _wrapper(tape, self)
         bare = isinstance(self.call, BuiltinFunctionType)
         self._wrapper: Any = property(made) if self._view else unbound(made) if bare else made
+        self._code = InCode(self._original, made) if in_python(self._original) else None
 
     def on(self) -> None:
         stood = vars(self.owner).get(self.name)
-        if not (stood is self._original or _a_tap(stood)) or _leads_to(stood, self._wrapper):
+        if self._code is not None:
+            if not self._code.put and stood is self._original:
+                self.call = self._code.on()
+            return
+        if not (stood is self._original or _a_tap(stood)) or _leads_to(stood, self._wrapper) or id(self._original) in HELD:
             return  # somebody else has put something there, and may call what stood there before: us
         self._stood, self.call = stood, getattr(self.owner, self.name)
         if self._view:
@@ -75,6 +82,9 @@ class _Wrapped:
         setattr(self.owner, self.name, self._wrapper)
 
     def off(self) -> None:
+        if self._code is not None:
+            self._code.off()
+            return
         if vars(self.owner).get(self.name) is not self._wrapper:
             return  # somebody has patched over it: theirs calls ours, which calls the original
         if self._stood is not None:
@@ -101,6 +111,8 @@ def _wrapper(tape: Tape, one: _Wrapped) -> Any:
         if tape.busy():
             return one.call(*args, **kwargs)  # a call of our own, while we read
         caller = sys._getframe(1)
+        if caller.f_code.co_filename == UNSEEN and caller.f_back is not None:
+            caller = caller.f_back  # the function whose code leads here
         hear = tape.hears() if not tape.inside else None
         if hear is None and not tape.standing:
             one.off()  # a script has found it on such a step and put it back later
@@ -136,7 +148,7 @@ class Tape:
         self._on: list[_Wrapped] = []
         self._hear: Hear | None = None
         self.busy: Callable[[], bool] = _never  # whether the calls that are made now are our own
-        self._thread = 0
+        self._thread = self._swept = 0
         self._missed = 0  # times that a loss was made of more than was heard
         self.used: dict[_Wrapped, None] = {}  # those that were heard so far
         self._narrow = False  # they are enough
@@ -163,6 +175,9 @@ class Tape:
                 back()
         PATCHES.above = self
         self._on = list(self.used) if self._narrow else self._wrapped
+        self._swept = (self._swept + SWEPT) % len(self._wrapped)
+        for one in self._wrapped[self._swept : self._swept + SWEPT]:
+            one.off()  # a script may have found it, and put it back
         for one in self._on:
             one.on()
 
@@ -221,6 +236,7 @@ def _points() -> list[tuple[Any, str]]:
         and not name.startswith(("is_", "__get__"))
         and hasattr(owner, name)
         and (owner, name) not in _ASKED_FOR
+        and (owner is Tensor or not isinstance(f := getattr(owner, name), FunctionType) or in_python(f) or owner is torch.autograd)
     ]
 
 

@@ -101,6 +101,7 @@ class Witness(Keeper):
 
     def before_forward(self, scene: Scene, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._stop()
+        TAPE.off()  # the calls of a model are no calls of the loss: it finds torch's own functions
         if self.untold is not None:
             self.untold()
         if not self.on or scene.compiled:

@@ -61,7 +61,8 @@ def norm_gain_drift(run: Run, *, off: float = 0.3, most: float = 20.0) -> Iterat
             steps = (int(large.steps[0]), int(large.steps[-1]))
             yield Evidence(where=(name,), steps=steps, say="large", facts={"most": float(values[-1])})
     high, middle = run.matrix("row_norm_p99/param"), run.matrix("row_norm_p50/param")
-    for name in (n for n in high.names if n in middle.names):
+    both = set(middle.names)
+    for name in (n for n in high.names if n in both):
         usual = finite_median(middle.column(name).values[-3:])
         ratio = finite_median(high.column(name).values[-3:]) / usual if usual > 0 else 0.0
         if ratio > 10:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import BuiltinFunctionType
 from typing import Any, Protocol
 
+from traindx.probes.drive.stand_in import Compiled, InCode, in_python, twin
 from traindx.probes.read.common.tracebacks import UNSEEN
 
 Function = Callable[..., Any]
 Maker = Callable[[Function], Function]
+HELD: set[int] = set()  # builtins that a model or its file holds as a value: they are left where they are
 forks = [0]  # one more in each forked child: there what the parent attached only passes calls through
 
 
@@ -28,20 +29,30 @@ class Patch:
         self.owner, self.name = owner, name
         self._own = name in vars(owner)
         self._original = vars(owner)[name] if self._own else getattr(owner, name)
-        self._wrapper = make(getattr(owner, name))
+        inside = in_python(self._original)
+        self._wrapper = make(twin(self._original) if inside else getattr(owner, name))
         self.put = False
         disguise(self._wrapper, self._original)
+        self._code = InCode(self._original, self._wrapper) if inside else None
         if isinstance(self._original, BuiltinFunctionType):
             self._wrapper = unbound(self._wrapper)
 
     def on(self) -> None:
         """Put it in place; what somebody else has put there meanwhile stays."""
         there = vars(self.owner).get(self.name)
-        if not self.put and there is (self._original if self._own else None):
+        if self.put or there is not (self._original if self._own else None) or id(self._original) in HELD:
+            return
+        self.put = True
+        if self._code is not None:
+            self._code.on()
+        else:
             setattr(self.owner, self.name, self._wrapper)
-            self.put = True
 
     def off(self) -> None:
+        if self._code is not None:
+            self._code.off()
+            self.put = self._code.put
+            return
         if vars(self.owner).get(self.name) is not self._wrapper:
             return  # somebody patched over us: theirs calls ours, which calls the original
         self.put = False
@@ -86,8 +97,8 @@ class Patches:
         self._short: list[Patch] = []  # those that are on only then
         self._rests: list[Patch] = []  # those that can be: every step goes through them
         self._traced: list[Patch] = []  # those that a compiler would trace into
-        self._inside: list[Patch] = []  # those of functions inside a model, on only while every module is looked at
-        self._asleep: list[Patch] = []  # of these, the ones that are on while the model is in eval mode, too
+        self._inside: list[Patch] = []  # those of functions inside a model, on only in a forward that is read module by module
+        self._asleep: list[Patch] = []  # those that are on while every module is looked at, or the model is in eval mode
         self._undo: list[Callable[[], None]] = []
         self.comparisons: Callable[[Patches], Callable[[], None]] = lambda patches: lambda: None  # taps comparisons
         self._comparing: Callable[[], None] | None = None  # undoes the tap of comparisons, which is on while evaluating
@@ -122,6 +133,7 @@ class Patches:
         self._patches = []
         self._uncover()
         self._traced, self._inside, self._asleep, self._rests, self.modules = [], [], [], [], None
+        HELD.clear()
         self._resting, self._short = [], []
         self.tapped.clear()
 
@@ -162,11 +174,12 @@ class Patches:
         """Put `make(original)` in the place of `owner.name`; gives the function that undoes it before the end."""
         with self._alone():
             patch = Patch(owner, name, make)
-            patch.on()
+            if not inside:
+                patch.on()
         self._patches.append(patch)
         if traced:
             self._traced.append(patch)
-        if inside or asleep:
+        if inside:
             self._inside.append(patch)
         if asleep:
             self._asleep.append(patch)
@@ -182,12 +195,22 @@ class Patches:
         return undo
 
     def inside(self, on: bool) -> None:
-        """Put the taps of functions inside a model on or off; scripts that import such a function by name do so while on."""
+        """Put the taps of functions inside a model on or off: a forward begins that is read module by module, or it ends."""
         with self._alone():
             for patch in self._inside:
                 patch.on() if on else patch.off()
+
+    def wide(self, on: bool) -> None:
+        """Every module is looked at from now on, or no longer."""
+        self.asleep(on)
         if self.above is not None:
             self.above.on() if on else self.above.off()
+
+    def leave(self, held: Iterable[int]) -> None:
+        """The script holds these functions as values: they stay where they are."""
+        if found := set(held) - HELD:
+            HELD.update(found)
+            self.clear_above()
 
     def clear_above(self) -> None:
         """Nothing needs to stand above the patches until the next step that is looked at."""
@@ -297,8 +320,8 @@ def disguise(wrapper: Any, original: Any) -> None:
 
 
 def unbound(wrapper: Any) -> Any:
-    """A wrapper of a builtin: as an attribute of a class that is no method, and must not become one."""
-    bare = partial(wrapper)
+    """A wrapper of a builtin that passes for it."""
+    bare = Compiled(wrapper)
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__wrapped__"):
         if hasattr(wrapper, attribute):
             setattr(bare, attribute, getattr(wrapper, attribute))

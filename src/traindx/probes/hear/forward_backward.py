@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as loaders
 
 from traindx import innards
+from traindx.probes.drive.stand_in import held_by
 from traindx.probes.read.common.sites import site
 from traindx.probes.read.common.tracebacks import thrown_in
 
@@ -201,7 +202,7 @@ class Modules:
             self._clear()
             self._undo = [self.patches.replace(nn.Module, "__call__", self._make)]
             self.wide = True
-            self.patches.inside(True)
+            self.patches.wide(True)
         elif self.wide and self.patches.above is not None:
             self.patches.above.on()
 
@@ -212,7 +213,7 @@ class Modules:
             self._clear()
             self._undo = [self.patches.replace(kind, "__call__", self._make) for kind in kinds]
             if was:
-                self.patches.inside(False)
+                self.patches.wide(False)
 
     def lend(self, kinds: Iterable[type], make: Callable[[Function], Function]) -> None:
         """Let somebody else hear the calls of these classes, and nobody those of others."""
@@ -239,8 +240,13 @@ class Modules:
                 if self._is_model(args[0]):
                     outermost, self.depth, self.thread = True, 1, threading.get_ident()
                     patches.report("forward_begins", args[0], args[1:], kwargs)
+                    deep = patches.deep
+                    if deep:
+                        patches.inside(True)
                     out = original(*args, **kwargs)
                     self.depth = 0
+                    if deep:
+                        patches.inside(False)
                     patches.report("forward_ends", args[0], args[1:], kwargs, out)
                     return out
                 if state.loss_module is not None:
@@ -254,6 +260,7 @@ class Modules:
             except BaseException as error:
                 if outermost:
                     self.depth = state.activations = 0
+                    patches.inside(False)
                     patches.report("forward_failed", args[0], error)
                 if state.loss_module is args[0]:
                     state.loss_module = None
@@ -266,21 +273,28 @@ class Modules:
         """Whether it holds parameters. It is asked outside every guard, so it asks nothing that a user's class may answer."""
         known = self._model.get(id(module))
         if known is None or known[0]() is not module:
-            known = self._model[id(module)] = weakref.ref(module), any(p is not None for part in _parts(module) for p in part)
+            parts = list(_parts(module))
+            self.patches.leave(held_by(parts))
+            holds = any(p is not None for part in parts for p in list(_own(part).get("_parameters", {}).values()))
+            known = self._model[id(module)] = weakref.ref(module), holds
         return known[1]
 
 
-def _parts(module: nn.Module) -> Iterator[Iterable[Any]]:
-    """The parameters of a module and of everything in it, each once, whatever its class has made of `modules` and `==`."""
+def _parts(module: nn.Module) -> Iterator[nn.Module]:
+    """A module and everything in it, each once, whatever its class has made of `modules` and `==`."""
     seen: dict[int, Any] = {}
     waiting: list[Any] = [module]
     while waiting:
         one = waiting.pop()
         if id(one) not in seen and isinstance(one, nn.Module):
             seen[id(one)] = one
-            own = object.__getattribute__(one, "__dict__")
-            yield list(own.get("_parameters", {}).values())
-            waiting.extend(own.get("_modules", {}).values())
+            yield one
+            waiting.extend(_own(one).get("_modules", {}).values())
+
+
+def _own(module: nn.Module) -> dict[str, Any]:
+    own: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    return own
 
 
 def _attention(patches: Patches) -> None:
