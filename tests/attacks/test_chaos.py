@@ -77,4 +77,4 @@ def test_a_run_goes_on_and_is_recorded_whatever_happens_around_it(tmp_path: Path
     assert said[0] == said[1]
     run = api.load(tmp_path / "r")[0]
     assert run.series("loss/train").steps.tolist() == list(range(STEPS))
-    assert run.fact("ended") == "closed" and not [note for note in run.notes if "lost" in note or "damaged" in note]
+    assert run.fact("ended") == "exit" and not [note for note in run.notes if "lost" in note or "damaged" in note]

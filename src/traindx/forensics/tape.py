@@ -236,7 +236,12 @@ def _points() -> list[tuple[Any, str]]:
         and not name.startswith(("is_", "__get__"))
         and hasattr(owner, name)
         and (owner, name) not in _ASKED_FOR
-        and (owner is Tensor or not isinstance(f := getattr(owner, name), FunctionType) or in_python(f) or owner is torch.autograd)
+        and (
+            owner is Tensor
+            or not isinstance(f := getattr(owner, name), FunctionType)
+            or in_python(f)
+            or owner is torch.autograd
+        )
     ]
 
 

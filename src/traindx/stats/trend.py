@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from traindx.run import Floats
 from traindx.stats.robust import as_floats, autocorrelation, block_edges, block_means, mad, median, noise_sigma, pairs
 
-
 MOST_POINTS = 2000  # of a slope of all pairs
 
 
