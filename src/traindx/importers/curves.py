@@ -151,18 +151,6 @@ def intervals(x: Floats) -> tuple[float, list[tuple[float, float]]]:
     return usual, changes
 
 
-def to_steps(x: Floats, unit: str) -> tuple[Ints, float]:
-    """Whole steps of positions, and by what they were multiplied: fractional epochs are counted in thousandths."""
-    if len(x) == 0 or np.all(x == np.round(x)):
-        return x.astype(np.int64), 1.0
-    factor = 1000.0 if unit == "epoch" else 1.0
-    scaled = np.round(x * factor)
-    if unit == "epoch" and len(np.unique(scaled)) < len(np.unique(x)):
-        factor = 1e6
-        scaled = np.round(x * factor)
-    return scaled.astype(np.int64), factor
-
-
 def place_by_time(x: Floats, times: Floats, ref_x: Floats, ref_times: Floats) -> Floats:
     """Positions on another track's axis by the clock: the last reference record that was written before each time."""
     order = np.argsort(ref_times, kind="stable")
