@@ -35,7 +35,15 @@ def test_a_flat_loss_is_clear() -> None:
 
 
 def test_coarse_accuracy_is_unsure() -> None:
-    assert rule.outcome(_run(0.6 + noise(N, 0.5, seed=2))).status is Status.UNSURE
+    accuracy, loss = (0.6 + noise(N, 0.5, seed=2))[::10], FALLING[::10]
+    assert rule.outcome(_run(accuracy, loss)).status is Status.UNSURE
+
+
+def test_the_mirror_is_seen_in_curves_of_every_step() -> None:
+    for n in (60, 250, N):
+        rising, flat = 0.2 + 0.6 * np.arange(n) / n + noise(n, 0.02), 0.9 + noise(n, 0.02)
+        [found] = rule.findings(_run(rising, flat))
+        assert found.variant == "mirror" and found.facts["accuracy"] > 0.65
 
 
 def test_the_limit_is_the_users() -> None:

@@ -14,6 +14,7 @@ from traindx.measures import spread
 from traindx.trials.task import TARGETS
 
 FAR = 1e4  # robust deviations: heavy tails reach tens, a wrong unit or a marker such as 1e9 thousands
+ALIKE = 0.01  # of the mean: a standard deviation below that says that all values are nearly the same
 LARGEST, MEAN, STD = 100.0, 10.0, (1e-3, 30.0)  # of inputs that are prepared for a net: about 0 and 1 are usual
 
 
@@ -111,9 +112,10 @@ def _figures(t: Tensor, classes: int | None, ignore_index: int) -> Tensor:
 
 
 def _problems(name: str, t: Tensor, f: dict[str, float], classes: int | None) -> Iterator[str]:
-    for word, count in (("NaN", f["nan"]), ("infinite", f["inf"])):
-        if count:
-            yield f"{name} holds {count:.0f} {word}{' values' if word != 'NaN' else ''}"
+    if f["nan"]:
+        yield f"{name} holds {f['nan']:.0f} NaN"
+    if f["inf"]:
+        yield f"{name} holds {f['inf']:.0f} {'infinity' if f['inf'] == 1 else 'infinities'}"
     if f["wrong"]:
         yield f"{name} holds the label {f['label']:.0f}; there are {classes} classes"
     most = max(f["hi"] - f["centre"], f["centre"] - f["lo"])
@@ -141,11 +143,17 @@ def _unscaled(
         return
     if not t.is_floating_point():
         return
+    if t.dim() > 2 and lo >= 0 and 0 < hi <= 1.001 / 255:
+        yield f"{name} holds values of {lo:.4g} … {hi:.4g}: pixels that were divided by 255 twice?"
+        return
     if max(hi, -lo) > limit:
         yield f"{name} holds {hi if hi >= -lo else lo:.4g}; {limit:g} is the limit for inputs"
     if mean is not None and abs(f["mean"]) > mean:
         yield f"{name} has the mean {f['mean']:.4g}: inputs should be centred"
-    if std is not None and t.numel() >= 32 and not std[0] <= f["std"] <= std[1] and f["std"] > 0:
-        yield f"{name} has the standard deviation {f['std']:.4g}: inputs should be scaled to about 1"
+    if std is not None and t.numel() >= 32 and f["std"] > 0:
+        if not std[0] <= f["std"] <= std[1]:
+            yield f"{name} has the standard deviation {f['std']:.4g}: inputs should be scaled to about 1"
+        elif f["std"] < ALIKE * abs(f["mean"]):
+            yield f"{name} has the mean {f['mean']:.4g} and the standard deviation {f['std']:.4g}: its values hardly differ"
     if within is not None and (lo < within[0] or hi > within[1]):
         yield f"{name} holds values of {lo:.4g} … {hi:.4g}, outside {within[0]:g} … {within[1]:g}"

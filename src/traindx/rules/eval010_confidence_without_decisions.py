@@ -3,9 +3,9 @@
 ## What it sees
 
 Over at least the last quarter of the run the loss falls (a significant slope) while accuracy stays within one point, at
-a level below 97 %. Both are tested; flat is not just a failed test. Where there are only evaluations, at least eight,
-their first and last are compared. The loss lost more than 15 % of its height, and accuracy gained almost nothing of what
-was missing. The mirror case, accuracy that rises at a flat loss, is told as well.
+a level below 97 %. Both are tested; flat is not just a failed test. Where that shows nothing, the first and last of at
+least eight evaluations are compared: the loss lost more than 15 % of its height, and accuracy gained almost nothing of
+what was missing. The mirror case, accuracy that rises at a flat loss, is told as well.
 
 ## Why it matters
 
@@ -35,8 +35,11 @@ from traindx import facts, regime, stats
 from traindx.finding import Evidence, Severity, Unsure
 from traindx.regime.curves import noise_of
 from traindx.rule import rule
-from traindx.run import Floats, Run
+from traindx.run import Floats, Ints, Run
 from traindx.stats import Direction
+
+FEW = 8  # evaluations from which the first and the last can be compared
+PARTS = {"val": "validation", "train": "training"}
 
 
 @rule(
@@ -63,36 +66,40 @@ def confidence_without_decisions(
     ceiling: float = 0.97,
     least: int = 100,
 ) -> Iterator[Evidence]:
+    late = _lately(run, points, ceiling, least)
+    found = late if isinstance(late, Evidence) else _evaluations(run, ceiling)
+    if found is not None:
+        yield found
+    elif isinstance(late, Unsure):
+        raise late
+
+
+def _lately(run: Run, points: float, ceiling: float, least: int) -> Evidence | Unsure | None:
+    """The loss of every step against the accuracy of every step, over the newest part."""
     loss, accuracy = regime.curve(run), facts.accuracy(run, "train")
     if len(loss) < least or len(accuracy) < least:
-        yield from _evaluations(run, ceiling)
-        return
+        return None if any(len(_evaluated(run, part)) >= FEW for part in PARTS) else Unsure(f"needs {FEW} evaluations with both")
     down = stats.trend_verdict(loss.values)
-    if down.direction is not Direction.FALLING:
-        return
     since = int(loss.steps[-down.window])
     part = accuracy.between(since).values
     level = float(np.median(part)) if len(part) else 1.0
-    if level > ceiling or len(part) < least // 4:
-        return
+    if down.direction is not Direction.FALLING or level > ceiling or len(part) < least // 4:
+        return None
     flat = stats.trend_verdict(part, len(part), scale=1.0, eps=points, grow=False)
     if flat.direction is Direction.UNSURE:
-        raise Unsure("accuracy is too noisy to call it flat", resolution=flat.resolution, needs_steps=flat.needs)
-    if flat.direction is Direction.FLAT:
-        yield Evidence(
-            {"count": down.window, "fell": -down.change, "accuracy": level}, ("accuracy/train",), (since, int(loss.steps[-1]))
-        )
+        return Unsure("accuracy is too noisy to call it flat", resolution=flat.resolution, needs_steps=flat.needs)
+    if flat.direction is not Direction.FLAT:
+        return None
+    numbers = {"count": down.window, "fell": -down.change, "accuracy": level}
+    return Evidence(numbers, ("accuracy/train",), (since, int(loss.steps[-1])))
 
 
-def _evaluations(run: Run, ceiling: float, much: float = 0.15, few: int = 8) -> Iterator[Evidence]:
+def _evaluations(run: Run, ceiling: float, much: float = 0.15) -> Evidence | None:
     """The first evaluations against the last: what the loss lost of its height, what accuracy won of what was missing."""
-    seen = False
-    for what, part in (("validation", "val"), ("training", "train")):
-        loss, right = regime.curve(run, f"loss/{part}"), facts.accuracy(run, part)
-        at = np.intersect1d(loss.steps, right.steps)
-        if len(at) < few or regime.may_be_negative(run):
+    for part, what in PARTS.items():
+        loss, right, at = regime.curve(run, f"loss/{part}"), facts.accuracy(run, part), _evaluated(run, part)
+        if len(at) < FEW or regime.may_be_negative(run):
             continue
-        seen = True
         for of, say in ((len(at), "never"), (3 * len(at) // 4, "mirror")):
             y, shares = loss.at(at[-of:]), right.at(at[-of:])
             down, up = _moved(y), _moved(shares)
@@ -104,11 +111,14 @@ def _evaluations(run: Run, ceiling: float, much: float = 0.15, few: int = 8) -> 
             won_only = say == "mirror" and won - unsure[1] > much and abs(fell) + unsure[0] < 0.3 * won
             fell_only = say == "never" and fell - unsure[0] > much and won + unsure[1] < 0.3 * fell and missing > 1 - ceiling
             if won_only or fell_only:
-                numbers = {"count": of, "fell": fell, "what": what, "accuracy": float(np.median(shares[-3:]))}
-                yield Evidence(numbers, (f"accuracy/{part}",), (int(at[-of]), int(at[-1])), say)
-                return
-    if not seen:
-        raise Unsure(f"needs {few} evaluations with loss and accuracy")
+                numbers = {"count": of, "fell": fell, "what": what, "accuracy": float(np.mean(shares[-(of // 3) :]))}
+                return Evidence(numbers, (f"accuracy/{part}",), (int(at[-of]), int(at[-1])), say)
+    return None
+
+
+def _evaluated(run: Run, part: str) -> Ints:
+    """The steps with both a loss and an accuracy."""
+    return np.intersect1d(regime.curve(run, f"loss/{part}").steps, facts.accuracy(run, part).steps)
 
 
 def _moved(values: Floats) -> tuple[float, float]:

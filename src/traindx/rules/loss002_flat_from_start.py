@@ -40,6 +40,9 @@ from traindx.run import Run, Series
 from traindx.stats import Direction
 
 
+UNCOUNTED = 30  # records from which a flat curve is worth a hint, where nobody says whether they are steps or epochs
+
+
 @rule(
     "LOSS002",
     needs={"loss/train | loss/val": 3},
@@ -72,10 +75,6 @@ def flat_from_start(
         return
     updates = int(series.steps[-1] - series.steps[0])
     enough = updates >= steps or run.fact("step_unit") == "epoch" or regime.logged_by_epoch(run, name)
-    if not enough or regime.in_warmup(run):
-        raise Unsure(f"flat so far, but only {updates} steps were made at a useful rate", needs_steps=max(1, steps - updates))
-    if clearly:
-        _resolved(done, relative)
     what = "training loss" if name == regime.TRAIN else "validation loss"
     numbers = {
         "what": what,
@@ -85,6 +84,13 @@ def flat_from_start(
         "records": done.points,
         "noise": done.sigma,
     }
+    if not enough and run.fact("step_unit") == "record" and clearly and done.points >= UNCOUNTED:
+        yield Evidence(numbers, steps=(int(series.steps[0]), int(series.steps[-1])), confidence=Confidence.SUGGESTIVE)
+        return
+    if not enough or regime.in_warmup(run):
+        raise Unsure(f"flat so far, but only {updates} steps were made at a useful rate", needs_steps=max(1, steps - updates))
+    if clearly:
+        _resolved(done, relative)
     found = _judged(run, series, done, numbers, near_chance) if clearly else _hint(run, series, numbers)
     if found is not None:
         yield found

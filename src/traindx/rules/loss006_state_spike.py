@@ -3,8 +3,8 @@
 ## What it sees
 
 A record more than six robust deviations above the median of the 200 before it. Three of the next ten must still be
-above two and a half, and at least a tenth of everything gained so far be lost. Coarse logs (fewer than 250 records, and
-validation losses) are judged afterwards, against the median of the neighbours on both sides. One recovered event is a
+above two and a half, and at least a tenth of everything gained so far be lost. Coarse logs (fewer than 250 records, a record
+per epoch, and validation losses) are judged afterwards, against the median of the neighbours on both sides. One recovered event is a
 remark; three in 5,000 steps, or one that has not recovered after 500, is a warning (jumps over within eight records
 cost nothing). Jumps that follow a raised learning rate, a resume or other data are expected and not counted. A jump
 back to where training began that has not recovered is told as such: weights were lost or created again.
@@ -81,7 +81,7 @@ def state_spike(
     share: float = 0.1,  # of the gain so far: smaller jumps cost nothing
 ) -> Iterator[Evidence]:
     train = regime.curve(run)
-    if len(train) >= ENOUGH:
+    if len(train) >= ENOUGH and not regime.logged_by_epoch(run):
         yield from _steps(run, train, many, patience, share)
     elif len(train) >= 6:
         yield from _coarse(run, train, "training loss", many)

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import regime
+from traindx import course, regime
 from traindx.course import chance
 from traindx.finding import Confidence, Evidence, Unsure
 from traindx.regime.curves import plateau, progress
@@ -101,7 +101,7 @@ def _against_reference(run: Run, train: Series, stands: float, now: float, span:
     known = chance.chance(run)
     if known is not None:
         share = stands / known.loss
-        if share >= 0.95:
+        if share >= 0.95 and not course.learned(run).yes:  # a metric may show more than the loss
             yield Evidence({**numbers, "reference": known.loss}, steps=span, say="chance")
         elif share > HALF_WAY:
             yield Evidence({**numbers, "share": share}, steps=span, say="high", confidence=Confidence.SUGGESTIVE)

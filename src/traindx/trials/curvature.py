@@ -27,6 +27,7 @@ LOST = 0.1  # an exact product this much smaller than differences of gradients h
 SPENT = 0.05  # of the loss: what following the gradient can still gain where it leads nowhere
 DEEP = 0.25  # of the largest eigenvalue: nets in the middle of training show a tenth of it downwards, too
 NOTABLE = 0.1  # of the loss: a rise by this share is sharp, and marks the critical radius
+MANY = 5.0  # a larger rise is told as a factor
 UNTRAINED = 0.9  # of the loss of a model that knows nothing: above it nothing was learned
 NOTHING = 0.01  # of the same: a rise or a gain below it is none
 
@@ -123,7 +124,10 @@ def _flatness(moves: list[float], base: float, knows_nothing: float) -> dict[str
 
 def _said(answer: dict[str, Any], small: bool) -> str:
     ratio, (low, high) = answer["ratio"], answer["interval"]
-    said = f"{answer['word']}: moving every weight tensor by {answer['epsilon']:g} of its length changes the loss by {ratio:+.2%} ({low:+.2%} … {high:+.2%})"
+    change = f"changes the loss by {ratio:+.2%} ({low:+.2%} … {high:+.2%})"
+    if ratio > MANY:
+        change = f"makes the loss {1 + ratio:.3g} times as large ({1 + low:.3g} … {1 + high:.3g})"
+    said = f"{answer['word']}: moving every weight tensor by {answer['epsilon']:g} of its length {change}"
     if answer.get("negligible"):
         said += "; the loss is so small that this rise costs less than 1 % of what was learned"
     top, bottom, limit = answer["lambda_max"], answer["lambda_min"], answer["stability_limit"]

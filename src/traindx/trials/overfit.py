@@ -15,10 +15,11 @@ from traindx.trials import floors
 from traindx.trials.task import Batch, Task, Twin, moving, one_target, take, varied
 
 MOVED = 0.05  # share of its first value by which a loss must fall to have moved at all
+HIGHER = 2  # rates above the usual ones
 PASS, ALMOST, FAIL = 0.02, 0.1, 0.2  # shares of the way from chance to the floor that are left (CATALOGUE T01)
 
 
-@trial("overfit", steps=900, most=lambda t: len(t.rates) * t.steps)
+@trial("overfit", steps=900, most=lambda t: (len(t.rates) + HIGHER) * t.steps)
 @dataclass(frozen=True)
 class Overfit:
     """Can the model memorise one small batch, with regularisers off?
@@ -32,13 +33,13 @@ class Overfit:
     rates: tuple[float, ...] = (1e-3, 1e-2, 1e-4)
 
     def run(self, task: Task, progress: Progress = silent) -> Result:
-        """Climb the ladder of learning rates until one passes."""
+        """Climb the ladder of learning rates until one passes; it gets higher rungs where only speed was missing."""
         batch = varied(task, self.samples)
         if _still(task, batch):
             batch = take(moving(task), self.samples)
         best: floors.Fit | None = None
-        done, curves = 0, {}
-        for i, rate in enumerate(self.rates):
+        done, curves, rates = 0, {}, list(self.rates)
+        for i, rate in enumerate(rates):
             with task.twin(seed=i) as twin:
                 problem = _prepare(twin, batch)
                 if problem:
@@ -50,6 +51,8 @@ class Overfit:
                 best = fit
             if _learned(best) or (best.way is None and _fell(best)):
                 break
+            if rate == rates[-1] and best.rate == max(rates) and len(rates) < len(self.rates) + HIGHER and _on_its_way(best):
+                rates.append(10 * max(rates))
         assert best is not None
         return _judged(best, done, curves, one_target=one_target(batch))
 
@@ -78,6 +81,11 @@ def _learned(fit: floors.Fit) -> bool:
 
 def _fell(fit: floors.Fit) -> bool:
     return fit.losses[0] - fit.last > MOVED * abs(fit.losses[0])
+
+
+def _on_its_way(fit: floors.Fit) -> bool:
+    """Whether the loss halved once more in the second half: no wall, the weights have far to go."""
+    return fit.last < 0.5 * fit.losses[len(fit.losses) // 2]
 
 
 def _still(task: Task, batch: Batch) -> bool:
