@@ -482,6 +482,7 @@ FACTS: dict[str, str] = {
     "data.class_counts": "targets per class over the run",
     "data.val_class_counts": "targets per class over evaluations",
     "data.input_stats": "{mean, std, min, max, n} of training inputs",
+    "data.given_stats": "the same of what the model got, where the script changed or moved the loader's batch",
     "data.val_input_stats": "the same of validation inputs",
     "data.channel_stats": "{mean: [...], std: [...]} of training inputs",
     "data.val_channel_stats": "the same of validation inputs",

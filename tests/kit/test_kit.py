@@ -329,10 +329,19 @@ def test_inputs_of_the_wrong_scale_are_named_and_the_limits_are_the_users() -> N
     assert "centred" in kit.validate_batch((x + 40, y))[0] and "scaled" in kit.validate_batch((1e-5 * x, y))[0]
     assert "outside 0 … 1" in kit.validate_batch((x, y), within=(0, 1))[0]
     one[0, 0, 0, 0], one[0, 0, 0, 1] = float("nan"), float("inf")
-    assert kit.validate_batch((one, y)) == ["tensor 0 holds 1 NaN", "tensor 0 holds 1 infinite values"]
-    with pytest.raises(ValueError, match="1 NaN; tensor 0 holds 1 infinite"):
+    assert kit.validate_batch((one, y)) == ["tensor 0 holds 1 NaN", "tensor 0 holds 1 infinity"]
+    with pytest.raises(ValueError, match="1 NaN; tensor 0 holds 1 infinity"):
         kit.validate_batch((one, y), raises=True)
     assert kit.validate_batch((torch.randn(32, 13), 2e5 + 1e5 * torch.rand(32))) == []  # a target may have any scale
+
+
+def test_inputs_that_were_divided_twice_are_named_and_small_ones_pass() -> None:
+    torch.manual_seed(0)
+    pictures, y = torch.rand(32, 3, 16, 16), torch.randint(0, 10, (32,))
+    assert "divided by 255 twice" in kit.validate_batch((pictures / 255, y))[0]
+    assert "hardly differ" in kit.validate_batch(((pictures / 255 - 0.45) / 0.225, y))[0]
+    for fine in ((pictures - 0.45) / 0.225, 0.005 * torch.randn(32, 1, 400), torch.eye(100)[torch.randint(0, 100, (32,))]):
+        assert kit.validate_batch((fine, y)) == []
 
 
 def test_large_ids_are_no_outliers_but_a_marker_is() -> None:

@@ -840,3 +840,29 @@ def test_another_data_set_that_is_trained_on_for_some_passes_has_joined():
 
     assert watched(lambda: loop(False), Data()).fact("data.joined_at") == [12, 24]
     assert watched(lambda: loop(True), Data()).fact("data.joined_at") == [12]
+
+
+@pytest.mark.parametrize("scale", [1.0, 255.0, 0.01])
+def test_inputs_are_described_as_the_model_gets_them(scale: float, tmp_path: Path) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    with traindx.watch(model, optimizer, dir=tmp_path / "run"):
+        for x, y in loader():
+            optimizer.zero_grad()
+            F.cross_entropy(model(x * scale if scale != 1 else x), y).backward()
+            optimizer.step()
+    run = read(tmp_path / "run")
+    brought, given = run.fact("data.input_stats"), run.fact("data.given_stats")
+    assert given is None if scale == 1 else given["std"] == pytest.approx(brought["std"] * scale, rel=1e-3)
+
+
+def test_what_a_second_model_gets_from_the_first_is_no_data(tmp_path: Path) -> None:
+    body, head = nn.Linear(8, 8), nn.Linear(8, 3)
+    optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], 0.01)
+    with traindx.watch(head, optimizer, dir=tmp_path / "run"):
+        for x, y in loader():
+            optimizer.zero_grad()
+            F.cross_entropy(head(body(x) * float("nan")), y).backward()
+            optimizer.step()
+    bad = read(tmp_path / "run").series("batch/input_nonfinite")
+    assert not (bad.values > 0).any()

@@ -112,3 +112,11 @@ def test_a_few_extreme_values_are_not_the_scale_of_the_inputs() -> None:
     assert rule.outcome(run).status is Status.FOUND
     assert rule.outcome(run.with_(facts={"data.usual_spread": 1.0})).status is Status.MUTED
     assert rule.outcome(run.with_(facts={"data.usual_spread": 300.0})).status is Status.FOUND  # ordinary ones are large too
+
+
+def test_what_the_script_makes_of_a_batch_is_judged_and_not_the_batch() -> None:
+    fine, features = {"mean": 0.0, "std": 0.9, "min": -2.0, "max": 2.0, "n": 2000}, {"std": [0.5, 900.0, 1.0]}
+    told = {"data.given_stats": fine, "data.channel_stats": features}
+    assert rule.outcome(_run(PIXELS, integral=True, **told)).status is Status.CLEAR
+    [found] = rule.findings(_run(fine, **{"data.given_stats": PIXELS | {"max": 900.0}}))
+    assert found.variant == "large"

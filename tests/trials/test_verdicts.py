@@ -457,3 +457,13 @@ def test_a_scaling_rule_is_named_when_a_longer_race_gives_the_same(
     monkeypatch.setattr("traindx.trials.scaling.compare_arms", Races(leads))
     found = run("lr-scaling", task(mlp()))
     assert found.result == result and said in found.reason, found.reason
+
+
+def test_a_fit_that_only_lacks_speed_gets_higher_rates() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(32, 16)
+    far = Task(nn.Linear(16, 1), nn.functional.mse_loss, [(x, 3 * x[:, :1] + 1)])
+    found = catalogue()["overfit"].run(far)
+    assert found.result != "fail" and found.answer["lr"] > 0.01
+    stuck = Task(nn.Sequential(nn.Linear(16, 1), nn.Sigmoid()), nn.functional.mse_loss, [(x, 10 * torch.rand(32, 1))])
+    assert catalogue()["overfit"].run(stuck).result == "fail"

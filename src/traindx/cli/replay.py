@@ -105,7 +105,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
         sure = "" if origin["proven"] else "probably "
         back = "the backward of " if origin["phase"] == "backward" else ""
         lines.append(f"{sure}{back}{origin['op']} at {origin['file']}:{origin['line']} {origin['module']}".rstrip())
-        lines.append(f"  {origin['text']}")
+        if origin.get("text"):  # what came with the batch has no line of its own
+            lines.append(f"  {origin['text']}")
         lines.append(f"{origin['why']} → {origin['advice']}")
     if "after" in found:
         after = found["after"]

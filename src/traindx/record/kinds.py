@@ -29,8 +29,8 @@ _FACTS = {
         perf.shares""",
     "{s}": "blind code.origins code.sites model.activations model.param_dtypes model.param_module versions",
     "{[n]}": "data.channel_stats data.val_channel_stats eval.metric_recomputed model.param_shapes",
-    "{*}": """data.input_stats data.label_probe data.loader data.val_input_stats data.val_loader model.head_activation origin
-        rng.used schedule.params seeds""",
+    "{*}": """data.given_stats data.input_stats data.label_probe data.loader data.val_input_stats data.val_loader
+        model.head_activation origin rng.used schedule.params seeds""",
 }
 KINDS = {name: kind for kind, names in _FACTS.items() for name in names.split()}
 

@@ -2,7 +2,8 @@
 
 ## What it sees
 
-Mean, deviation and range of the training inputs over at least 200 samples: a deviation outside .05 … 20, a mean more
+Mean, deviation and range of the training inputs over at least 200 samples, as
+the model gets them: a deviation outside .05 … 20, a mean more
 than five deviations from zero, features whose deviations differ by more than 100 times, whole numbers up to 255 (pixels
 never divided), or a largest value below .005 (divided twice). It is a warning while the first loss is more than 1 nat
 above chance, or while the loss has not come down. If the run learns well, it is a remark.
@@ -53,7 +54,7 @@ class _Scale:
 
 @rule(
     "DATA002",
-    needs={"fact:data.input_stats": 1},
+    needs={"fact:data.input_stats | fact:data.given_stats": 1},
     says={
         "pixels": "inputs are whole numbers up to {hi:.0f} with deviation {std:.3g}: pixels that were never divided by 255",
         "twice": "the largest input is {hi:.2g}: scaled down twice?",
@@ -95,7 +96,8 @@ def unscaled_inputs(
     uneven: float = 100.0,
     least_samples: int = 200,  # a deviation is known to 5 % then
 ) -> Iterator[Evidence]:
-    found = facts.table(run, "data.input_stats")
+    given = facts.table(run, "data.given_stats")  # the script may scale what its loader brings, up or down
+    found = given or facts.table(run, "data.input_stats")
     scale = _Scale(*(facts.number(found.get(k)) for k in ("mean", "std", "min", "max", "n")))
     if not math.isfinite(scale.mean) or not math.isfinite(scale.std):
         raise Unsure("the inputs had no finite mean and deviation")
@@ -110,7 +112,11 @@ def unscaled_inputs(
     if (spread := facts.number(run.fact("data.usual_spread"), 0.0)) and _few_far(run) and least <= spread <= most < scale.std:
         raise Muted("a few extreme values make the deviation of the inputs; ordinary ones are of unit size (DATA001)")
     absorbed = len(layers) > 1 and "Norm" in layers[1]
+    before = facts.number(facts.table(run, "data.input_stats").get("std"))
+    changed = bool(given) and not math.isclose(scale.std, before, rel_tol=0.5)  # and not only moved to another device
     for say, values, where in _faults(run, scale, least, most, off_centre, uneven):
+        if changed and say == "uneven":
+            continue  # the features were compared as the loader brought them
         harmless = absorbed and say != "uneven"
         yield Evidence(values, where, None, say, Severity.INFO if harmless else Severity.WARNING)
 

@@ -78,7 +78,9 @@ def _lately(run: Run, points: float, ceiling: float, least: int) -> Evidence | U
     """The loss of every step against the accuracy of every step, over the newest part."""
     loss, accuracy = regime.curve(run), facts.accuracy(run, "train")
     if len(loss) < least or len(accuracy) < least:
-        return None if any(len(_evaluated(run, part)) >= FEW for part in PARTS) else Unsure(f"needs {FEW} evaluations with both")
+        return (
+            None if any(len(_evaluated(run, part)) >= FEW for part in PARTS) else Unsure(f"needs {FEW} evaluations with both")
+        )
     down = stats.trend_verdict(loss.values)
     since = int(loss.steps[-down.window])
     part = accuracy.between(since).values

@@ -39,7 +39,6 @@ from traindx.rule import rule
 from traindx.run import Run, Series
 from traindx.stats import Direction
 
-
 UNCOUNTED = 30  # records from which a flat curve is worth a hint, where nobody says whether they are steps or epochs
 
 

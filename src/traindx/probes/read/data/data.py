@@ -22,7 +22,7 @@ from traindx.probes.read.common.batches import Batch
 from traindx.probes.read.common.tally import with_withdrawals
 from traindx.probes.read.data import contents, one_batch
 from traindx.probes.read.data.extremes import Extremes
-from traindx.probes.read.data.feed_facts import of_training, of_validation
+from traindx.probes.read.data.feed_facts import input_stats, of_training, of_validation
 from traindx.probes.read.data.feeds import Feed
 from traindx.probes.read.data.pictures import look, targets
 
@@ -45,6 +45,7 @@ class Data(Probe):
         self._gone: list[Feed] = []  # of loaders that are no more, where another has their place in memory
         self.loose: dict[str, Feed] = {}  # without a loader, by phase
         self._visits: dict[int, Feed] = {}  # what the passes of a model bring, until it is known that they evaluate
+        self.given = Feed()  # what a model gets that the script made of a loader's batch
         self._dropped = 0  # times it turned out that they do not
         self._between = True  # no loader is being iterated
         self.extremes = Extremes()
@@ -180,6 +181,8 @@ class Data(Probe):
     def on_forward(self, scene: Scene, forward: Forward) -> None:
         if forward.phase == TRAIN and self._fresh:
             self._fresh = False
+            if scene.full:
+                self._changed(forward)
             return
         loaded = scene.loader is not None and not (forward.phase == VAL and self._between)
         if forward.phase == OTHER or (loaded and (forward.phase == VAL or not forward.grad)):
@@ -191,11 +194,10 @@ class Data(Probe):
             if not loaded and forward.phase == TRAIN and TRAIN in self.loose:
                 self.loose[TRAIN].passed(one_batch.size(forward.args))
             return
-        parts = batches.parted(list(batches.fields((*forward.args, *forward.kwargs.values()))), "")
+        parts = _given(forward)
         if parts is None:
             return
         self.idle = False
-        parts = _all_inputs(parts)
         feed = self._feed(scene.loader) if loaded else self._loose_feed(forward)
         self._vote(feed, forward.phase)
         self._loose_batch(scene, feed, parts, forward.phase, own=not loaded, free=free)
@@ -206,6 +208,13 @@ class Data(Probe):
         if scene.loader is None and TRAIN in self.loose:
             for _ in range(forwards):
                 self.loose[TRAIN].passed(samples // forwards)
+
+    def _changed(self, forward: Forward) -> None:
+        """Describe inputs that the script made of the loader's: scaled, cast, moved elsewhere."""
+        parts = _given(forward)
+        known = {pointer for _, pointer, _, _ in self._places}
+        if parts and parts.main is not None and parts.main.is_floating_point() and parts.main.data_ptr() not in known:
+            self.given.describe_numbers(batches.numbers(parts.main), parts.samples)
 
     def _curious(self) -> bool:
         """The first evaluations are worth a little more, unless what looked like one has turned out to be none."""
@@ -402,6 +411,8 @@ class Data(Probe):
         if alone and again is not None and train is not None and again.dataset == train.dataset and again.dataset:
             found["data.same_set"] = True
             val = again
+        if stats := input_stats(self.given):
+            found["data.given_stats"] = stats
         if val is not None:
             found |= of_validation(val)
         if train is not None and val is not None and (train.store.size and val.store.size):
@@ -430,6 +441,13 @@ class Data(Probe):
             main = {"data.feature_auc": contents.feature_scores(train)} if train.table else {}
             self._slow = {k: v for k, v in (main | {"data.label_probe": contents.label_probe(train)}).items() if v}
         return found | self._slow
+
+
+def _given(forward: Forward) -> Batch | None:
+    """The inputs of a model's call as a batch; what was computed from weights is no data."""
+    found = batches.fields((*forward.args, *forward.kwargs.values()))
+    parts = batches.parted([f for f in found if f.tensor.grad_fn is None], "")
+    return None if parts is None else _all_inputs(parts)
 
 
 def _new(feed: Feed) -> bool:

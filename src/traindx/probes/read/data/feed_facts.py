@@ -56,21 +56,22 @@ def of_validation(feed: Feed) -> dict[str, Any]:
     return found | _common(feed, "data.val_", "data.val_class_counts")
 
 
+def input_stats(feed: Feed) -> dict[str, float]:
+    """Mean, deviation and range of the inputs of a feed; empty where none has a scale."""
+    got = feed.stats.read()
+    if not got.get("n"):
+        return {}
+    mean = got["mean"] / got["n"]
+    var = got["var"] / got["n"] + max(0.0, got["square"] / got["n"] - mean**2)
+    return {"mean": mean, "std": var**0.5, "min": got["low"], "max": got["high"], "n": int(got["n"])}
+
+
 def _common(feed: Feed, prefix: str, classes: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if feed.classes:
         found[classes] = {str(k): int(v) for k, v in sorted(feed.classes.items())[:1000]}
-    got = feed.stats.read()
-    if got.get("n"):
-        mean = got["mean"] / got["n"]
-        var = got["var"] / got["n"] + max(0.0, got["square"] / got["n"] - mean**2)
-        found[f"{prefix}input_stats"] = {
-            "mean": mean,
-            "std": var**0.5,
-            "min": got["low"],
-            "max": got["high"],
-            "n": int(got["n"]),
-        }
+    if stats := input_stats(feed):
+        found[f"{prefix}input_stats"] = stats
     if len(feed.channels) == 1:
         n, mean_, square, within = (t.cpu().numpy() for t in next(iter(feed.channels.values())))
         n = np.maximum(n, 1.0)
