@@ -57,6 +57,9 @@ def test_steps_per_epoch_come_from_the_fact_the_events_or_the_epoch_column() -> 
     assert regime.steps_per_epoch(a_run(epoch=np.arange(950) // 38)) == 38, "whole numbers tell the place where they change"
     assert regime.steps_per_epoch(a_run(epoch=np.arange(63) // 40)) == 40, "also while the second epoch is still under way"
     assert regime.steps_per_epoch(a_run(loss__train=learning())) is None
+    back = np.concatenate([np.repeat(np.arange(4), 10), np.repeat([0, 3], 10)])
+    assert regime.steps_per_epoch(a_run(epoch=back)) == 10, "a log that was joined may take the count back"
+    assert regime.steps_per_epoch(a_run(epoch=np.array([3, 4, 3, 4]))) is None, "the same turn twice tells no length"
 
 
 def test_a_log_with_one_record_per_epoch_is_recognised() -> None:

@@ -137,12 +137,15 @@ def steps_per_epoch(run: Run) -> int | None:
     if len(starts) >= 3:
         return int(np.median(np.diff(starts))) or None
     epoch = run.series("epoch").finite()
-    if len(epoch) < 2 or epoch.values[-1] <= epoch.values[0]:
+    if len(epoch) < 2:
         return None
     turns = np.flatnonzero(np.diff(epoch.values) > 0) + 1
     if np.array_equal(epoch.values, np.round(epoch.values)):  # a whole number tells the place only where it changes
         epoch = epoch.where(np.isin(np.arange(len(epoch)), turns if len(turns) >= 2 else [0, *turns]))
-    per = (epoch.steps[-1] - epoch.steps[0]) / (epoch.values[-1] - epoch.values[0])
+    rises = np.diff(epoch.values) > 0  # a resume or a second log may take the count back
+    if not rises.any():
+        return None
+    per = np.diff(epoch.steps)[rises].sum() / np.diff(epoch.values)[rises].sum()
     return round(per) if per >= 1 else None
 
 
