@@ -508,6 +508,7 @@ FACTS: dict[str, str] = {
     "data.eos_share": "sequences whose last valid label is the end token; where none is known, the largest share with "
     "one last "
     "label in common",
+    "data.prompt_share": "where every sequence holds one mark between prompt and answer: the share of counted targets in front",
     "data.pad_label_share": "share of targets equal to the padding id and not ignored",
     "data.pad_position_share": "of targets that are no tokens, one per position: the share that is not ignored where "
     "the input is padding",

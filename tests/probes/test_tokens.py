@@ -27,6 +27,7 @@ from traindx.probes.read.common.token_ids import (
     pad_id,
     pad_label_share,
     pad_position_share,
+    prompt_share,
     stated_pad,
     target_share,
     token_facts,
@@ -177,6 +178,23 @@ def test_sequences_without_a_target_are_counted():
     assert empty_rows([TokenBatch(ids, targets, filled, -100)], PAD) == {"rows": 24, "empty": 0, "padded": True}
     other = np.where(np.random.default_rng(0).random(ids.shape) < 0.15, ids, -100)  # of words that the model was not shown
     assert empty_rows([TokenBatch(np.where(other >= 0, 3, ids), other, mask, -100)], PAD) is None
+
+
+def test_a_prompt_that_counts_is_told_by_the_mark_in_front_of_the_answers():
+    rng, ids = np.random.default_rng(1), np.zeros((32, 12), int)
+    for row, n in zip(ids, rng.integers(2, 6, 32)):
+        row[: n + 4] = [*rng.integers(5, VOCAB, n), 4, *rng.integers(5, VOCAB, 2), EOS]  # question, mark, answer, end
+    mask = np.asarray(ids != PAD, int)
+    everything = shifted(ids, mask)
+    answers = np.where(np.arange(1, 12) > (ids == 4).argmax(1)[:, None], everything, -100)
+    whole = prompt_share([TokenBatch(ids, everything, mask, -100)], PAD)
+    assert whole is not None and 0.4 < whole < 0.7
+    assert prompt_share([TokenBatch(ids, answers, None, -100)], PAD) == 0.0
+    assert prompt_share([TokenBatch(ids[:8], everything[:8], mask[:8], -100)], PAD) is None  # too few to tell
+    stops = np.where(ids == 4, 6, ids)
+    stops[np.arange(32), (ids == EOS).argmax(1) - 1] = 4  # a full stop in front of the end is no mark
+    assert prompt_share([TokenBatch(stops, shifted(stops, mask), mask, -100)], PAD) is None
+    assert prompt_share([batch()], PAD) is None
 
 
 class Words:

@@ -49,3 +49,9 @@ def test_tags_at_the_padding_of_the_input_count() -> None:
     assert found.severity is Severity.WARNING and "65%" in found.message and "-100" in found.fix
     assert rule.outcome(a_run(facts={**facts, "data.pad_position_share": 0.0})).status is Status.CLEAR
     assert rule.outcome(a_run(facts={**facts, "loss.reduction": "none"})).status is Status.BLIND  # a mask may be multiplied in
+
+
+def test_a_prompt_among_the_labels_is_a_remark() -> None:
+    [found] = rule.findings(a_run(facts={"data.prompt_share": 0.6, "data.pad_label_share": 0.0}))
+    assert found.severity is Severity.INFO and found.variant == "prompt" and "60%" in found.message
+    assert rule.outcome(a_run(facts={"data.prompt_share": 0.1})).status is Status.CLEAR

@@ -1,4 +1,4 @@
-"""Padding counts as something to be learned.
+"""Padding, or the prompt, counts as something to be learned.
 
 ## What it sees
 
@@ -10,7 +10,8 @@ itself (`reduction="none"`).
 ## Why it matters
 
 Padding is easy to predict. The loss falls fast to a flattering value that depends on how much padding a batch holds, and
-the gradient is spent on it.
+the gradient is spent on it. A model that also learns the prompts spends its steps on questions, and its loss says little
+about the answers.
 
 ## What else looks like this
 
@@ -20,7 +21,8 @@ the gradient is spent on it.
 
 ## What to do
 
-Set labels to −100 where `attention_mask == 0`, or pass `ignore_index=pad_id`.
+Set labels to −100 where `attention_mask == 0`, or pass `ignore_index=pad_id`. Do the same with the prompt: with TRL,
+give `prompt` and `completion`, or set `assistant_only_loss=True`.
 """
 
 from __future__ import annotations
@@ -36,14 +38,17 @@ from traindx.run import Run
 
 @rule(
     "TUNE003",
-    needs={"fact:data.pad_label_share | fact:data.pad_position_share": 1},
+    needs={"fact:data.pad_label_share | fact:data.pad_position_share | fact:data.prompt_share": 1},
     says={
         "": "{share:.0%} of the targets that count are padding (id {pad})",
         "position": "{share:.0%} of the targets that count stand where the input is padding",
+        "prompt": "{share:.0%} of the targets that count belong to the prompt, not to the answer",
     },
     fix={
         "": "Set these labels to -100 (where attention_mask is 0), or pass ignore_index={pad}.",
         "position": "Pad the targets with -100, which the loss ignores, and leave these positions out of the accuracy too.",
+        "prompt": "If the model should learn only answers, set the labels of the prompt to -100 (with TRL give prompt and "
+        "completion, or assistant_only_loss=True).",
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
@@ -54,11 +59,15 @@ def padding_in_loss(
     run: Run,
     *,
     most: float = 0.01,  # CATALOGUE TUNE003
+    prompt: float = 0.2,  # [def] share of the targets in the prompt; the mark itself may count
     guessed: float = 0.2,  # share of the targets from which a guessed id is believed
     alike: float = 0.9,  # classes per token of the vocabulary; fewer, and targets are another alphabet than inputs
 ) -> Iterator[Evidence]:
     if run.fact("loss.reduction") == "none":
         raise Blind("the script weighs the loss of every target itself", "loss.reduction")
+    asked = facts.number(run.fact("data.prompt_share"), 0.0)
+    if asked > prompt:
+        yield Evidence({"share": asked}, ("targets",), say="prompt", confidence=Confidence.SUGGESTIVE)
     beside = facts.number(run.fact("data.pad_position_share"), 0.0)
     if beside > most:
         yield Evidence({"share": beside}, ("targets",), say="position")

@@ -20,6 +20,7 @@ _OFTEN = 50  # times an id must be seen before "only at the ends of sequences" i
 _TABLE = 20  # rows of an embedding that are used, at least, before others stand out
 _BEGUN = 4  # ids of a sequence, at least, before its beginning is looked at
 _ENDED = 8  # whole sequences from which a share of end tokens is told
+_MARKED = 16  # sequences that must all hold one and the same mark between prompt and answer
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def token_facts(batches: Sequence[TokenBatch], stated: Stated) -> dict[str, Any]
         found["data.pad_position_share"] = beside
     if (rows := empty_rows(batches, pad if sure else None)) is not None:
         found["data.empty_rows"] = rows
+    if (asked := prompt_share(batches, pad)) is not None:
+        found["data.prompt_share"] = asked
     ended = eos_share(batches, eos, pad) if eos is not None else common_end(batches, pad)
     if ended is not None:
         found["data.eos_share"] = ended
@@ -338,6 +341,43 @@ def _under_padding(batch: TokenBatch, pad: int | None) -> NDArray[np.bool_] | No
     if pad is not None:  # targets that reach past the input: padding continues
         out[:, ahead.shape[1] :] = free[:, -1:] & (batch.targets[:, ahead.shape[1] :] == pad)
     return out
+
+
+def prompt_share(batches: Sequence[TokenBatch], pad: int | None) -> float | None:
+    """Of the counted targets of a text that is predicted from itself: the share that stands in the prompt.
+
+    A prompt ends at a mark: the last id that every sequence (sixteen or more) holds exactly once, not as its first token, and
+    with something else behind it each time. None where there is no such mark, as in text cut into blocks.
+    """
+    asked = [(b, by) for b in batches if b.targets is not None and (by := _shift(b)) is not None]
+    marks = [_marks(b, pad) for b, _ in asked]
+    common = set.intersection(*(set(m) for m in marks)) if marks else set()
+    if sum(len(b.tokens) for b, _ in asked) < _MARKED or not common:
+        return None
+    last = max(common, key=lambda mark: sum(float(m[mark].mean()) for m in marks))
+    before = total = 0
+    for (b, by), found in zip(asked, marks):
+        assert b.targets is not None
+        counted = b.targets != b.ignore
+        before += int((counted & (np.arange(counted.shape[1]) + by <= found[last][:, None])).sum())
+        total += int(counted.sum())
+    return before / total if total else None
+
+
+def _marks(batch: TokenBatch, pad: int | None) -> dict[int, Ids]:
+    """Ids that every row of a batch holds exactly once, with text on both sides; and where they stand."""
+    ends = _ends(batch, pad)
+    last = np.where(ends < 0, batch.tokens.shape[1] - 1, ends)
+    first = (batch.mask != 0).argmax(1) if batch.mask is not None else np.zeros(len(batch.tokens), int)
+    found = {}
+    for mark in map(int, np.unique(batch.tokens[0])):
+        here = batch.tokens == mark
+        at = here.argmax(1)
+        if mark != pad and bool(((here.sum(1) == 1) & (first < at) & (at < last)).all()):
+            answers = {tuple(row[a + 1 : z + 1]) for row, a, z in zip(batch.tokens, at, last)}
+            if len(answers) > 1:  # a full stop in front of the end is no mark
+                found[mark] = at.astype(np.int64)
+    return found
 
 
 def eos_share(batches: Sequence[TokenBatch], eos: int, pad: int | None) -> float | None:
