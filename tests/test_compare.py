@@ -201,6 +201,14 @@ def test_slower_and_larger_runs_are_worse() -> None:
     assert compare(base, busy).outcome == "same"
 
 
+def test_a_busy_machine_fails_no_build() -> None:
+    loss, rng = learning(120), np.random.default_rng(3)
+    calm, busy = (a_run(loss__train=loss, time__step=0.01 * m * np.exp(rng.normal(0, 2, 120))) for m in (1, 4))
+    found = compare(calm, busy)
+    assert found.outcome == "cannot-tell" and found.worse_by is None and all(e.low > -1 for e in found.effects)
+    assert code(calm, busy)[1] == 0 and code(calm, busy, strict=True)[1] == 4
+
+
 def test_three_slow_epochs_are_not_the_same() -> None:
     loss = [0.5, 0.3, 0.2]
     fast, slow, large = (

@@ -70,6 +70,14 @@ def test_a_share_is_not_held_against_a_percentage() -> None:
     told = _gate("val_acc >= 0.93", percent)
     assert told.result == "cannot-tell" and "write 93" in told.message
     assert _gate("val_acc >= 93", percent).result == "failed"
+    share = _gate("val_acc >= 93", _run())
+    assert share.result == "cannot-tell" and "write 0.93" in share.message
+
+
+def test_of_many_runs_those_that_fail_are_named() -> None:
+    many = [gates.judged(diagnosis.diagnose(_run()), [gates.parse(f"val_acc >= {x}")]) for x in (0.9, 0.9, *[0.99] * 23)]
+    told = list(gates.sentences(many))
+    assert len(told) == 22 and told[-2][:2] == ("failed", "3 more") and told[-1] == ("passed", "val_acc >= 0.9", "2 of 25 runs")
 
 
 def test_not_a_number_fails() -> None:

@@ -99,6 +99,8 @@ def test_a_run_as_frame_chart_and_report(tmp_path: Path) -> None:
     assert list(frame["step"]) == list(range(60)) and frame["loss/val"][20] == 0.5 and frame["loss/val"].isna().sum() == 58
     assert list(run.frame("loss/val")["step"]) == [10, 20]
     assert "<svg" in run.plot("loss/train")._repr_html_() and "loss/train: 2" in repr(run.plot("loss/train"))
+    partly = run.plot("loss/train", "grad_norm")
+    assert "not recorded: grad_norm" in repr(partly) and "not recorded: grad_norm" in partly._repr_html_()
     with pytest.raises(UsageError, match="loss/val"):
         run.plot("nothing")
     assert "<!doctype html>" in run.report(tmp_path / "r.html").read_text(encoding="utf-8")
@@ -171,6 +173,9 @@ def test_names_are_known_wherever_a_run_is(home: Path) -> None:
     assert _said("note", "@last", "halved the rate")[0] == 0 and "halved" in _said("note", "newer")[1]
     assert _said("diagnose", "old", "--fail-on", "never")[0] == 0
     assert _said("diagnose", "nobody")[0] in (2, 3)
+    shutil.copytree(home / "newer", home / "newest")
+    code, said = _said("diagnose", "new")
+    assert code == 2 and "fits" in said and "newer" in said and "newest" in said
 
 
 @pytest.mark.parametrize(

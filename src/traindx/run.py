@@ -253,7 +253,7 @@ class Run:
         """The charts of these series, as in the report; shown by a notebook."""
         return importlib.import_module("traindx.report.notebook").Charts(self, names or ("loss/train", "loss/val"))
 
-    def report(self, path: str | Path) -> Path:
+    def report(self, path: str | Path = "report.html") -> Path:
         """Diagnose the run and write the HTML report."""
         return Path(importlib.import_module("traindx.diagnosis").diagnose(self).report(path))
 

@@ -403,8 +403,7 @@ def _print_pages(screen: Console, diagnoses: Sequence[Diagnosis], verbose: bool)
         from traindx.report import sweep as sweeps
 
         screen.print(sweeps.table(side_by_side([row(d) for d in diagnoses])[0], screen.width))
-        for d in diagnoses:
-            screen.print(text.gates(d, named=True))
+        screen.print(text.gates(diagnoses))
         if not verbose:
             screen.print(ONE_PAGE, style="dim")
             return

@@ -95,7 +95,7 @@ class Diagnosis:
     def with_status(self, status: Status) -> tuple[Outcome, ...]:
         return tuple(o for o in self.outcomes if o.status is status)
 
-    def report(self, path: str | Path) -> Path:
+    def report(self, path: str | Path = "report.html") -> Path:
         """Write the HTML report: one file that works offline."""
         target = Path(path)
         target.write_text(str(_renderer("traindx.report.html").render([self])), encoding="utf-8")

@@ -135,7 +135,7 @@ def compare(a: Run | Sequence[Run], b: Run, *, tolerance: float = 0.0) -> Compar
         data,
         (baselines[0].steps[1] if baselines[0].steps else None, b.steps[1] if b.steps else None),
         (*measures, *costs),
-        rests_on[0].worse_by if rests_on else None,
+        effects_.at_worst(rests_on),
         summary,
         changed(baselines[-1], b),
     )

@@ -211,17 +211,17 @@ def _cost(name: str, baselines: Sequence[Run], run: Run, margin: float) -> Effec
     few = any(len(c) < 4 for c in curves)  # too few for an interval, not for a number
     *levels, b = (float(np.median(c)) for c in curves)
     a = float(np.median(levels))
-    if a <= 0:
+    if not all(c.min() > 0 for c in curves):
         return None
-    errors = [math.inf if few else _error(c - np.median(c), a) for c in curves]
-    error = math.hypot(max(errors[:-1]), errors[-1]) + _band([x / a for x in levels])
-    change = b / a - 1
+    errors = [math.inf if few else _error(np.log(c / np.median(c)), 1.0) for c in curves]
+    factor = math.exp(math.hypot(max(errors[:-1]), errors[-1]) + _band([math.log(x) for x in levels]))  # load multiplies
+    change, low, high = b / a - 1, b / a / factor - 1, b / a * factor - 1
     outcome = "cannot-tell"
-    if change - error > margin or change + error < -margin:
+    if low > margin or high < -margin:
         outcome = "worse" if change > 0 else "better"
     elif -margin <= change <= margin:
         outcome = "same"  # within what load and allocation explain
-    return Effect(name, outcome, change, change - error, change + error, a, b, len(curves[-1]))
+    return Effect(name, outcome, change, low, high, a, b, len(curves[-1]))
 
 
 def _settled(series: Series) -> Floats:
@@ -248,6 +248,11 @@ def last_word(effects: Sequence[Effect], costs: Sequence[Effect]) -> tuple[str, 
     if open_ := (*which("cannot-tell", effects), *dearer):
         return "cannot-tell", tuple(sorted(open_, key=lambda e: -e.worse_by if e.worse_by == e.worse_by else 0.0))
     return ("same", tuple(effects)) if effects else ("cannot-tell", ())
+
+
+def at_worst(effects: Sequence[Effect]) -> float | None:
+    """The judged change in the direction that is worse. Time and memory whose interval holds no change at all have none."""
+    return next((e.worse_by for e in effects if e.signal not in RESOURCES or e.low > 0 or math.isinf(e.high)), None)
 
 
 def in_words(effect: Effect) -> str:

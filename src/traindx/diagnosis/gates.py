@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +36,7 @@ _GRAMMAR = re.compile(
 _OPERATORS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 _RISES = {word for names in SCALES for word in names.split()}
 _SAME = {"acc": "accuracy", "eval": "val", "valid": "val", "validation": "val", "dev": "val", "training": "train"}
+MOST_TOLD = 20  # requirements that failed, of several runs
 _PARTS = ("val", "test", "other", "train")  # where a name says nothing of the part, the first of these that has it
 
 
@@ -155,15 +157,41 @@ def _gate(run: Run, r: Requirement, baselines: Sequence[Run]) -> Gate:
         limit = r.number * float(np.median(before))
         band = f", {min(before):.4g} to {max(before):.4g} in {len(before)} runs" if len(before) > 1 else ""
         limited = f" ({r.number:g} × {float(np.median(before)):.4g}{band})"
-    elif 0 < limit <= 1 < 1.5 < value and _words(signal) & (_RISES | {"accuracy"}):
-        told = f"{what} is {value:.4g}, a percentage, and {limit:g} is a share: write {limit * 100:g}"
-        return Gate(r.text, "cannot-tell", told, signal, value, limit)
+    elif told := _other_unit(run, signal, value, limit):
+        return Gate(r.text, "cannot-tell", f"{what} is {told}", signal, value, limit)
     if math.isnan(value):
         return Gate(r.text, "failed", f"{what} is not a number", signal, value, limit)
     if _OPERATORS[r.op](value, limit):
         return Gate(r.text, "passed", f"{what} is {value:.4g}", signal, value, limit)
     gap = f"{abs(value - limit):.3g} too {'low' if r.op.startswith('>') else 'high'}"
     return Gate(r.text, "failed", f"{what} is {value:.4g}, {gap}; the limit is {limit:.4g}{limited}", signal, value, limit)
+
+
+def _other_unit(run: Run, signal: str, value: float, limit: float) -> str:
+    """That one of two numbers is a percentage and the other a share; nothing where both are the same."""
+    if not _words(signal) & (_RISES | {"accuracy"}):
+        return ""
+    if 0 < limit <= 1 < 1.5 < value:
+        return f"{value:.4g}, a percentage, and {limit:g} is a share: write {limit * 100:g}"
+    recorded = run.series(signal).finite().values
+    if 1.5 < limit <= 100 and len(recorded) and recorded.min() >= 0 and recorded.max() <= 1:
+        return f"{value:.4g}, a share, and {limit:g} is a percentage: write {limit / 100:g}"
+    return ""
+
+
+def sentences(diagnoses: Sequence[Diagnosis]) -> Iterator[tuple[str, str, str]]:
+    """Result, requirement and what was measured. Of several runs those that pass are counted, of the others the first told."""
+    every = [(d.run.source, g) for d in diagnoses for g in d.gates]
+    if len(diagnoses) == 1:
+        yield from ((g.result, g.requirement, g.message) for _, g in every)
+        return
+    for result in ("failed", "cannot-tell"):
+        these = [(source, g) for source, g in every if g.result == result]
+        yield from ((result, f"{g.requirement} of {source}", g.message) for source, g in these[:MOST_TOLD])
+        if len(these) > MOST_TOLD:
+            yield result, f"{len(these) - MOST_TOLD} more", "--format json holds all"
+    for requirement, count in Counter(g.requirement for _, g in every if g.result == "passed").items():
+        yield "passed", requirement, f"{count} of {len(diagnoses)} runs"
 
 
 def exit_code(diagnoses: Sequence[Diagnosis], fail_on: str | None) -> int:

@@ -112,7 +112,7 @@ class Fit:
         """The diagnosis of the fit so far."""
         return api.diagnose(Fit.run(self))  # in fastai a callback's own `run` is a switch
 
-    def report(self, path: str | Path) -> Path:
+    def report(self, path: str | Path = "report.html") -> Path:
         """Write the HTML report of the fit so far."""
         return self.diagnosis.report(path)
 

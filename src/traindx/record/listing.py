@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,16 @@ def named(text: str, folder: str | Path | None = None) -> Path:
                 f"'{text}' is no run: there are @last and @1 (the newest) to @{len(found)}; `traindx ls` shows them"
             )
         return found[place - 1].path
-    hits = [r.path for r in found if text in (r.path.name, r.name)] or [r.path for r in found if r.path.name.startswith(text)]
+    hits = _called(text, found)
     if len(hits) != 1:
         told = f"fits {', '.join(p.name for p in hits[:5])}" if hits else f"is the name of no run in {home}"
         raise UsageError(f"'{text}' {told}; `traindx ls` shows them")
     return hits[0]
+
+
+def _called(text: str, found: Sequence[Record]) -> list[Path]:
+    """The records of that name; where there is none, those whose name begins so."""
+    return [r.path for r in found if text in (r.path.name, r.name)] or [r.path for r in found if r.path.name.startswith(text)]
 
 
 def spoken(text: str | Path) -> Path:
@@ -82,12 +88,9 @@ def spoken(text: str | Path) -> Path:
     path, word = Path(text), str(text)
     if path.exists() or (not word.startswith("@") and (len(path.parts) != 1 or path.suffix)):
         return path
-    try:
-        return named(word)
-    except UsageError:
-        if word.startswith("@"):
-            raise
-        return path
+    home = settings.folder()
+    fits_none = not word.startswith("@") and not (home.is_dir() and _called(word, list_records(home)))
+    return path if fits_none else named(word, home)
 
 
 def _readable(path: Path, now: float | None) -> Record | None:

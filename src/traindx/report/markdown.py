@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from traindx.diagnosis import Diagnosis
+from traindx.diagnosis import gates as gates_
 from traindx.finding import Severity
 from traindx.report import issues, profile
 from traindx.report.words import ICON, safe, span
@@ -24,10 +25,8 @@ def render(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def gates(diagnoses: Sequence[Diagnosis]) -> list[str]:
-    """A line for every requirement; of several runs with the name of the run."""
-    several = len(diagnoses) > 1
-    told = [(g, f" of {escaped(d.run.source)}" if several else "") for d in diagnoses for g in d.gates]
-    return [f"- **{g.result}** {escaped(g.requirement)}{where}: {escaped(g.message)}" for g, where in told]
+    """A line for every requirement; of several runs one for each that failed, with its name."""
+    return [f"- **{result}** {escaped(what)}: {escaped(told)}" for result, what, told in gates_.sentences(diagnoses)]
 
 
 def _one(d: Diagnosis) -> str:

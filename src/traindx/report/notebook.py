@@ -119,11 +119,12 @@ class Charts:
         if len(missing) == len(names):
             raise UsageError(f"the run has no series '{missing[0]}'; it has {', '.join(sorted(run.signals)[:12])}")
         self._run, self._names = run, [n for n in names if n not in missing]
+        self._missing = [f"not recorded: {', '.join(missing)}"] if missing else []
 
     def __repr__(self) -> str:
         lines = [f"{n}: {number(s.values[0])} to {number(s.last)}" for n in self._names if len(s := self._run.series(n))]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._missing])
 
     def _repr_html_(self) -> str:
         drawn = [charts.line_chart([charts.trace(name, self._run.series(name))], title=name) for name in self._names]
-        return framed("".join(drawn))
+        return framed("".join([*drawn, *(f"<p>{html.escape(line)}</p>" for line in self._missing)]))

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from traindx.diagnosis import Diagnosis
+from traindx.diagnosis import gates as gates_
 from traindx.diagnosis.story import Story
 from traindx.finding import Finding, Severity, Status
 from traindx.record import diary
@@ -35,7 +36,7 @@ MOST_STORIES = 6
 
 def page(diagnosis: Diagnosis, *, unicode: bool = True, verbose: bool = False) -> RenderableType:
     """The whole page, for a rich console."""
-    parts: list[RenderableType] = [_title(diagnosis), _verdict(diagnosis), gates(diagnosis)]
+    parts: list[RenderableType] = [_title(diagnosis), _verdict(diagnosis), gates([diagnosis])]
     curves = _curves(diagnosis, unicode)
     if curves is not None:
         parts.append(curves)
@@ -70,17 +71,17 @@ def why_healthy(d: Diagnosis) -> str:
     return "\n".join(safe(line, 400) for line in lines)
 
 
-def gates(d: Diagnosis, *, named: bool = False) -> RenderableType:
+def gates(diagnoses: Sequence[Diagnosis]) -> RenderableType:
     """What was required, and what the baseline has too; nothing where nothing was asked."""
-    where = f" of {_short_path(d.run.source)}" if named else ""
     style = {"passed": "green", "failed": "bold red", "cannot-tell": "yellow"}
-    lines: list[RenderableType] = [
-        Text(f"  {g.result.replace('-', ' ')}: {safe(g.requirement)}{where}: {safe(g.message)}", style=style[g.result])
-        for g in d.gates
+    lines = [
+        Text(f"{result.replace('-', ' ')}: {safe(what, 160)}: {safe(told)}", style=style[result])
+        for result, what, told in gates_.sentences(diagnoses)
     ]
-    if d.known:
-        lines.append(Text(f"  known from the baseline{where}: {', '.join(sorted(d.known))}", style="dim"))
-    return Group(*lines)
+    for d in (d for d in diagnoses if d.known):
+        where = f" of {_short_path(d.run.source)}" if len(diagnoses) > 1 else ""
+        lines.append(Text(f"known from the baseline{where}: {', '.join(sorted(d.known))}", style="dim"))
+    return Padding(Group(*lines), (0, 0, 1, 2)) if lines else Group()
 
 
 def _short_path(path: str, most: int = 44) -> str:

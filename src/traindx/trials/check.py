@@ -267,7 +267,9 @@ def check(
     if level not in _LEVELS:
         raise UsageError(f"the level of a check is one of {', '.join(_LEVELS)}, not {level!r}")
     if not isinstance(target, Task) and not (target is None and seen is not None):
-        raise UsageError(f"check wants a traindx.Task, not {type(target).__name__}")
+        raise UsageError(
+            f"check takes a traindx.Task, or a model with loss and data: check(model, loss_fn, loader); got {type(target).__name__}"
+        )
     began = time.monotonic()
     problem: Item | None = None
     if seen is not None:

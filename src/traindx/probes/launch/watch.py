@@ -192,7 +192,7 @@ class Watch:
         """What is wrong with the run so far."""
         return diagnosis_.diagnose(self.run())
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
+    def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
         """Write the HTML report of the run so far."""
         return self.diagnosis.report(Path(path))
 
