@@ -71,6 +71,7 @@ class Learned:
     lost: str = ""  # what speaks against having learned as it should: another curve that is far behind, a part lost again
 
     settled: bool = False  # more time would not change it, though the run was cut short
+    rising: bool = False  # the most telling curve still gets better
 
     @property
     def sentence(self) -> str:
@@ -146,7 +147,7 @@ def _judge(run: Run) -> Learned:
     found = _readings(run)
     if not found:
         return Learned(State.TOO_EARLY, reasons=("no loss and no metric was recorded",), would_tell="a loss curve", ended=end)
-    return _weigh(run, found, end)
+    return replace(_weigh(run, found, end), rising=found[0].rising)
 
 
 def _weigh(run: Run, found: list[_Reading], end: Ended) -> Learned:

@@ -83,6 +83,11 @@ def harm_of(finding: Finding) -> Harm:
     return Harm.PROGRAM_WRONG if program else listed
 
 
+def lasting(finding: Finding) -> bool:
+    """Whether it stays an alarm even if the run turns out to learn as it should."""
+    return POLICY[harm_of(finding)].get(Course.WELL, WARNING) >= WARNING
+
+
 def course_of(learned: Learned) -> Course:
     if learned.well:
         return Course.WELL

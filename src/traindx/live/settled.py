@@ -1,8 +1,9 @@
 """When a finding is settled enough to be told while the run continues: the one policy for all rules.
 
-An exact fact is told at once: it does not become less than a warning later (`diagnosis/severity.py`). A statistic is told when
-it has stood over several looks while the run grew, and not before the warm-up and the first epoch are over: those could still
-turn it. What was told is taken back when it is gone from several looks in a row.
+An exact fact is told at once if it cannot become less than a warning later (`diagnosis/severity.py`). Everything else is told
+when it has stood over several looks while the run grew, and not before the warm-up and the first epoch are over: those could
+still turn it. What a success would make a remark also waits while the run still gets better. What was told is taken back when
+it is gone from several looks in a row.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 
 from traindx import regime
 from traindx.diagnosis import Diagnosis
+from traindx.diagnosis.severity import lasting
 from traindx.diagnosis.story import Story
 from traindx.finding import Confidence, Finding, Severity
 from traindx.run import Run
@@ -67,7 +69,8 @@ class Settled:
             seen = self._seen.setdefault(code, _Seen(story, since=step))
             seen.story = story
             seen.note(True, step)
-            if not seen.ever and (last or exact(story.root) or (seen.stood(step) and not early)):
+            waits = early or (d.learned.rising and not lasting(story.root))
+            if not seen.ever and (last or exact(story.root) or (seen.stood(step) and not waits)):
                 seen.told = seen.ever = True
                 if self._new(self._cause(d, code)):
                     news.append(Word(story, d))
@@ -90,8 +93,8 @@ class Settled:
 
 
 def exact(finding: Finding) -> bool:
-    """Whether it is a fact that was read, not a statistic."""
-    return finding.confidence is Confidence.EXACT
+    """Whether it is a fact that was read, not a statistic, and stays an alarm whatever becomes of the run."""
+    return finding.confidence is Confidence.EXACT and lasting(finding)
 
 
 def beginning(run: Run) -> bool:
