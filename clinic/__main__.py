@@ -1,4 +1,4 @@
-"""`python -m clinic`: check | generate | gaps | score | store | page | rates | seeds | eleven | logs | yard | wild | mutants."""
+"""`python -m clinic`: check | generate | gaps | score | store | page | rates | seeds | eleven | logs | yard | wild | mutants | sixty."""
 
 from __future__ import annotations
 
@@ -75,6 +75,11 @@ def main(argv: list[str] | None = None) -> int:
     faults.add_argument("--fresh", action="store_true", help="run everything again")
     faults.add_argument("--final", default="", metavar="WHY", help="the mutants set aside instead; the use is logged")
     faults.add_argument("--write", action="store_true", help="keep the figures as clinic/results/mutants.md")
+    paging = verbs.add_parser("sixty", help="sixty pages to judge by eye: sick, healthy, two faults, logs")
+    paging.add_argument("folder", type=Path)
+    paging.add_argument("--logs", type=Path, help="folder of logs with INDEX.jsonl and LABELS.jsonl; without it forty pages")
+    paging.add_argument("--seed", type=int, default=1)
+    paging.add_argument("--only", default="", help="the beginning of a page's name: sick, healthy, two, log")
     args = parser.parse_args(argv)
     return globals()[f"_{args.verb}"](args)
 
@@ -122,6 +127,12 @@ def _score(args: argparse.Namespace) -> int:
     if args.name:
         print(f"written: {score.write(lines, args.name)}", file=sys.stderr)
     return 0
+
+
+def _sixty(args: argparse.Namespace) -> int:
+    from clinic import sixty
+
+    return sixty.main(args.folder, args.logs, args.seed, args.only)
 
 
 def _peers(args: argparse.Namespace) -> int:

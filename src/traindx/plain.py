@@ -28,6 +28,30 @@ def safe(text: object, most: int = 2000, *, lines: bool = False) -> str:
     return cleaned if len(cleaned) <= most else cleaned[: most - 1] + "…"
 
 
+_PLACE = re.compile(r"\b([Ss])tep(s?) (?=\d)")
+_LENGTH = re.compile(r"(\d(?:[\d,]*\d)?) step(s?)\b")
+_NUMBERS = re.compile(r"(?<=poch )[\d,]+|(?<=pochs )[\d,]+(?:–\d+)?|[\d,]+(?= epochs?\b)")
+
+
+def in_unit(text: str, unit: str) -> str:
+    """The text with places and lengths in the unit the run is counted in: epochs, where a log counts those.
+
+    >>> in_unit("it rose from step 6 on, for the last 44 steps", "epoch")
+    'it rose from epoch 6 on, for the last 44 epochs'
+    >>> in_unit("steps 1500–2000", "epoch/1000")
+    'epochs 1.5–2'
+    """
+    if not unit.startswith("epoch") or "step" not in text.lower():
+        return text
+    text = _PLACE.sub(lambda m: f"{'E' if m[1] == 'S' else 'e'}poch{m[2]} ", text)
+    text = _LENGTH.sub(r"\1 epoch\2", text)
+    return _NUMBERS.sub(_thousandths, text) if unit == "epoch/1000" else text
+
+
+def _thousandths(found: re.Match[str]) -> str:
+    return re.sub(r"\d+", lambda m: f"{int(m[0]) / 1000:.4g}", found[0].replace(",", ""))
+
+
 def say(text: object) -> None:
     """`traindx: …` on stderr, made safe; further lines are indented, so that none can pass for another message of ours.
 

@@ -68,7 +68,7 @@ def test_a_finding_that_no_cause_explains_is_an_issue_of_its_own() -> None:
 
 def test_a_remark_gives_no_advice_under_an_alarm() -> None:
     assert "Let it run." not in plain(diagnosed(SOFTMAX, FALLING))
-    assert "Remarks, not alarms" in plain(diagnosed(SOFTMAX, FALLING))
+    assert "Also noticed" in plain(diagnosed(SOFTMAX, FALLING))
     assert "Let it run." in plain(diagnosed(FALLING))
 
 
@@ -120,3 +120,22 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     page = plain(diagnosed(DROPOUT, SOFTMAX, FALLING, run=run), width)
     assert max(len(line.rstrip()) for line in page.splitlines()) <= width
     assert "…" not in page.replace("· …", "") and "steps 0–399" in page
+
+
+def test_a_log_that_counts_epochs_is_spoken_of_in_epochs() -> None:
+    rising = {"loss/train": np.linspace(2, 0.05, 60), "loss/val": np.r_[np.linspace(2, 1, 20), np.linspace(1, 1.8, 40)]}
+    page = plain(diagnose(a_run(rising, facts={"step_unit": "epoch"})), 200)
+    assert "epochs 0–59" in page and "checkpoint of epoch 19" in page and not re.search(r"\bsteps? \d", page)
+
+
+def test_a_cause_that_is_unlikely_is_neither_the_headline_nor_a_rival() -> None:
+    d = diagnosed(found("WIRE007", Severity.WARNING, "mse loss on class ids", "Use cross_entropy.", "ids"))
+    assert d.causes and all(c.possible or c.cause.title not in d.verdict_.headline.lower() for c in d.causes)
+    assert "unlikely" not in plain(d)
+
+
+def test_a_replay_is_named_only_where_a_step_was_kept() -> None:
+    bad = learning(400)
+    bad[300:] = np.nan
+    page = " ".join(plain(diagnose(a_run(loss__train=bad))).split())
+    assert "to confirm traindx run train.py" in page and "CAPSULE" not in page

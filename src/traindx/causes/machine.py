@@ -146,7 +146,7 @@ CAUSES = (
         settle="resume", cost_steps=10,
     ),
     Cause(
-        "sharding-fault", "the data are not divided over the ranks as they should be", prior=0.4, verdict="fix-and-resume",
+        "sharding-fault", "the data are divided wrongly over the ranks", prior=0.4, verdict="fix-and-resume",
         likely={"DIST002": 0.97, "OPTM011": 0.1, "DATA005": 0.1},
         cure="Use a DistributedSampler and call `set_epoch`; split streams by rank and worker.",
         witness=("DIST002",),

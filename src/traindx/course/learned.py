@@ -78,12 +78,13 @@ class Learned:
         """The answer with its first reason.
 
         >>> Learned(State.LEARNED, 0.9, 1.0, ("validation accuracy is 0.93",)).sentence
-        'It learned 90 to 100 % of what can be learned: validation accuracy is 0.93.'
+        'It learned at least 90 % of what can be learned: validation accuracy is 0.93.'
         """
-        much = f"{100 * self.low:.0f} to {100 * self.high:.0f} % of what can be learned"
+        least = f"at least {100 * self.low:.0f} %" if self.high > 0.99 else f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
+        much = f" {least} of what can be learned" if self.low >= 0.01 or self.high < 0.99 else ""
         head = {
-            State.LEARNED: f"It learned {much}",
-            State.LEARNING: f"It is learning, so far {much}",
+            State.LEARNED: f"It learned{much}",
+            State.LEARNING: f"It is learning{',' if much else ''}{much}",
             State.NOT_LEARNING: "It has not learned",
             State.GOT_WORSE: "It ended worse than it was before",
             State.TOO_EARLY: "It is too early to say whether it learns",
@@ -255,7 +256,7 @@ def _of_metric(m: metrics.Metric) -> _Reading | None:
     least = 1 if m.name == "accuracy" else 12  # a detector's score stays at nothing for long
     stands = not m.sure and not moved and len(values) >= least and _at_guessing(values)
     place = f", chance is {m.ignorant[0]:.3g}" if m.sure else ""
-    said = f"{words(m.part)} {m.name} is {now:.3g}{place}, after {first:.3g} at first"
+    said = f"{words(m.part)} {m.name} is {now:.3g}{place}; it was {first:.3g} at first"
     if stands:  # near its first value all the time, and that is low
         least_right = 1 / max(2, round(1 / max(now, 1e-9)))
         above = max(0.0, top - least_right) / (1 - least_right) / REACHABLE if m.name == "accuracy" else top

@@ -23,6 +23,7 @@ from traindx.diagnosis.severity import capped
 from traindx.diagnosis.story import Story, tell
 from traindx.diagnosis.verdict import Verdict, judge
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
+from traindx.plain import in_unit
 from traindx.rule import Rule
 from traindx.run import Run
 from traindx.settings import Settings
@@ -147,9 +148,21 @@ def _as_told(outcomes: tuple[Outcome, ...], severity: Mapping[str, str]) -> tupl
     return tuple(replace(o, findings=tuple(map(told, o.findings))) for o in outcomes) if severity else outcomes
 
 
+def _in_unit(outcomes: tuple[Outcome, ...], unit: str) -> tuple[Outcome, ...]:
+    """The outcomes with places in epochs, where the run is counted in epochs."""
+    if not unit.startswith("epoch"):
+        return outcomes
+
+    def told(f: Finding) -> Finding:
+        return replace(f, message=in_unit(f.message, unit), fix=in_unit(f.fix, unit))
+
+    return tuple(replace(o, findings=tuple(map(told, o.findings))) for o in outcomes)
+
+
 def diagnose(run: Run, settings: Settings | None = None) -> Diagnosis:
     """The diagnosis of one run: outcomes, stories with the root first, causes, verdict."""
     outcomes = _as_told(capped(examine(run, settings), learned(run)), settings.severity if settings else {})
+    outcomes = _in_unit(outcomes, str(run.fact("step_unit", "step")))
     every: Mapping[str, Rule] = rules_.catalogue()
     causes = rank(run, outcomes, every)
     outcomes = placed(run, outcomes, causes, every)

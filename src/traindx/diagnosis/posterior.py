@@ -29,6 +29,7 @@ from traindx.cause import Cause
 from traindx.diagnosis.story import JUDGEMENT
 from traindx.diagnosis.trees import TREES
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
+from traindx.plain import in_unit
 from traindx.rule import LINE, Rule, place
 from traindx.run import Run
 
@@ -310,7 +311,7 @@ def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome], r
         probability,
         tuple(supports),
         tuple(code for code in against if code not in supports),
-        _filled(cause.cure, told, run),
+        in_unit(_filled(cause.cure, told, run), str(run.fact("step_unit", "step"))),
         min(onsets, default=None),
         watched(run),
     )

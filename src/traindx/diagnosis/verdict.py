@@ -14,6 +14,7 @@ from traindx.diagnosis import way_on
 from traindx.diagnosis.posterior import Suspect
 from traindx.diagnosis.story import JUDGEMENT, Story
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
+from traindx.plain import in_unit
 from traindx.rule import catalogue
 from traindx.run import Run
 from traindx.stats.breaks import last_good
@@ -56,11 +57,10 @@ def judge(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cause
     """The verdict that follows from the worst story and the most probable cause."""
     v = _ended(run, _judged(run, outcomes, stories, causes))
     elsewhere = any(s.severity > Severity.INFO and not s.root.code.startswith("EVAL") for s in stories)
-    return replace(
-        v,
-        start="" if v.name == "fix-evaluation" and elsewhere else way_on.start(run, v.name, v.resume_from),
-        waiting=" ".join(filter(None, (_unsaid(v), way_on.waiting(run, v.name, v.resume_from, v.forecast)))),
-    )
+    start = "" if v.name == "fix-evaluation" and elsewhere else way_on.start(run, v.name, v.resume_from)
+    waiting = " ".join(filter(None, (_unsaid(v), way_on.waiting(run, v.name, v.resume_from, v.forecast))))
+    unit = str(run.fact("step_unit", "step"))
+    return replace(v, start=in_unit(start, unit), waiting=in_unit(waiting, unit), summary=in_unit(v.summary, unit))
 
 
 def _unsaid(v: Verdict) -> str:
@@ -115,10 +115,9 @@ def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | 
         needs = (found.would_tell,) if found.would_tell else ()
         return Verdict("cannot-tell", f"{head}: {why}.", None, forecast, needs, found.would_tell, headline=head, why=why)
     if found.state is State.TOO_EARLY:
-        need = f"more epochs or steps (there are {curve} recorded losses)"
-        return Verdict(
-            "cannot-tell", f"Too little was recorded to judge this run; it takes {need}.", None, None, (need,), "more steps"
-        )
+        head = "Too little was recorded to judge this run"
+        need = f"more epochs or steps; so far {_losses(curve)} recorded"
+        return Verdict("cannot-tell", f"{head}: it needs {need}.", None, None, (need,), "more steps", headline=head)
     span = run.steps or (0, 0)
     if bad := _bad_samples(outcomes):
         return _hinted("fix-and-resume", bad, ())
@@ -160,6 +159,10 @@ def _ended(run: Run, v: Verdict) -> Verdict:
     return replace(v, name="fix-and-resume", resume_from=last, forecast=None) if unasked else v
 
 
+def _losses(count: int) -> str:
+    return "1 loss was" if count == 1 else f"{count} losses were"
+
+
 def _bad_samples(outcomes: Sequence[Outcome], often: int = 3) -> Finding | None:
     """Samples that are broken, or batches that stood out again and again: nothing a healthy run has."""
     found = [f for o in outcomes if o.code in ("DATA001", "LOSS007") for f in o.findings]
@@ -182,11 +185,14 @@ def _crashed(run: Run, outcomes: Sequence[Outcome], error: str, curve: int) -> V
     trained = len(run.series("loss/train").finite())
     if not trained:
         text = f"The program ended before its first update, with {error}."
-        return Verdict("cannot-tell", text, None, None, ("at least one update",), "a run that gets to its first update")
+        head = f"The program crashed with {error.partition(':')[0].partition(' ')[0]}"
+        needs = ("at least one update",)
+        return Verdict("cannot-tell", text, None, None, needs, "a run that gets to its first update", headline=head, why=text)
     if course.learned(run).state is State.TOO_EARLY:
-        need = f"more steps (there are {curve} recorded losses)"
-        text = f"The program ended after {trained} recorded losses, too few to judge its training, with {error}."
-        return Verdict("cannot-tell", text, None, None, (need,), "more steps")
+        need = f"more steps; so far {_losses(curve)} recorded"
+        head = f"The program crashed with {error.partition(':')[0].partition(' ')[0]}"
+        text = f"It ended with {error} after {trained} recorded losses, too few to judge its training."
+        return Verdict("cannot-tell", text, None, None, (need,), "more steps", headline=head, why=text)
     clear = sum(o.status is Status.CLEAR for o in outcomes)
     end = run.steps[1] if run.steps else None
     said, why = f"The program ended with {error}.", f"No problem found in its training ({clear} conditions checked)."
@@ -284,13 +290,13 @@ def said_by(suspect: Suspect, findings: Sequence[Finding]) -> Finding | None:
 def _head(told: Finding, suspect: Suspect | None) -> tuple[str, str]:
     """The headline, how sure it is included, and the finding it rests on."""
     why = told.message.rstrip(".")
-    guess = suspect is not None and not suspect.earned and not suspect.possible  # of a log: the finding is surer than its cause
-    if suspect is None or guess or (told.confidence is Confidence.EXACT and suspect.probability < 0.33):
+    guess = suspect is not None and not suspect.possible  # the finding is surer than its cause
+    if suspect is None or guess:
         if told.code == JUDGEMENT:
             head, _, why = why.partition(": ")  # each of its sentences begins with the answer
             return f"{head[:1].upper()}{head[1:]}", why
         return catalogue()[told.code].headline if told.code in catalogue() else told.name, why
-    lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly ", "unlikely": "Possibly "}[suspect.words]
+    lead = {"very likely": "", "likely": "Probably ", "possible": "Possibly "}[suspect.words]
     if told.confidence is Confidence.EXACT and told.code in suspect.supports and suspect.earned:
         lead = ""
     head = f"{lead}{suspect.cause.title.rstrip('.')}"

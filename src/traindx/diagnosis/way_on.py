@@ -22,7 +22,9 @@ def start(run: Run, verdict: str, step: int | None) -> str:
     if verdict == "restart" or (verdict == "fix-and-resume" and step is not None and step <= (run.steps or (0, 0))[0]):
         return "After the fix, start again."
     if verdict in ("wait", "fix-evaluation"):
-        return "Keep training; the weights are fine." if run.steps else ""
+        if not run.steps:
+            return ""
+        return "Keep training; the weights are fine." if _goes_on(run) else "The weights are fine."
     if verdict == "stop-keep-best":
         best = _best(run)
         return f"Keep {_checkpoint(run, best)}; it has the best validation." if best is not None else ""
@@ -34,7 +36,7 @@ def waiting(run: Run, verdict: str, step: int | None, forecast: Mapping[str, Any
     if not run.steps:
         return ""
     first, last = run.steps
-    if run.fact("ended") not in (None, "running", "detached"):
+    if not _goes_on(run):
         return _afterwards(run, verdict, step)
     if verdict == "restart":
         return f"Stop this run: further steps are wasted, like the {_effort(run, last - first + 1)} so far."
@@ -56,6 +58,10 @@ def waiting(run: Run, verdict: str, step: int | None, forecast: Mapping[str, Any
     return ""
 
 
+def _goes_on(run: Run) -> bool:
+    return run.fact("ended") in (None, "running", "detached")
+
+
 def _afterwards(run: Run, verdict: str, step: int | None) -> str:
     """The same for a run that has ended: nothing is left to stop."""
     first, last = run.steps or (0, 0)
@@ -68,7 +74,7 @@ def _afterwards(run: Run, verdict: str, step: int | None) -> str:
     if verdict == "fix-evaluation":
         return "Do not pick checkpoints by this evaluation until it is fixed."
     if verdict == "stop-keep-best" and (best := _best(run)) is not None and last > best:
-        return f"The {_effort(run, last - best)} since the best validation brought nothing."
+        return f"The {_effort(run, last - best)} since the best validation did not help."
     return ""
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from traindx import opening
 from traindx.cause import settling
@@ -91,8 +92,8 @@ def _of_story(s: Story) -> Issue:
 
 
 def others(d: Diagnosis) -> list[Suspect]:
-    """Causes that could explain the same findings instead, or what might be wrong in a run without alarms."""
-    shown = [c for c in d.causes if c.probability >= LEAST and not c.apart]
+    """Causes that could well explain the same findings instead, or what might be wrong in a run without alarms."""
+    shown = [c for c in d.causes if c.possible and not c.apart]
     return [c for i, c in enumerate(shown) if not (d.alarmed and i == 0 and _leads(d, c))][:3]
 
 
@@ -103,7 +104,7 @@ def others_title(d: Diagnosis) -> str:
 
 def remarks_title(d: Diagnosis) -> str:
     """What stands above what is worth knowing and no alarm."""
-    return "Remarks (no action needed)" if d.verdict in ("healthy", "wait") else "Remarks, not alarms"
+    return "Also noticed (no action needed)" if d.verdict in ("healthy", "wait") else "Also noticed"
 
 
 def until_then(d: Diagnosis) -> str:
@@ -117,8 +118,20 @@ def confirm(d: Diagnosis, c: Suspect) -> str:
         return ""
     script = d.run.fact("script")
     target = shlex.quote(seen_from_here(script)) if isinstance(script, str) and script.endswith(".py") else "train.py"
+    if c.cause.settle == "replay":
+        kept = d.run.kind == "record" and any(Path(d.run.source).glob("capsules/capsule-*"))
+        command = f"traindx replay {shlex.quote(d.run.source)} --" if kept else "traindx run"
+        return safe(f"{command} {target}   (names the operation that made the first NaN or infinity)", 400)
     cost = f"   (about {c.cause.cost_steps} steps)" if c.cause.cost_steps else ""
     return f"{settling(c.cause.settle, safe(target, 400))}{cost}"
+
+
+def how_sure(i: Issue) -> str:
+    """How sure the diagnosis is, and what it rests on; empty for a bare finding, which says it itself."""
+    if not i.sure:
+        return ""
+    against = f"; {', '.join(i.against)} contradict{'s' if len(i.against) == 1 else ''} it" if i.against else ""
+    return f"{i.sure}, from {', '.join(i.supports)}{against}"
 
 
 def next_command(d: Diagnosis) -> list[str] | None:

@@ -49,7 +49,7 @@ def head(d: Diagnosis) -> str:
     meta = [
         text(d.run.source, 120),
         text(d.run.kind, 40) if d.run.kind != "memory" else "",
-        span(d.run.steps),
+        span(d.run.steps, d.run),
         _model(d.run),
         f"{len(d.run.signals)} signals",
     ]
@@ -114,7 +114,7 @@ def main_curve(d: Diagnosis, height: int = 280) -> str:
     if len(best) > 3:
         at = int(best.values.argmin())
         mark = (int(best.steps[at]), f"best validation {number(float(best.values[at]))}")
-    name = f"{root.code} {span(shade)}" if shade and root else ""
+    name = f"{root.code} {span(shade, d.run)}" if shade and root else ""
     return charts.line_chart(
         traces,
         title="Loss",
@@ -220,7 +220,7 @@ def _story(s: Story, run: Run, *, advise: bool = True) -> str:
     wider = "".join(_evidence(c, run, 1, drawn) for c in s.consequences[:MOST_CONSEQUENCES])
     follows = f"<h4>It explains</h4><ul>{folded}</ul>{wider}" if folded else ""
     where = ", ".join(f.where[:5]) + (f" and {len(f.where) - 5} more" if len(f.where) > 5 else "")
-    meta = (f.confidence.value, span(f.steps), f"rank {f.rank}" if f.rank is not None else "", text(where, 240))
+    meta = (f.confidence.value, span(f.steps, run), f"rank {f.rank}" if f.rank is not None else "", text(where, 240))
     return (
         f'<article class="card {f.severity.value}" id="{f.code}"><div class="row"><h3><span class="icon {f.severity.value}" aria-hidden="true">{ICON[f.severity]}</span> '
         f'{f.code} <span class="name">{escape(f.name.replace("-", " "))}</span></h3><span class="badge {f.severity.value}">{f.severity.value}</span></div>'
@@ -243,7 +243,7 @@ def _evidence(f: Finding, run: Run, most: int, drawn: set[str]) -> str:
 
 
 def _picture(name: str, signal: Series | Matrix, f: Finding, run: Run) -> str:
-    band, label, shade = vitals.BANDS.get(name), span(f.steps), _lasting(f, run)
+    band, label, shade = vitals.BANDS.get(name), span(f.steps, run), _lasting(f, run)
     if isinstance(signal, Series):
         return charts.line_chart(
             [charts.trace(name, signal)],

@@ -47,7 +47,7 @@ def fragment(d: Diagnosis) -> str:
     )
     causes += f"<p class=soft>{'Until then: ' if wrong else ''}{code(issues.until_then(d))}</p>"
     rows = "".join(
-        f"<tr><td class='icon {f.severity.value}'>{ICON[f.severity]}</td><td>{f.code}</td><td>{code(f.message)}</td><td>{span(f.steps)}</td></tr>"
+        f"<tr><td class='icon {f.severity.value}'>{ICON[f.severity]}</td><td>{f.code}</td><td>{code(f.message)}</td><td>{span(f.steps, d.run)}</td></tr>"
         for f in d.findings[:10]
         if f.severity > Severity.INFO or len(d.findings) < 4
     )
@@ -64,7 +64,9 @@ def run_fragment(run: Run) -> str:
         for name, s in sorted(run.signals.items())
         if len(s)
     )
-    head = f"<b>{text(run.source, 120) or 'run'}</b> <span class=soft>{text(run.kind)}, {span(run.steps) or 'empty'}</span>"
+    head = (
+        f"<b>{text(run.source, 120) or 'run'}</b> <span class=soft>{text(run.kind)}, {span(run.steps, run) or 'empty'}</span>"
+    )
     table = f'<div class="scroll"><table><tr><th>signal</th><th>records</th><th>last</th></tr>{rows}</table></div>'
     curve = charts.line_chart(traces, title="Loss", height=180)
     return framed(

@@ -40,14 +40,11 @@ def page(diagnosis: Diagnosis, *, unicode: bool = True, verbose: bool = False) -
     curves = _curves(diagnosis, unicode)
     if curves is not None:
         parts.append(curves)
-    if taken := read_as(diagnosis.run, 1000 if verbose else 6):
-        told = f"Read as  {taken}   (--map COLUMN=SIGNAL corrects)"
-        parts.append(Padding(Text(told if unicode else told.replace("←", "=").replace("·", "|"), style="dim"), (0, 0, 1, 2)))
     if window := profile.sentences(diagnosis.run):
         parts += [Text("Profile", style="bold"), Padding(Text(safe(" ".join(window))), (0, 0, 1, 2))]
     parts.extend(_others(diagnosis))
     parts.extend(_stories(diagnosis, unicode, verbose))
-    parts.append(_rest(diagnosis, verbose))
+    parts.append(_rest(diagnosis, unicode, verbose))
     return Group(*parts)
 
 
@@ -101,7 +98,7 @@ class _Fitted:
 
 
 def _title(d: Diagnosis) -> RenderableType:
-    rest = f" · {safe(d.run.kind, 40)}" + (f" · {span(d.run.steps)}" if d.run.steps else "")
+    rest = f" · {safe(d.run.kind, 40)}" + (f" · {span(d.run.steps, d.run)}" if d.run.steps else "")
 
     def made(width: int) -> RenderableType:
         what = _short_path(d.run.source, max(12, min(44, width - len(rest) - 14))) or "run"
@@ -113,35 +110,40 @@ def _title(d: Diagnosis) -> RenderableType:
 def _verdict(d: Diagnosis) -> RenderableType:
     colour = VERDICT_COLOUR.get(d.verdict, "white")
     v, wrong = d.verdict_, issues.issues(d)
-    badge = (f" {d.verdict.upper().replace('-', ' ')} ", f"bold reverse {colour}")
-    parts: list[RenderableType] = [Text.assemble(badge, "  ", (safe(v.headline or v.summary), "bold"))]
-    rows = _about(wrong[0]) if len(wrong) == 1 else [("why", safe(v.why) if not wrong else "")]
-    if len(wrong) > 1:
-        for place, issue in enumerate(wrong, 1):
-            parts += [Padding(Text(f"{place}. {safe(issue.title)}", style="bold"), (1, 0, 0, 0)), _rows(_about(issue))]
-    rows.append(("learned", safe(d.learned.sentence)))
-    rows.append(("until then" if wrong else "next", issues.until_then(d)))
+    top = Table.grid(padding=(0, 2))
+    top.add_column(no_wrap=True)
+    top.add_column()
+    badge = Text(f" {d.verdict.upper().replace('-', ' ')} ", style=f"bold reverse {colour}")
+    top.add_row(badge, Text(safe(v.headline or v.summary), style="bold"))
+    parts: list[RenderableType] = [top]
+    until = ("until then" if wrong else "next", issues.until_then(d))
+    rows = [("learned", safe(d.learned.sentence))]
     if v.forecast and "forecast" in v.forecast:
         f = v.forecast
         cone = f"{number(f['forecast'])} ({number(f.get('lo', float('nan')))}–{number(f.get('hi', float('nan')))})"
-        rows.append(("forecast", f"{cone} at {span((f['at_step'], f['at_step']))}, if the learning rate stays as it is"))
+        rows.append(("forecast", f"{cone} at {span((f['at_step'], f['at_step']), d.run)}, if the learning rate stays as it is"))
     rows.append(("to confirm" if v.why else "needs", "; ".join(v.needs)))
-    rest = _rows(rows)
-    parts.append(Padding(rest, (1, 0, 0, 0)) if len(wrong) > 1 else rest)
+    if len(wrong) == 1:
+        parts.append(_rows([*_about(wrong[0], until), *rows]))
+    elif wrong:
+        for place, issue in enumerate(wrong, 1):
+            parts += [Padding(Text(f"{place}. {safe(issue.title)}", style="bold"), (1, 0, 0, 0)), _rows(_about(issue))]
+        parts.append(Padding(_rows([until, *rows]), (1, 0, 0, 0)))
+    else:
+        parts.append(_rows([("why", safe(v.why)), until, *rows]))
     return Padding(Group(*parts), (1, 0, 1, 0))
 
 
-def _about(issue: issues.Issue) -> list[tuple[str, str]]:
+def _about(issue: issues.Issue, until: tuple[str, str] = ("", "")) -> list[tuple[str, str]]:
     """An issue in labelled lines."""
-    evidence = ", ".join(issue.supports) + (f"; against it: {', '.join(issue.against)}" if issue.against else "")
-    evidence = f"{issue.sure}: {evidence}" if issue.sure else evidence
     return [
         ("why", safe(issue.why)),
         ("do", safe(issue.do)),
         ("at", _short_path(issue.at, 96)),
         *(("note", safe(warning)) for warning in issue.not_yet),
+        until,
         ("to confirm", safe(issue.confirm)),
-        ("evidence", evidence),
+        ("how sure", issues.how_sure(issue)),
     ]
 
 
@@ -160,7 +162,7 @@ def _curves(d: Diagnosis, unicode: bool) -> RenderableType | None:
     curves = vital_curves(d.run)
     if not curves:
         return None
-    ends = [f"{number(series.values[0])} → {number(series.values[-1])}" for _, series in curves]
+    ends = [_ends(number(series.values[0]), number(series.values[-1])) for _, series in curves]
     taken = max(len(name) for name, _ in curves) + max(map(len, ends)) + 6
 
     def made(width: int) -> RenderableType:
@@ -174,12 +176,16 @@ def _curves(d: Diagnosis, unicode: bool) -> RenderableType | None:
     return Padding(_Fitted(made), (0, 0, 1, 2))
 
 
+def _ends(first: str, last: str) -> str:
+    return first if first == last else f"{first} → {last}"
+
+
 def _others(d: Diagnosis) -> list[RenderableType]:
     """Rival causes, a line or two each."""
     parts: list[RenderableType] = []
     for c in issues.others(d):
         head = Text.assemble(f"{safe(c.cause.title)}", (f"  {c.said}; {', '.join(c.supports)}", "dim"))
-        rows = [("do", safe(c.prescription) if c.possible else ""), ("to confirm", safe(issues.confirm(d, c)))]
+        rows = [("do", safe(c.prescription)), ("to confirm", safe(issues.confirm(d, c)))]
         parts.append(Padding(Group(head, _rows(rows)), (0, 0, 0, 2)))
     if parts:
         parts[-1] = Padding(parts[-1], (0, 0, 1, 0))
@@ -191,20 +197,36 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
     loud = [s for s in d.stories if s.severity > Severity.INFO]
     quiet = [s for s in d.stories if s.severity is Severity.INFO]
     shown, remarks = (loud, quiet) if verbose else (loud[:MOST_STORIES], quiet[:3])
-    told = {part for i in issues.issues(d) for part in (i.why.rstrip("."), i.do, i.at) if part}  # stands above already
+    wrong = issues.issues(d)
+    told = {part for i in wrong for part in (i.why.rstrip("."), i.do, i.at) if part}  # stands above already
+    told |= {code for i in wrong for code in i.supports}
     parts: list[RenderableType] = []
-    for title, stories in (("Evidence", shown), (issues.remarks_title(d), remarks)):
-        if stories:
-            parts.append(Text(title, style="bold"))
-            parts += [Padding(_story(s, unicode, told, advise=s in loud or not loud), (0, 0, 1, 2)) for s in stories]
+    if shown:
+        parts.append(Text("Evidence", style="bold"))
+        parts += [Padding(_story(s, d, unicode, told), (0, 0, 1, 2)) for s in shown]
+    if remarks:
+        parts.append(Text(issues.remarks_title(d), style="bold"))
+        parts += [Padding(_remark(s.root, unicode, told, advise=not loud), (0, 0, 0, 2)) for s in remarks]
+        parts.append(Text())
     left = len(d.stories) - len(shown) - len(remarks)
     if left > 0:
         parts.append(Padding(Text(f"{left} more; --verbose shows them all.", style="dim"), (0, 0, 1, 2)))
     return parts
 
 
-def _story(story: Story, unicode: bool, said: Set[str], *, advise: bool) -> RenderableType:
-    lines = _finding(story.root, unicode, said, advise=advise)
+def _remark(f: Finding, unicode: bool, told: Set[str], *, advise: bool) -> RenderableType:
+    """A remark in a sentence or two: it must not look like an alarm."""
+    advice = f"; {f.fix[:1].lower()}{f.fix[1:]}" if f.fix.startswith("No action") else f". {f.fix}"
+    said = f.message.rstrip(".") + (advice if advise and f.fix and f.fix not in told else "")
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row(
+        Text((ICON if unicode else ASCII_ICON)[f.severity], style="dim"), Text.assemble(safe(said), (f"  {f.code}", "dim"))
+    )
+    return grid
+
+
+def _story(story: Story, d: Diagnosis, unicode: bool, said: Set[str]) -> RenderableType:
+    lines = _finding(story.root, d, unicode, said)
     if story.more:
         lines.append(Text(f"and {len(story.more)} more of the same", style="dim"))
     if story.consequences:
@@ -214,24 +236,24 @@ def _story(story: Story, unicode: bool, said: Set[str], *, advise: bool) -> Rend
     return Group(*lines)
 
 
-def _finding(f: Finding, unicode: bool, told: Set[str], *, advise: bool) -> list[Text]:
+def _finding(f: Finding, d: Diagnosis, unicode: bool, told: Set[str]) -> list[Text]:
     """A finding: its name and steps, then what the page has not said of it yet."""
     icon = (ICON if unicode else ASCII_ICON)[f.severity]
     sure = "" if f.confidence.value == "strong" else f" · {f.confidence.value}"
     head = Text.assemble(
         (f"{icon} {f.code} ", f"bold {COLOUR[f.severity]}"),
         (f.name, "bold"),
-        (f"  {f.severity.value}{sure}" + (f" · {span(f.steps)}" if f.steps else ""), "dim"),
+        (f"  {f.severity.value}{sure}" + (f" · {span(f.steps, d.run)}" if f.steps else ""), "dim"),
     )
     lines = [head] if f.message.rstrip(".").endswith(tuple(told)) else [head, Text(safe(f.message))]
     if (line := issues.line_of(f)) and line not in f.message and line not in told:
         lines.append(Text(f"at {_short_path(line, 96)}", style="dim"))
-    if f.fix and advise and f.fix not in told:
+    if f.fix and f.code not in told and f.fix not in told:
         lines.append(Text.assemble(("→ " if unicode else "> ", COLOUR[f.severity]), safe(f.fix)))
     return lines
 
 
-def _rest(d: Diagnosis, verbose: bool) -> RenderableType:
+def _rest(d: Diagnosis, unicode: bool, verbose: bool) -> RenderableType:
     if all(o.status is Status.MUTED for o in d.outcomes):
         return Text("No rule is active: your --select and --ignore leave none.", style="yellow")
     lines: list[RenderableType] = [Text(issues.checked(d), style="dim")]
@@ -239,6 +261,9 @@ def _rest(d: Diagnosis, verbose: bool) -> RenderableType:
         for status in (Status.UNSURE, Status.BLIND, Status.MUTED, Status.BROKEN):
             name = issues.STATUS[status]
             lines.extend(Text(f"  {o.code} {name}: {safe(o.reason)}", style="dim") for o in d.with_status(status))
+    if taken := read_as(d.run, 1000 if verbose else 6):
+        told = f"Columns read: {taken}. Correct them with --map COLUMN=SIGNAL."
+        lines.append(Text(told if unicode else told.replace("←", "=").replace("·", "|"), style="dim"))
     lines.extend(Text(f"diary: {safe(diary.told(entry), 300)}", style="dim") for entry in d.run.fact("diary", [])[-5:])
     lines.extend(Text(f"note: {safe(note)}", style="dim") for note in d.run.notes[: None if verbose else 5])
     if hint := issues.limits(d):

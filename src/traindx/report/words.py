@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from traindx.finding import Severity
+from traindx.plain import in_unit
 from traindx.plain import safe as safe
 from traindx.run import Run, Series
 
@@ -93,19 +94,23 @@ def vital_curves(run: Run) -> list[tuple[str, Series]]:
     return [(name, run.series(name)) for name in wanted if len(run.series(name)) > 1]
 
 
-def span(steps: tuple[int, int] | None) -> str:
-    """Steps as people write them."""
+def span(steps: tuple[int, int] | None, run: Run | None = None) -> str:
+    """Steps as people write them; epochs, where the run counts those."""
     if steps is None:
         return ""
-    return f"step {steps[0]}" if steps[0] == steps[1] else f"steps {steps[0]}–{steps[1]}"
+    said = f"step {steps[0]}" if steps[0] == steps[1] else f"steps {steps[0]}–{steps[1]}"
+    return in_unit(said, str(run.fact("step_unit", "step"))) if run is not None else said
 
 
 def read_as(run: Run, most: int = 6) -> str:
     """What the columns of somebody's log were taken for, in a line; empty for runs that were recorded, not imported."""
     columns: dict[str, str] = run.fact("columns", {})
-    pairs = [(c, s) for c, s in columns.items() if not s.startswith("metric/")]
-    metrics = [c for c, s in columns.items() if s.startswith("metric/")]
-    parts = [f"{s} ← {c}" for c, s in pairs[:most]] + ([f"{len(pairs) - most} more"] if len(pairs) > most else [])
+    taken: dict[str, list[str]] = {}
+    for column, signal in columns.items():
+        taken.setdefault("" if signal.startswith("metric/") else signal, []).append(column)
+    metrics = taken.pop("", [])
+    parts = [f"{s} ← {' + '.join(c)}" for s, c in taken.items() if [s] != c]
+    parts = parts[:most] + ([f"{len(parts) - most} more"] if len(parts) > most else [])
     for label, names in (("metrics", metrics), ("not used", list(run.fact("unmapped", ())))):
         if names:
             parts.append(
