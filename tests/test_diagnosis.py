@@ -241,7 +241,7 @@ def test_without_an_alarm_a_remark_names_hypotheses_and_accuses_nobody() -> None
     assert {f.code for f in d.findings} >= {"EVAL002"} and not d.alarmed
     assert "validation-too-small" in [c.cause.name for c in d.causes] and not d.likely
     assert d.verdict in ("healthy", "wait", "cannot-tell")  # validation shows nothing at all
-    assert "Other possible issues" in str(d) and "Evidence" not in str(d)
+    assert "Other possible issues" not in str(d) and "Evidence" not in str(d)  # what is unlikely only tires the reader
 
 
 def test_batches_that_come_back_extreme_are_the_data_and_not_the_rate() -> None:

@@ -54,7 +54,7 @@ def test_a_condition_without_a_sick_run_of_its_own_still_tells_its_false_alarms(
 
 
 def test_explain_prints_the_manual_page() -> None:
-    done = CliRunner().invoke(command, ["wire004", "--no-color"], standalone_mode=False)
+    done = CliRunner().invoke(command, ["wire004"], standalone_mode=False)
     assert done.exit_code == 0
     assert "false alarm" in done.output
 

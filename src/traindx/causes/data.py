@@ -91,8 +91,8 @@ CAUSES = (
             "LOSS003": 0.2, "EVAL005": 0.1, "LOSS013:": 0.3,
         },
         cure=(
-            "Print ten samples with their labels and look. Rebuild the pairs from one table with one shuffle[[; labels are "
-            "shifted by {offset} rows]]."
+            "Print ten samples with their labels and check them. Rebuild the pairs from one table with one "
+        "shuffle[[; labels are shifted by {offset} rows]]."
         ),
         refutes=(
             "OPTM001", "OPTM002", "OPTM003", "ACTV005", "WIRE003", "GRAD004", "WGHT004", "WIRE006", "WIRE008", "WIRE016",
@@ -147,8 +147,8 @@ CAUSES = (
             "LOSS001": 0.2, "EVAL004": 0.1,
         },
         cure=(
-            "Standardise every feature with the training set's mean and deviation, in one function for training and "
-            "validation. Divide pixels by 255."
+            "Standardise every feature with the training set's mean and standard deviation, in one function for "
+        "training and validation. Divide pixels by 255."
         ),
         witness=("DATA002",),
         settle="loss-at-init", cost_steps=15,

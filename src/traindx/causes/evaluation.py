@@ -69,8 +69,7 @@ CAUSES = (
         "validation-too-small", "the validation set is too small for these differences", prior=0.7, verdict="fix-evaluation",
         likely={"EVAL002": 0.9, "EVAL002:few": 0.4, "LOSS003:val": 0.2, "LOSS006:coarse": 0.1},
         cure=(
-            "The swings are larger than the gains: average the last 3–5 evaluations, or enlarge the validation "
-            "set[[{samples}]]."
+            "Average the last 3–5 evaluations, or enlarge the validation set[[{samples}]]."
         ),
         refutes=("LOSS005", "DATA009", "EVAL009", "LOSS008"),
         witness=("EVAL002",),

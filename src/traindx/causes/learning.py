@@ -5,7 +5,7 @@ from traindx.cause import Cause
 # fmt: off
 CAUSES = (
     Cause(
-        "capacity-floor", "the model or the data allow nothing better", prior=0.8, verdict="stop-keep-best",
+        "capacity-floor", "the model or the data cannot do better", prior=0.8, verdict="stop-keep-best",
         likely={"LOSS003": 0.6, "LOSS009": 0.5, "WIRE014:linear": 0.3, "LOSS011": 0.2, "EVAL010": 0.15, "LOSS011:perfect": 0.1},
         cure=(
             "Compare with a kNN and a linear baseline. Then train a model twice as wide on 2,000 samples: if it fits, "
@@ -16,7 +16,7 @@ CAUSES = (
             "DATA004", "ACTV001", "NUMR005",
         ),
         settle="anneal", cost_steps=200,
-        not_yet=("Draw no conclusion before the model fits one batch.",),
+        not_yet=("Do not conclude anything before the model fits one batch.",),
     ),
     Cause(
         "generalisation-limited",
@@ -54,8 +54,8 @@ CAUSES = (
             "OPTM009:horizon": 0.2, "WGHT002": 0.15, "EVAL004:chance": 0.15, "EVAL004:common": 0.15,
         },
         cure=(
-            "Fork the run for 200 steps with dropout, weight decay, augmentation and smoothing off, one at a time. Weaken the"
-            " one whose absence lowers the loss clearly."
+            "Train 200 steps with dropout, weight decay, augmentation and smoothing off, one at a time. Weaken the "
+        "one whose absence clearly lowers the loss."
         ),
         refutes=("OPTM001", "OPTM002", "WIRE006", "WIRE008", "DATA004", "DATA006", "WIRE016", "EVAL006:scale"),
         settle="regularisers-off", cost_steps=400,
@@ -81,7 +81,7 @@ CAUSES = (
         change={"weight_decay": 10.0},
     ),
     Cause(
-        "saddle", "the run sits at a saddle point", prior=0.25, verdict="fix-and-resume",
+        "saddle", "the run is stuck at a saddle point", prior=0.25, verdict="fix-and-resume",
         likely={"LOSS003": 0.6, "LOSS002": 0.3, "GRAD001": 0.2, "OPTM005": 0.1, "ACTV002": 0.1},
         cure=(
             "Wait, or push it with a short burst of a higher learning rate or noise; `traindx trial sharpness` shows the "
@@ -124,7 +124,8 @@ CAUSES = (
             "LOSS010:targets": 0.8, "LOSS010:tiny": 0.5, "LOSS010:large": 0.7, "WGHT001": 0.4, "ACTV004": 0.3, "GRAD006": 0.3,
             "GRAD002": 0.2, "WIRE007:unreachable": 0.2, "LOSS004": 0.2, "LOSS009": 0.2, "LOSS001": 0.15,
         },
-        cure="Standardise the targets with the training set's mean and deviation, and scale predictions back for reporting.",
+        cure="Standardise the targets with the training set's mean and standard deviation, and scale predictions back "
+        "for reporting.",
         refutes=("DATA002", "WIRE008", "WGHT005"),
         # the start of a classification says nothing about targets
         witness=("LOSS010:large", "LOSS010:targets", "LOSS010:tiny"),

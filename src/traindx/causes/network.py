@@ -25,8 +25,8 @@ CAUSES = (
             "NUMR001:moved": 0.1, "NUMR003": 0.1,
         },
         cure=(
-            "Initialise with `kaiming_normal_` (ReLU), `xavier_uniform_` (tanh) or a deviation of 0.02 (transformers)[[, "
-            "first {where}]]. Multiply the last layer by 0.1 and residual branches by 1/√(2L)."
+            "Initialise with `kaiming_normal_` (ReLU), `xavier_uniform_` (tanh) or a standard deviation of 0.02 "
+        "(transformers)[[; start with {where}]]. Multiply the last layer by 0.1 and residual branches by 1/√(2L)."
         ),
         refutes=("DATA002", "WIRE007:sum", "WGHT004"),
         witness=("WGHT005", "LOSS010:high"),

@@ -18,7 +18,8 @@ CAUSES = (
     Cause(
         "adam-stale-moments", "Adam's second moment adapts too slowly to these gradients", prior=0.1, verdict="fix-and-resume",
         likely={"OPTM007": 0.7, "LOSS006": 0.3, "GRAD003": 0.3, "LOSS005": 0.2, "LOSS001": 0.2},
-        cure="Lower β₂ from 0.999 to 0.95–0.99[[, first for {where}]], and clip gradients at the 95 % quantile of their norms.",
+        cure="Lower β₂ from 0.999 to 0.95–0.99[[ (start with {where})]], and clip gradients at the 95 % quantile of "
+        "their norms.",
         refutes=("DATA001:nonfinite", "WIRE004", "LOSS006:reset"),
         witness=("OPTM007", "LOSS006"),
         settle="fix", cost_steps=400,
@@ -64,7 +65,7 @@ CAUSES = (
         ),
         witness=("GRAD002", "ACTV004:explodes"),
         settle="clip", cost_steps=100,
-        not_yet=("Lowering the learning rate alone does not help: the next long sequence explodes again.",),
+        not_yet=("Do not only lower the learning rate: without clipping, gradients can explode again.",),
         poisons=True, change={"clip": "p95"},
     ),
     Cause(

@@ -86,7 +86,8 @@ class Suspect:
     @property
     def said(self) -> str:
         """The words, with the number where calibration earned it."""
-        said = f"{self.words} ({100 * self.probability:.0f} %)" if self.earned else self.words
+        percent = f"{100 * self.probability:.0f} %" if self.probability < 0.995 else "over 99 %"
+        said = f"{self.words} ({percent})" if self.earned else self.words
         return f"separate issue, {said}" if self.apart else said
 
 

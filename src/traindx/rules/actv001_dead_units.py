@@ -43,10 +43,10 @@ UNLIKE = ("softmax", "sigmoid", "tanh", "dropout", "softsign", "hardtanh")  # th
     needs={"dead_fraction/module": 1, "dead_samples/module": 1},
     says={
         "": "{share:.0%} of the units of {where} never fired in {samples:.0f} samples",
-        "growth": "{share:.0%} of the units of {where} never fired in {samples:.0f} samples, {before:.0%} at first",
+        "growth": "{share:.0%} of the units of {where} never fired in {samples:.0f} samples ({before:.0%} at the start)",
     },
-    fix="Lower the learning rate or warm up and start again; LeakyReLU, GELU or a norm before the activation keeps "
-    "units alive.",
+    fix="Start again with a lower learning rate or a warm-up. LeakyReLU, GELU or a norm before the activation "
+    "keeps units alive.",
     explains=("GRAD001", "GRAD004", "ACTV002", "LOSS002", "LOSS003", "LOSS009"),
 )
 def dead_units(

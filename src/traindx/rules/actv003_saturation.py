@@ -42,8 +42,8 @@ GATES = ("sigmoid", "hardsigmoid")
     "ACTV003",
     needs={"act_saturated/module | act_rms/module": 3},
     says={
-        "": "{share:.0%} of the units of {where} are saturated, {before:.0%} at first",
-        "tails": "outputs of {where} sit at their limits (RMS {level:.2f} of 1, {before:.2f} at first)",
+        "": "{share:.0%} of the units of {where} are saturated ({before:.0%} at the start)",
+        "tails": "outputs of {where} are at their limits (RMS {level:.2f} of 1; {before:.2f} at the start)",
     },
     fix="Scale the inputs, use Xavier initialisation or a norm before the activation, lower the learning rate by three.",
     explains=("GRAD001", "LOSS002", "LOSS009"),

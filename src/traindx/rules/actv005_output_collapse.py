@@ -48,15 +48,15 @@ from traindx.stats.persistence import finite_median, k_of_m
     says={
         "": "outputs hardly differ between inputs: their spread is {ratio:.2g} of the initial one",
         "class": "one class is predicted for every sample, though the batches hold {classes} classes",
-        "ignored": "outputs do not depend on the input at all: over samples they vary by {ratio:.1g} of their size",
-        "lost": "outputs do not depend on the input since the first step (they vary by {ratio:.1g} of their size), "
-        "although the layers learn: the network loses the input on the way",
+        "ignored": "outputs do not depend on the input: from sample to sample they vary by {ratio:.1g} of their size",
+        "lost": "the layers learn, but since the first step outputs hardly depend on the input (they vary by {ratio:.1g} "
+        "of their size): it gets lost inside the network",
     },
     fix={
         "": "Start again with a tenth of the learning rate; check for constant inputs, zero initialisation and a cut graph.",
-        "lost": "Shorten the way: gates or residual connections, normalisation, larger initial weights, shorter sequences; "
-        "check masks and reductions.",
-        "ignored": "Look for what cuts the input off: an inverted mask, zero weights, a wrong reduction, constant inputs.",
+        "lost": "Use gates or residual connections, normalisation, larger initial weights or shorter sequences; check "
+        "masks and reductions.",
+        "ignored": "Find what blocks the input: an inverted mask, zero weights, a wrong reduction, constant inputs.",
     },
     severity=Severity.CRITICAL,
     explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "EVAL004", "EVAL007", "GRAD001", "GRAD004", "OPTM001"),

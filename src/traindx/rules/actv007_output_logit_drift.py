@@ -38,7 +38,7 @@ from traindx.stats.persistence import finite_median, rising
     "ACTV007",
     needs={"logit_maxabs | logz_mean": 15},
     says={
-        "": "logits reach {level:.0f} and rise; {precision} numbers of that size lie {spacing:.2g} apart",
+        "": "logits reach {level:.0f} and rise; at that size {precision} cannot represent differences below {spacing:.2g}",
         "logz": "the log-partition of the logits drifted to {level:.1f}",
     },
     fix="Add a z-loss of 1e-4, compute logits and loss in float32, decay the output layer's weights.",

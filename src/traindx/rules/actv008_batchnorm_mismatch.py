@@ -48,10 +48,11 @@ LAG = 40  # steps after which statistics of the usual momentum of .1 have follow
     subject="batch-norm",
     needs={"bn_mean_gap/module | eval/train_in_eval | event:batch_size_one | fact:model.batchnorm_momentum": 1},
     says={
-        "eval": "training batches have {ratio:.1f}× the loss in eval mode: running statistics do not fit",
-        "gap": "batch statistics of {where} lie {gap:.2f} deviations from the running ones ({chance:.2f} would be chance)",
-        "momentum": "{where} keep running statistics with momentum {momentum:.3g}: they are those of the last batch or two, "
-        "and evaluation depends on which came last",
+        "eval": "the same training batches cost {ratio:.1f}× as much in eval mode: the running statistics do not fit",
+        "gap": "batch statistics of {where} differ from the running ones by {gap:.2f} standard deviations ({chance:.2f} "
+        "would be chance)",
+        "momentum": "momentum is {momentum:.3g} in {where}: the running statistics reflect only the last batch or two, so "
+        "evaluation depends on which came last",
         "small": "BatchNorm is trained on batches of {size:.0f}: its statistics are mostly noise",
         "one": "BatchNorm got a batch of one sample in training mode {often}",
     },

@@ -51,25 +51,25 @@ from traindx.run import Ints, Run, Series
         "nonfinite": "NaN or infinite values in {some} ({entries:.0f} in all), first at step {first}{named}",
         "guarded": "NaN or infinite values in {some}, first at step {first}; the guard skipped their updates and "
         "the weights are clean{named}",
-        "skipped": "NaN or infinite values in {some} that were looked at, first at step {first}; the script "
-        "skips batches whose loss is not finite{named}",
+        "skipped": "NaN or infinite values in {some} that were checked, first at step {first}; the script skips batches "
+        "whose loss is not finite{named}",
         "rank": "a batch of {where} holds NaN or infinite values at step {first}; the other ranks' batches are fine",
-        "masked": "NaN or infinite values in {some}, yet the loss stayed finite{named}",
-        "extreme": "{samples:.0f} samples hold a value beyond 50 deviations of what came before{named}",
-        "harmful": "{samples:.0f} samples hold a value beyond 50 deviations, and the {signal} of those steps stands "
-        "out by {z:.0f} deviations{named}",
-        "owning": "{samples:.0f} samples hold a value beyond 50 deviations (inputs reach from {low:.6g} to {high:.6g} and "
-        "usually vary by {usual:.2g}), perhaps a code for 'missing'{named}",
-        "blank": "{share:.0%} of the samples are one and the same input, and it comes with {labels} different labels, "
-        "perhaps a stand-in for what could not be read{named}",
+        "masked": "NaN or infinite values in {some}, although the loss stayed finite{named}",
+        "extreme": "{samples:.0f} samples hold a value more than 50 standard deviations away from earlier ones{named}",
+        "harmful": "{samples:.0f} samples hold a value more than 50 standard deviations away, and at their steps the "
+        "{signal} is {z:.0f} standard deviations off{named}",
+        "owning": "{samples:.0f} samples hold an extreme value (inputs reach from {low:.6g} to {high:.6g} and usually vary "
+        "by {usual:.2g}): it may stand for 'missing'{named}",
+        "blank": "{share:.0%} of the samples have exactly the same input, with {labels} different labels: it may stand "
+        "for samples that could not be read{named}",
         "odd": "{samples} samples are {kind}{named}",
     },
     fix={
-        "": "Look at the named samples and drop or repair them; validate the reader with a finite and a range check.",
+        "": "Look at these samples, then drop or repair them. Let your reader check that values are finite and in range.",
         "owning": "Replace the code by NaN when reading, then fill or drop these values before scaling.",
-        "blank": "Find where the reader puts this input in place of a sample, and drop those samples instead.",
+        "blank": "Find where your reader substitutes this input, and drop those samples instead.",
         "guarded": "Drop or repair these samples. Nothing has to be repeated.",
-        "skipped": "Drop or repair these samples when they are read; then the script has nothing to skip.",
+        "skipped": "Drop or repair these samples when you read them; then there is nothing to skip.",
         "nonfinite": "Drop or repair these samples; if a step was taken with them, resume from before that step.",
     },
     severity=Severity.CRITICAL,

@@ -56,18 +56,21 @@ class _Scale:
     "DATA002",
     needs={"fact:data.input_stats | fact:data.given_stats": 1},
     says={
-        "pixels": "inputs are whole numbers up to {hi:.0f} with deviation {std:.3g}: pixels that were never divided by 255",
+        "pixels": "inputs are whole numbers up to {hi:.0f} (standard deviation {std:.3g}): pixels that were never divided "
+        "by 255",
         "twice": "the largest input is {hi:.2g}: scaled down twice?",
-        "large": "inputs have deviation {std:.3g} (more than {most:g})",
-        "small": "inputs have deviation {std:.2g} and reach only {hi:.2g} (deviation below {least:g})",
-        "offset": "inputs have mean {mean:.3g} and deviation {std:.2g}: {offset:.0f} deviations off centre",
-        "uneven": "the deviations of features differ by {ratio:.0f} times (from {where})",
+        "large": "inputs have a standard deviation of {std:.3g} (more than {most:g})",
+        "small": "inputs have a standard deviation of {std:.2g} (less than {least:g}) and reach only {hi:.2g}",
+        "offset": "inputs have a mean of {mean:.3g} and a standard deviation of {std:.2g}: they are {offset:.0f} standard "
+        "deviations from zero",
+        "uneven": "the standard deviations of features differ by a factor of {ratio:.0f} (from {where})",
     },
     fix={
-        "": "Standardise with the training set's mean {mean:.3g} and deviation {std:.3g}; use the same numbers for validation.",
+        "": "Standardise with the training set's mean {mean:.3g} and standard deviation {std:.3g}; use the same "
+        "numbers for validation.",
         "pixels": "Divide by 255, then subtract {mean_255:.3f} and divide by {std_255:.3f}; the same for validation.",
         "twice": "Divide by 255 only once.",
-        "uneven": "Standardise every feature by its own training mean and deviation.",
+        "uneven": "Standardise every feature with its own training mean and standard deviation.",
     },
     confidence=Confidence.STRONG,
     explains=(

@@ -50,18 +50,18 @@ from traindx.run import Floats, Run
     "DATA003",
     needs={"fact:loss.target_range | event:label_out_of_range | fact:eval.confusion": 1},
     says={
-        "range": "targets reach from {lo:g} to {hi:g}, but the head has classes 0 to {top}",
-        "binary": "targets of a binary cross-entropy reach from {lo:g} to {hi:g}, outside [0, 1]",
+        "range": "targets range from {lo:g} to {hi:g}, but the model's output has classes 0 to {top}",
+        "binary": "targets of a binary cross-entropy range from {lo:g} to {hi:g}, outside [0, 1]",
         "rows": "rows of the float targets sum to {lo:g} … {hi:g} in a softmax loss, not to 1",
-        "cut": "some rows of the float targets are all zero, and class 0 never occurs: labels that start at 1 were cut to the "
-        "head's classes",
-        "blank": "some rows of the float targets are all zero and teach nothing: masked, or a label that is no class?",
-        "only": "every one of {n:.0f} labels is class {lo:g}: there is nothing to tell apart",
+        "cut": "some rows of the one-hot targets are all zero and class 0 never occurs: labels that start at 1 were cut off",
+        "blank": "some rows of the one-hot targets are all zero and teach nothing: they are masked, or their label is not "
+        "a class",
+        "only": "all {n:.0f} labels are class {lo:g}: there is nothing to learn",
         "one-based": "labels start at {lo:g}: class 0 was never seen in {n:.0f} labels and the last class is {hi:g}",
         "apart": "labels run from {lo:g} to {hi:g} in training ({n:.0f} labels) and from {val_lo:g} to {val_hi:g} in "
-        "validation ({val_n:.0f}): the tables differ by one",
+        "validation ({val_n:.0f}): the label tables differ by one",
         "unused": "{unused} of {classes} classes never occurred in {n:.0f} labels",
-        "permuted": "validation classes are a permutation of the training classes: accuracy {raw:.0%} as mapped, "
+        "permuted": "validation classes are a permutation of the training classes: accuracy is {raw:.0%} as they are and "
         "{matched:.0%} after renaming ({where})",
     },
     fix={
@@ -71,7 +71,8 @@ from traindx.run import Floats, Run
         "rows": "Use BCEWithLogitsLoss for labels that may be true together, or normalise the rows.",
         "cut": "Subtract 1 from the labels before they are made one-hot.",
         "blank": "If these rows are masked, leave them out of the mean; else map the labels to 0 … C−1.",
-        "only": "Print some labels as the loss gets them: argmax (not max) of one-hot rows, no rounding of scaled labels.",
+        "only": "Print some labels as the loss gets them. Take the argmax (not the max) of one-hot rows, and do not "
+        "round scaled labels.",
         "one-based": "Subtract 1 from the labels unless class 0 is a class of its own (background).",
         "unused": "Check that the head is meant to have {classes} outputs.",
         "apart": "Build the label table once, from the training data, and use it for validation too.",

@@ -48,19 +48,18 @@ from traindx.run import Run
     "DATA004",
     needs={"fact:data.label_probe | fact:trial.label_info | fact:data.met_again | accuracy/val | loss/val": 3},
     says={
-        "": "neighbouring inputs share no labels (probe {score:.3f} against {null:.3f} for permuted labels, {n:.0f} "
+        "": "similar inputs do not have similar labels ({score:.3f}; shuffled labels give {null:.3f}; {n:.0f} "
         "samples), and {skill}",
-        "trial": "true labels give no more consistent gradient than permuted ones (z {z:.1f}), and {skill}",
-        "apart": "{conflicts:.0f} of {again:.0f} inputs that came again came with another label, as many as by chance, and "
-        "{skill}: inputs and labels are shuffled apart",
-        "offset": "labels fit the inputs when shifted by {offset:.0f} rows (z {offset_z:.1f}, as they stand {z:.1f})",
-        "nothing": "the training loss fell from {first:.4g} to {late:.4g}, and validation (at best {best:.4g}) never cost less "
-        "than an untrained network: nothing that was learned holds for a new sample",
-        "memorised": "training accuracy reached {train:.0%} while {skill}: what was learned holds for no new sample",
+        "trial": "the true labels give gradients no more consistent than shuffled labels do (z {z:.1f}), and {skill}",
+        "apart": "{conflicts:.0f} of {again:.0f} repeated inputs came with another label, as many as by chance, and "
+        "{skill}: inputs and labels are shuffled separately",
+        "offset": "labels fit the inputs only when shifted by {offset:.0f} rows (z {offset_z:.1f}; unshifted {z:.1f})",
+        "nothing": "the training loss fell from {first:.4g} to {late:.4g}, but the validation loss (best {best:.4g}) never "
+        "was below that of an untrained network: the model memorises and does not generalise",
+        "memorised": "training accuracy reached {train:.0%} while {skill}: the model memorises and does not generalise",
     },
     fix={
-        "": "Print samples with their labels and look; rebuild the pairs with one shuffle. `traindx trial label-info` "
-        "settles it.",
+        "": "Print some samples with their labels and check them. Then rebuild the pairs with one shuffle.",
         "apart": "Shuffle inputs and labels with one permutation (or shuffle indices), in the function that makes the batches.",
         "offset": "Shift the labels back by {offset:.0f} rows and rebuild the pairs.",
     },

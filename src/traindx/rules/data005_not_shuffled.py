@@ -44,18 +44,18 @@ from traindx.run import Floats, Run
     "DATA005",
     needs={"fact:data.label_dispersion | fact:data.order_repeats | batch/label_min | loss/train": 11},
     says={
-        "sorted": "batches are sorted by class: their class counts vary {dispersion:.1f} times as much as shuffled "
-        "ones, and neighbouring batches are alike",
-        "grouped": "the class counts of batches vary {dispersion:.1f} times as much as shuffled ones",
-        "target": "batches are sorted by the target: {pairs} times in a row all targets of a batch are {way} all of the batch "
-        "before",
+        "sorted": "batches are sorted by class: their class counts vary {dispersion:.1f} times as much as if shuffled, and "
+        "consecutive batches are alike",
+        "grouped": "the class counts of batches vary {dispersion:.1f} times as much as if shuffled",
+        "target": "batches are sorted by the target: {pairs} times in a row, all targets of a batch are {way} those of the "
+        "batch before",
         "profile": "the loss has the same shape in every epoch (rank correlation {m:.2f}, z {z:.0f}): blocks of alike "
         "samples in a fixed order",
         "fixed": "every epoch serves the same batches in the same order",
     },
     fix={
         "": "Set shuffle=True on the training loader (set_epoch under a distributed sampler; a longer buffer for streams).",
-        "fixed": "Reshuffle every epoch; harmless otherwise if the data were mixed well once.",
+        "fixed": "Reshuffle every epoch. No action needed if the data were mixed well once.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,

@@ -45,18 +45,18 @@ from traindx.stats.tails import most_expected
     says={
         "": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) were also trained on",
         "chance": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) occur in training too, {how}",
-        "copies": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) were also trained on: copies, which training "
-        "holds too ({repeats:.1%}), were made before the split",
-        "apart": "{apart:.0f} evaluated samples were also trained on, in batches of their own: a look at training data, or a "
-        "split that overlaps?",
+        "copies": "{shared:.0f} of {val:.0f} validation samples ({share:.1%}) were also trained on: samples were copied "
+        "before the split (training holds {repeats:.1%} copies, too)",
+        "apart": "{apart:.0f} evaluated samples were also trained on, in separate batches: you evaluate training data, or "
+        "the split overlaps",
         "same": "validation reads the training set",
     },
     fix={
         "": "Remove duplicates, then split again (by group or time where samples belong together) and validate again.",
-        "chance": "No action is needed, unless equal samples are the same thing: then split by what they belong to.",
+        "chance": "No action needed, unless equal samples come from the same object: then split by object.",
         "copies": "Split first; then draw or copy samples within the training part only.",
         "apart": "Check the indices of the split; no action is needed if you evaluate training data on purpose.",
-        "same": "Hold out data that training never sees; until then this figure is a training figure.",
+        "same": "Hold out data that training never sees. Until then your validation figure is a training figure.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,

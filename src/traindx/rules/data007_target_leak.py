@@ -40,13 +40,14 @@ from traindx.run import Run
     "DATA007",
     needs={"fact:data.feature_auc": 1},
     says={
-        "": "{where} alone gives the target away ({auc:.3f} of 1; the next best feature {next_best:.2f}): is it known when the "
-        "model is used?",
-        "rule": "{where} alone decides the target ({auc:.3f}) and no other feature says anything about it ({next_best:.2f}): a "
-        "rule made of one feature, or a leak in data without any other signal",
-        "easy": "{where} predicts the target by itself ({auc:.3f}), and others nearly do: an easy task, or several leaks",
+        "": "{where} alone predicts the target almost perfectly ({auc:.3f} of 1; the next best feature "
+        "{next_best:.2f}): it may leak the answer",
+        "rule": "{where} alone predicts the target ({auc:.3f}), and no other feature helps ({next_best:.2f}): the task "
+        "is a rule on one feature, or this feature leaks the answer",
+        "easy": "{where} alone predicts the target ({auc:.3f}), and other features almost do: the task is easy, or "
+        "several features leak",
     },
-    fix="Check whether {where} is known at the moment of prediction; if not, drop it and split by time.",
+    fix="Check whether you know {where} at the time of prediction. If not, drop it and split by time.",
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,
     explains=("EVAL006",),

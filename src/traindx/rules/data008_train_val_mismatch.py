@@ -60,28 +60,30 @@ from traindx.run import Floats, Run
     },
     says={
         "range": "validation inputs span {val_range}, training inputs {train_range}: {factor:.0f} times apart",
-        "scale": "validation inputs have deviation {val_std:.3g}, training inputs {train_std:.3g}",
-        "shift": "the mean of validation inputs is {shift:.1f} training deviations away ({val_mean:.3g} against "
-        "{train_mean:.3g})",
-        "feature": "{where}: validation is {shift:.1f} training deviations away in {count} of {features} features",
+        "scale": "the standard deviation of validation inputs is {val_std:.3g}, that of training inputs {train_std:.3g}",
+        "shift": "the mean of validation inputs is {val_mean:.3g}, that of training inputs {train_mean:.3g}: {shift:.1f} "
+        "standard deviations apart",
+        "feature": "{where}: validation differs from training by {shift:.1f} standard deviations in {count} of {features} "
+        "features",
         "classes": "{where}: {share:.0%} of the validation targets, none of {n:.0f} training targets",
         "unexamined": "{where}: {share:.0%} of the training targets, none of {n:.0f} validation targets",
         "prior": "class shares differ: {where}",
         "target": "the validation loss is {times:.2g} times the variance of the training targets at every evaluation, while "
         "training is at {level:.3g}: validation targets are on another scale",
-        "unread": "training labels are learned (probe {score:.0%}, {null:.0%} by chance), but validation accuracy "
-        "{accuracy:.0%} is no better than the most frequent class ({share:.0%}): validation seems to use other tables",
-        "tokens": "{distance:.0%} of the validation tokens have ids that are not as frequent in training, though the "
-        "frequencies themselves agree: the two seem to be encoded with different tables",
+        "unread": "training labels can be learned ({score:.0%}; {null:.0%} by chance), but validation accuracy "
+        "({accuracy:.0%}) is no better than the most frequent class ({share:.0%}): validation seems to be "
+        "prepared differently",
+        "tokens": "{distance:.0%} of the validation tokens have other frequencies than in training, although the two lists "
+        "of frequencies agree: they seem to be encoded with different vocabularies",
     },
     fix={
         "": "Prepare training and validation with one function and the training set's constants.",
         "classes": "Split so that every class is in both parts; check that both use one label table.",
-        "unexamined": "Split at random, or with stratification: data that are sorted by class must be shuffled first.",
-        "unread": "Put a few training samples through the way of validation samples and compare: inputs, order, labels.",
+        "unexamined": "Split at random or stratified; shuffle data that are sorted by class first.",
+        "unread": "Send a few training samples through the validation code and compare inputs, order and labels.",
         "tokens": "Build the vocabulary once, from the training text, and encode both parts with it; decode a batch to see.",
         "target": "Transform the validation targets with the constants of the training targets, or transform predictions back.",
-        "prior": "Fine if training is resampled on purpose; otherwise split with stratification.",
+        "prior": "No action needed if you resample training on purpose; otherwise use a stratified split.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,

@@ -44,15 +44,15 @@ from traindx.run import Run
         "validation": "validation samples change from one evaluation to the next: random transforms are applied to them",
         "frozen": "{repeats:.0f} of {checked:.0f} augmented samples came back unchanged in the second epoch: the "
         "augmentation is not random",
-        "alike": "`__getitem__` seeds its generator with the constant {seed} for every sample: all samples, in all epochs, get "
-        "the same random numbers",
-        "strong": "the loss on augmented samples is {ratio:.1f} times that on the raw ones",
+        "alike": "`__getitem__` seeds its generator with {seed} for every sample: all samples in all epochs get the same "
+        "random numbers",
+        "strong": "the loss on augmented samples is {ratio:.1f} times the loss on the original ones",
     },
     fix={
         "validation": "Use transforms without random parts for validation.",
         "frozen": "Draw the random numbers in `__getitem__` from a generator seeded per worker and epoch.",
         "alike": "Make the generator once (seeded per worker), or seed it with the index and the epoch.",
-        "strong": "Halve the strength of the augmentation, and check that it keeps the label true.",
+        "strong": "Halve the strength of the augmentation, and check that labels stay true.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,

@@ -45,17 +45,17 @@ from traindx.run import Run
     "DATA010",
     needs={"fact:data.conflicts | fact:data.duplicate_share | fact:data.label_noise | fact:data.label_probe": 1},
     says={
-        "conflicts": "{conflicts:.0f} inputs occur with more than one label ({share:.1%} of those seen)",
+        "conflicts": "{conflicts:.0f} inputs occur with more than one label ({share:.1%} of the inputs seen)",
         "duplicates": "{share:.0%} of the samples of an epoch repeat an earlier one",
         "noise": "about {share:.0%} of the labels are wrong (estimated on {n:.0f} samples)",
-        "doubt": "about {share:.0%} of the labels contradict their inputs even where these leave little doubt (judged on "
-        "{n:.0f} samples without the network), and the network memorises them",
+        "doubt": "about {share:.0%} of the labels contradict clear inputs (judged on {n:.0f} samples without your model), "
+        "and the model memorises them",
     },
     fix={
-        "conflicts": "Review these inputs: keep the majority label or drop them; no model can fit both answers.",
-        "duplicates": "Remove duplicates before splitting; the effective data set is {rest:.0%} of its size.",
-        "doubt": "Look at samples that are learned last; clean their labels, or stop early and smooth labels by .1.",
-        "noise": "Clean the labels with the largest out-of-fold loss first; label smoothing .1 meanwhile.",
+        "conflicts": "Keep the majority label of these inputs, or drop them; no model can fit both answers.",
+        "duplicates": "Remove duplicates before splitting; the data set effectively has {rest:.0%} of its size.",
+        "doubt": "Check the labels of samples that are learned last. Or stop early and use label smoothing of 0.1.",
+        "noise": "Clean the labels with the largest out-of-fold loss first; use label smoothing of 0.1 until then.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,

@@ -40,8 +40,8 @@ from traindx.run import Run
     "DATA011",
     needs={"fact:data.class_counts | batch/labels/class | eval/support/class": 1},
     says={
-        "": "class {largest} has {ratio:.0f} times as many samples as class {smallest}, of which a batch holds "
-        "{per_batch:.2g} on average",
+        "": "class {largest} has {ratio:.0f} times as many samples as class {smallest}; a batch holds "
+        "{per_batch:.2g} of class {smallest} on average",
         "harm": "class {smallest} is {ratio:.0f} times rarer than class {largest}, and the evaluation shows it: {harm}",
     },
     fix="Weight the classes (about {weight:.1f} for class {smallest}), or sample them evenly; watch balanced accuracy "

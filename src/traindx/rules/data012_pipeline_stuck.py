@@ -52,14 +52,13 @@ from traindx.run import Run, Series
         "repeat": "the same batch was served {often} in a row (steps {first} to {last}) although the loader has "
         "{length} batches",
         "refilled": "the same inputs were served {often} in a row (steps {first} to {last}), each time with other labels",
-        "few": "only {share:.1%} of the samples drawn are distinct: {distinct:.0f} of {samples:.0f} in the data "
-        "set were ever drawn",
-        "kept": "every step used the same batch, which was fetched once: a test on one batch?",
+        "few": "only {distinct:.0f} of the {samples:.0f} samples in the data set were ever used ({share:.1%} of the "
+        "samples drawn are distinct)",
+        "kept": "every step used the same batch, which was fetched once; this may be a test on one batch",
         "constant": "inputs do not vary at all over {count} batches",
-        "alike": "every one of {count} samples is the same input, and they have {classes} different targets",
+        "alike": "all {count} samples have the same input, with {classes} different targets",
         "subset": "only {share:.0%} of the samples drawn in an epoch are distinct",
-        "dry": "an iterator that had run dry was asked again {often} from step {first} on and gave nothing: these "
-        "epochs were empty",
+        "dry": "an exhausted iterator was used again {often} from step {first} on and gave nothing: these epochs were empty",
         "single": "a BatchNorm layer got {count} batches of a single sample in training mode",
     },
     fix={

@@ -40,7 +40,7 @@ from traindx.run import Run
     "DIST001",
     needs={"rank/params | fact:world_size": 1},
     says={
-        "": "the parameters of the ranks parted at step {first}: {where}",
+        "": "the parameters of the ranks differ from step {first} on: {where}",
         "rates": "the learning rates of the ranks differ from step {first} on ({rates}), and their parameters from {parted}",
         "start": "the ranks began with different weights, and nothing made them equal: {where}",
         "buffers": "the running statistics of BatchNorm differ between the ranks from step {first} on, and nothing makes them "
@@ -48,12 +48,12 @@ from traindx.run import Run
         "meet": "the parameters of the ranks differ between synchronisations, and are equal again later",
     },
     fix={
-        "": "Call the DistributedDataParallel wrapper in every forward; restart from rank 0's weights before step {first}.",
+        "": "Call the DistributedDataParallel wrapper in every forward; restart from rank 0's weights of before step {first}.",
         "rates": "Give the scheduler the same number on all ranks (all-reduce its metric); restart before step {first}.",
         "start": "Wrap the model in DistributedDataParallel (it broadcasts rank 0's weights), or load the same state on all.",
         "buffers": "Convert with `SyncBatchNorm.convert_sync_batchnorm`, or let DistributedDataParallel send rank 0's buffers "
         "(`broadcast_buffers=True`).",
-        "meet": "No action needed if the averaging is meant.",
+        "meet": "No action needed if you average on purpose.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,

@@ -48,7 +48,7 @@ from traindx.run import Floats, Run
         "": "Wrap the model in DistributedDataParallel and call the wrapper in forward, not its .module.",
         "part": "Average the gradients of all parameters: put them all under one DistributedDataParallel, and call that.",
         "some": "Leave no_sync() before the last backward of each accumulation.",
-        "meet": "No action needed if the averaging is meant.",
+        "meet": "No action needed if you average on purpose.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,

@@ -40,10 +40,11 @@ from traindx.run import Floats, Run
     "DIST004",
     needs={"rank/step_time | fact:world_size": 1},
     says={
-        "": "all wait for {where}: steps take {slow:.2f}× the time they would without, in {share:.0%} of them",
-        "inside": "{where} computes longest and waits least in {share:.0%} of {count} steps DDP clocked: {slow:.2f}× the time",
+        "": "all ranks wait for {where} in {share:.0%} of the steps, which take {slow:.2f}× as long as without it",
+        "inside": "{where} computes longest and waits least in {share:.0%} of the {count} steps that DDP timed: they take "
+        "{slow:.2f}× as long",
     },
-    fix="Balance its work, or look at that machine's clocks, disk and memory.",
+    fix="Balance its work, or check that machine's clock speed, disk and memory.",
     explains=("PERF007",),
 )
 def straggler(

@@ -39,8 +39,10 @@ from traindx.run import Floats, Ints, Run
     "DIST006",
     needs={"rank/tokens | fact:world_size": 1, "rank/loss | fact:world_size": 1},
     says={
-        "": "valid targets vary by {cv:.0%} between ranks, and the mean of rank means is off by {off:+.1%} on average",
-        "noise": "valid targets vary by {cv:.0%} between ranks; single steps are off by {typical:.1%}, without a bias",
+        "": "ranks have different numbers of valid targets (they vary by {cv:.0%}), so averaging their means is off "
+        "by {off:+.1%} on average",
+        "noise": "ranks have different numbers of valid targets (they vary by {cv:.0%}); single steps are off by "
+        "{typical:.1%}, without a bias",
     },
     fix="Divide the summed loss by the number of valid targets over all ranks.",
     explains=("EVAL008",),

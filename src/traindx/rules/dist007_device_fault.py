@@ -40,9 +40,10 @@ from traindx.stats import mad
     needs={"rank/loss | rank/grad_norm | fact:world_size": 1},
     says={
         "": "the first non-finite number of the run came from {where} alone, at step {first}",
-        "leaps": "the loss of {where} leapt away from the others' {often}; no other rank's did",
+        "leaps": "the loss of {where} jumped away from that of the other ranks {often}; no other rank did that",
     },
-    fix="Replay that step with the same batch on another device: fine there means a fault of the device, else of the batch.",
+    fix="Replay that step with the same batch on another device. If it is fine there, the device is broken; "
+    "otherwise the batch is.",
     confidence=Confidence.EXACT,
     explains=(),
 )

@@ -51,18 +51,19 @@ from traindx.run import Floats, Ints, Run, Series
     says={
         "": "the validation loss is {value:.6g} to the last digit in {count} evaluations (steps {first} to {last}) "
         "while training continued",
-        "echo": "the accuracy is printed as {value:.6g} {count:.0f} times (steps {first:.0f} to {last:.0f}), and in "
-        "between the model sees training batches only",
+        "echo": "the accuracy is printed as {value:.6g} {count:.0f} times (steps {first:.0f} to {last:.0f}), but in "
+        "between the model sees only training batches",
         "stood": "{count} evaluations in a row ran on the same weights (steps {first} to {last}), while the trained ones moved",
-        "other": "{count} of {evaluations} evaluations ran on weights that are not the ones being trained",
-        "behind": "{count} of {evaluations} evaluations ran on weights that are not the ones being trained and hardly follow "
-        "them: validation has gained {gained:.0%} of what training has",
+        "other": "{count} of {evaluations} evaluations used weights other than the ones being trained",
+        "behind": "{count} of {evaluations} evaluations used weights that hardly follow the trained ones: validation "
+        "made {gained:.0%} of the progress of training",
     },
     fix={
         "": "Evaluate the module that the optimizer updates; look for a copy, a reloaded checkpoint or a cached result.",
-        "behind": "An average of the weights needs a decay that fits the run: with 0.9999 it takes 10,000 updates to forget "
-        "the start. Lower it, ramp it up from 0 (the smaller of it and (1 + t) / (10 + t)), or evaluate the trained weights.",
-        "other": "Fine if it is an average of the weights (EMA); otherwise evaluate the module that the optimizer updates.",
+        "behind": "Lower the decay of the weight average: with 0.9999 it takes 10,000 updates to forget the start. Or ramp "
+        "it up from 0, or evaluate the trained weights.",
+        "other": "No action needed if it is an average of the weights (EMA); otherwise evaluate the module that the "
+        "optimizer updates.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.STRONG,

@@ -42,12 +42,12 @@ from traindx.run import Run
     subject="evaluation",
     needs={"loss/val": 6},
     says={
-        "": "evaluations scatter by {se:.2g} ({relative:.1%} of the level); the best one (step {best}) leads by only "
-        "{lead:.2g}: differences below {resolution:.2g} mean nothing",
-        "few": "validation has {n:.0f} samples, each of them {each:.0%}: evaluations scatter by {se:.2g} ({relative:.0%} of "
-        "the level), the best one (step {best}) leads by {lead:.2g}, and differences below {resolution:.2g} mean nothing",
+        "": "evaluations vary by {se:.2g} ({relative:.1%}) at random, so differences below {resolution:.2g} mean "
+        "nothing; the best one (step {best}) leads by {lead:.2g}",
+        "few": "validation has only {n:.0f} samples, so evaluations vary by {se:.2g} ({relative:.0%}) at random and "
+        "differences below {resolution:.2g} mean nothing; the best one (step {best}) leads by {lead:.2g}",
     },
-    fix="The swings are larger than the gains: average the last 3–5 evaluations, or enlarge the validation set{samples}.",
+    fix="Average the last 3–5 evaluations, or enlarge the validation set{samples}.",
     severity=Severity.INFO,
     at="val_loader given",
 )

@@ -46,10 +46,10 @@ from traindx.run import Run
     needs={"fact:eval.metric_recomputed | eval/claimed_accuracy | loss/val": 3},
     says={
         "": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}",
-        "half": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}: logits are compared with .5, "
-        "which is a probability of 62 %",
-        "padded": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}: positions that the loss "
-        "ignores (padding) are counted, and count as right",
+        "half": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}: logits are compared with "
+        "0.5, which is a probability of 62 %",
+        "padded": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}: padding, which the loss "
+        "ignores, is counted as right",
         "so far": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}: answers of earlier "
         "evaluations are still counted",
         "of means": "{where} was reported as {reported:.4g}; the predictions give {recomputed:.4g}: a mean over batches of "
@@ -65,8 +65,8 @@ from traindx.run import Run
         "padded": "Leave ignored positions out of both counts: hits[mask].sum() / mask.sum().",
         "so far": "Reset the counts before every evaluation.",
         "of means": "Sum the right answers over all batches, and divide by the number of samples.",
-        "": "Recompute it from the predictions of one pass: axis of argmax, threshold on logits, label offset, ignored "
-        "positions, averaging.",
+        "": "Recompute the metric from the predictions of one pass. Check the axis of argmax, the threshold on "
+        "logits, label offsets, ignored positions and averaging.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,

@@ -54,8 +54,8 @@ from traindx.run import Floats, Run, Series
         "majority": "accuracy {accuracy:.1%} is no better than always answering class {where} ({share:.1%} of the "
         "validation set)",
         "chance": "accuracy {accuracy:.1%} is no better than always answering one class ({share:.1%})",
-        "same": "accuracy is {accuracy:.4g} in each of {count} evaluations from the first on, while the loss moves: every "
-        "sample gets the same answer",
+        "same": "accuracy is {accuracy:.4g} in all {count} evaluations while the loss changes: every sample gets the "
+        "same answer",
         "class": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}",
         "common": "class {where}: recall {recall:.1%} on {n:.0f} samples, while overall accuracy is {accuracy:.1%}; it is as "
         "frequent as others",
@@ -65,9 +65,9 @@ from traindx.run import Floats, Run, Series
     },
     fix={
         "": "Watch per-class recall and balanced accuracy; weight or resample the classes.",
-        "chance": "The model has learned nothing that holds for new samples: look at training first.",
-        "common": "The class is not rare, so weights will not help: look at what holds training back, and at its labels.",
-        "weightless": "Give the class a weight above zero, or take it out of the metric if it is not to be learned.",
+        "chance": "Fix training first: the model has learned nothing that helps on new samples.",
+        "common": "Check the labels of this class, and what holds training back. Class weights will not help: it is not rare.",
+        "weightless": "Give the class a weight above zero, or take it out of the metric.",
         "slice": "Look at samples of this slice; add data like it or a loss weight.",
         "unsuited": "Use balanced accuracy, F1, AUROC or average precision.",
     },

@@ -44,12 +44,13 @@ from traindx.run import Run
         "": "the validation loss rose from {low:.3g} to {now:.3g} while accuracy held ({accuracy:.1%}); a temperature "
         "of {temperature:.2f} removes {share:.0%} of the rise",
         "guess": "the validation loss rose from {low:.3g} to {now:.3g} while accuracy went from {before:.1%} to "
-        "{accuracy:.1%}: confidence, perhaps, not worse answers",
+        "{accuracy:.1%}: the model may be overconfident, not worse",
     },
     fix={
-        "": "Divide the logits by {temperature:.2f} where probabilities are used; label smoothing .05–.1; choose the "
-        "checkpoint by accuracy.",
-        "guess": "Choose the checkpoint by accuracy; fit a temperature on held-out data; label smoothing .05–.1.",
+        "": "Choose the checkpoint by accuracy. Divide the logits by {temperature:.2f} where you use probabilities, "
+        "or train with label smoothing of 0.05–0.1.",
+        "guess": "Choose the checkpoint by accuracy. Fit a temperature on held-out data, or train with label smoothing of "
+        "0.05–0.1.",
     },
     severity=Severity.INFO,
 )

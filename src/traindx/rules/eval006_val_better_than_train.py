@@ -46,12 +46,13 @@ from traindx.run import Floats, Run, Series
     needs={"loss/val": 3, "loss/train | eval/train_in_eval": 3},
     says={
         "": "validation ({val:.4g}) is better than training ({train:.4g}) in {count} of {evaluations} evaluations{reason}",
-        "clean": "validation ({val:.4g}) is better than the same model on training batches in eval mode ({train:.4g})",
-        "scale": "validation ({val:.4g}) is {ratio:.0f} times below training ({train:.4g}), by about the same factor since the "
-        "first evaluation: one of the two is divided differently",
+        "clean": "validation ({val:.4g}) is better than training batches on the same model in eval mode ({train:.4g})",
+        "scale": "validation ({val:.4g}) is {ratio:.0f} times smaller than training ({train:.4g}), by the same factor "
+        "since the first evaluation: the two are averaged differently",
     },
     fix={
-        "": "No action needed if dropout, augmentation or smoothing explain it; else look for samples shared with training.",
+        "": "No action needed if dropout, augmentation or label smoothing explain it; otherwise look for samples "
+        "shared with training.",
         "clean": "Look for samples shared with training, an easier or shorter validation set, or padding in its average.",
         "scale": "Divide both sums by the number of samples; look for a mean that is divided again by the batch size.",
     },

@@ -51,15 +51,15 @@ from traindx.run import Floats, Run, Series
     says={
         "": "validation stayed at {level:.4g} (±{scatter:.1g}) over {count} evaluations while training fell from "
         "{before:.4g} to {now:.4g}",
-        "unmoved": "validation never left {level:.4g} (±{scatter:.1g}) in {count} evaluations, where training began, while "
-        "training fell from {before:.4g} to {now:.4g}",
+        "unmoved": "validation stayed at {level:.4g} (±{scatter:.1g}) in {count} evaluations, the level at which training "
+        "began, while training fell from {before:.4g} to {now:.4g}",
         "never": "validation accuracy stayed at {level:.1%} over {count} evaluations and its loss was never below the first, "
         "while training rose to {now:.1%}",
         "late": "validation stayed at {level:.4g} over {count} evaluations; most of the training fall was before the "
         "first of them",
     },
-    fix="Evaluate one training batch in eval mode: bad too means mode or BatchNorm; good means the sets are prepared "
-    "differently.",
+    fix="Evaluate one training batch in eval mode. If it is bad, suspect the mode or BatchNorm; if it is good, "
+    "the two sets are prepared differently.",
     severity=Severity.WARNING,
     explains=("EVAL002", "LOSS008", "EVAL005"),
     unless=("rl", "adversarial"),

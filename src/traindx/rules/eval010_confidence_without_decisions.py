@@ -46,14 +46,15 @@ PARTS = {"val": "validation", "train": "training"}
     "EVAL010",
     needs={"loss/train | loss/val": 8, "accuracy/train | metric/train/* | accuracy/val | metric/val/*": 8},
     says={
-        "": "over the last {count} records the loss fell by {fell:.1%} of its way while accuracy stayed at {accuracy:.1%} "
-        "(±1 point)",
-        "never": "the {what} loss lost {fell:.0%} of its height over {count} evaluations; accuracy stayed at {accuracy:.1%}",
-        "mirror": "over the last {count} evaluations accuracy rose to {accuracy:.1%} while the {what} loss was flat: the "
-        "decisions get better, not surer",
+        "": "over the last {count} records the loss made {fell:.1%} of its progress while accuracy stayed at "
+        "{accuracy:.1%} (±1 point)",
+        "never": "the {what} loss fell by {fell:.0%} over {count} evaluations while accuracy stayed at {accuracy:.1%}",
+        "mirror": "over the last {count} evaluations accuracy rose to {accuracy:.1%} while the {what} loss was flat: "
+        "answers get better without getting surer",
     },
     fix={
-        "": "Look at the errors per class and the hardest examples; focal loss (γ = 2) or class weights move effort to them.",
+        "": "Look at the errors per class and the hardest examples; focal loss (γ = 2) or class weights put more "
+        "weight on them.",
         "mirror": "Let it run; judge it by its accuracy.",
     },
     severity=Severity.INFO,

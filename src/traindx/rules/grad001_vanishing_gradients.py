@@ -50,20 +50,19 @@ FIRST = 3  # steps that show how the network was born
     "GRAD001",
     needs={"grad_norm/param": 5},
     says={
-        "": "gradients shrink to {ratio:.1e} of their size from the last to the first layers, and {where} hardly move "
-        "({moves:.1e} a step)",
-        "hidden": "gradients shrink to {ratio:.1e} of their size from the last to the first layers ({where}), and nothing "
-        "is learned",
-        "start": "from the first step on gradients shrink to {ratio:.1e} of their size from the last to the first "
-        "layers, and "
-        "{where} hardly move ({moves:.1e} a step)",
-        "time": "{where} cannot remember: after the {length} steps of a sequence {left:.0e} of the first step is left "
-        "({keep:.2f} per step at the start), and nothing is learned",
-        "harmless": "gradients shrink to {ratio:.1e} of their size from the last to the first layers ({where})",
+        "": "gradients shrink to {ratio:.1e} of their size on the way to the first layers, and {where} hardly move "
+        "({moves:.1e} of their size per step)",
+        "hidden": "gradients shrink to {ratio:.1e} of their size on the way to the first layers ({where}), and the loss "
+        "does not fall",
+        "start": "from the first step on gradients shrink to {ratio:.1e} of their size on the way to the first layers, "
+        "and {where} hardly move ({moves:.1e} of their size per step)",
+        "time": "{where} cannot remember: after {length} steps of a sequence only {left:.0e} of the first step is left "
+        "({keep:.2f} kept per step), and the loss does not fall",
+        "harmless": "gradients shrink to {ratio:.1e} of their size on the way to the first layers ({where})",
     },
     fix={
         "": "Use ReLU or GELU, residual connections and normalisation, and He or Xavier initialisation.",
-        "time": "Start plain recurrent matrices orthogonal and gates open (forget bias +1 or more), or shorten the way.",
+        "time": "Initialise recurrent matrices as orthogonal and set forget biases to +1 or more, or use shorter sequences.",
     },
     explains=("LOSS002", "LOSS009"),
 )

@@ -45,11 +45,10 @@ from traindx.run import Run, Series
     "GRAD002",
     needs={"grad_norm": 10},
     says={
-        "": "the gradient norm grew {growth:.0f}× over its level while the loss was first falling ({base:.3g} → {now:.3g}) "
-        "and {rising}",
-        "early": "the gradient norm grew {growth:.0f}× from the start ({base:.3g} → {now:.3g}) while the loss got worse",
-        "burst": "the gradient norm shot up {growth:.2g}× within {records} records before the run broke ({base:.3g} → "
-        "{now:.3g})",
+        "": "the gradient norm rose from {base:.3g} to {now:.3g} ({growth:.0f}×), at first with a falling loss, and {rising}",
+        "early": "the gradient norm rose from {base:.3g} to {now:.3g} ({growth:.0f}×) while the loss got worse",
+        "burst": "the gradient norm rose from {base:.3g} to {now:.3g} ({growth:.2g}×) within {records} records, just "
+        "before the run broke",
     },
     fix="Divide the learning rate by 10, then clip gradients.",
     explains=("GRAD003", "LOSS001", "NUMR001", "NUMR002", "NUMR003"),

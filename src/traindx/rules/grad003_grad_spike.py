@@ -41,12 +41,10 @@ from traindx.run import Ints, Run, Series
     "GRAD003",
     needs={"grad_norm": 12},
     says={
-        "": "the gradient norm burst {often}, at worst to {height:.0f}× the usual {p50:.3g} at step {worst} (95 % of "
-        "norms below "
-        "{p95:.3g})",
-        "scatter": "the gradient norm scatters by a factor of {factor:.1f} from record to record (was {before:.1f}); 5 % "
-        "exceed "
-        "{p95:.3g}",
+        "": "the gradient norm spiked {often}; the worst was {height:.0f}× the usual {p50:.3g}, at step {worst} (95 "
+        "% of norms are below {p95:.3g})",
+        "scatter": "the gradient norm changes by a factor of {factor:.1f} from record to record (earlier {before:.1f}); 5 % "
+        "of the norms exceed {p95:.3g}",
     },
     fix="Clip gradients at {clip:.3g}, the 95 % quantile of the norms.",
     severity=Severity.INFO,

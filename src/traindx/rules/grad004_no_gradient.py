@@ -42,18 +42,17 @@ from traindx.run import Floats, Ints, Run
     says={
         "none": "{where} had no gradient at any of {records} recorded updates ({share:.1%} of the parameters)",
         "zero": "the gradient of {where} is exactly zero at all {records} recorded updates ({share:.1%} of the parameters)",
-        "dead": "the input of {head} is exactly zero for every sample ({records} updates: its bias gets a gradient, "
-        "its weights none). The units before it are dead, and {where} learn nothing",
+        "dead": "the input of {head} is exactly zero for every sample ({records} updates: its bias gets a gradient, its "
+        "weights none). The units before it are dead, so {where} learn nothing",
         "all": "every gradient is exactly zero at all {records} recorded updates",
     },
     fix={
-        "none": "The loss does not depend on it: check for detach, no_grad, a list instead of ModuleList, or an unused branch.",
-        "zero": "Something between it and the loss passes nothing on: dead units, a clamp, a zero factor, a saturated "
-        "activation.",
-        "dead": "Give the units before {head} a start at which they fire: biases at zero, He initialisation, scaled inputs; "
-        "LeakyReLU or GELU.",
-        "all": "The loss does not depend on the weights through any derivative: argmax, rounding, dead units, or a constant "
-        "loss.",
+        "none": "Find why the loss does not depend on it: detach, no_grad, a list instead of ModuleList, or an unused branch.",
+        "zero": "Find what blocks the gradient between it and the loss: dead units, a clamp, a factor of zero, a "
+        "saturated activation.",
+        "dead": "Initialise the units before {head} so that they fire: zero biases, He initialisation and scaled inputs. "
+        "Or use LeakyReLU or GELU.",
+        "all": "Find what makes the loss flat in the weights: argmax, rounding, dead units, or a constant loss.",
     },
     confidence=Confidence.EXACT,
     explains=("LOSS002", "OPTM001", "GRAD001"),

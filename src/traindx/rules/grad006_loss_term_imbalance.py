@@ -41,11 +41,11 @@ from traindx.stats import Direction
     "GRAD006",
     needs={"loss/terms": 8},
     says={
-        "": "the term '{owner}' holds {share:.0%} of the gradient while {where} stays flat at {level:.3g}",
+        "": "the term '{owner}' makes {share:.0%} of the gradient, while {where} stays flat at {level:.3g}",
         "scale": "the term '{owner}' is {share:.2%} of the summed loss; {where} only went from {start:.3g} to {level:.3g}",
         "value": "the term '{owner}' is {share:.0%} of the loss and falls while {where} has not moved from {level:.3g}",
     },
-    fix="Weight {where} up until its gradient is comparable, or learn the weights.",
+    fix="Raise the weight of {where} until its gradient is comparable, or learn the weights.",
     explains=("DATA011", "EVAL004", "EVAL007"),  # of a term that is starved nothing else is to be expected
     at="loss sum",
 )

@@ -53,7 +53,7 @@ from traindx.run import Floats, Run, Series
     says={
         "nonfinite": "the {what} is {value} from step {first} on ({count} records)",
         "passing": "the {what} was {value} at step {first} and came back",
-        "risen": "the {what} rose from {best:.4g} (step {first}) to {now:.4g}, {lost:.0%} of what had been gained",
+        "risen": "the {what} rose from {best:.4g} (step {first}) to {now:.4g}: {lost:.0%} of its progress is lost",
         "worse": "the {what} rose from {start:.4g} to {now:.4g}: worse than before training",
         "excursion": "the {what} climbed from {best:.4g} to {peak:.4g} after step {first}; it ends at {now:.4g}",
     },

@@ -47,9 +47,9 @@ UNCOUNTED = 30  # records from which a flat curve is worth a hint, where nobody 
     needs={"loss/train | loss/val": 3},
     says={
         "chance": "the {what} stayed at {now:.4g} over {updates} steps, the level of a model that knows nothing ({chance:.4g})",
-        "frozen": "the {what} repeats {now:.6g} to the digit over {records} records",
+        "frozen": "the {what} is exactly {now:.6g} in all {records} records",
         "stuck": "the {what} stayed at {now:.4g} over {updates} steps and accuracy never moved from {accuracy:.4g}",
-        "": "the {what} never left its first level: {first_level:.4g} at the start, {now:.4g} after {updates} steps",
+        "": "the {what} has hardly changed: {first_level:.4g} at the start, {now:.4g} after {updates} steps",
     },
     fix="Check that weights change at all, that gradients are not zero and that the labels belong to the inputs; then restart.",
     unless=("rl", "adversarial"),

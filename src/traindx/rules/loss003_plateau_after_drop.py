@@ -47,17 +47,16 @@ from traindx.stats import Direction
     needs={"loss/train | loss/val": 12},
     says={
         "": "the {what} is flat at {level:.4g} since step {first} ({share:.0%} of the run) after a drop of {drop:.3g}",
-        "nearly": "the {what} hardly moves any more ({level:.4g}, at most {resolution:.0%} of the drop of {drop:.3g} over "
-        "the last "
-        "third); noise hides the rest",
+        "nearly": "the {what} has almost stopped falling: it is at {level:.4g}, and over the last third it gained at most "
+        "{resolution:.0%} of its drop of {drop:.3g} (noise hides more)",
         "val": "the validation loss is flat at {level:.4g} since step {first} ({share:.0%} of the run) while training "
         "keeps falling",
         "end": "the {what} has levelled off at {level:.4g} after a drop of {drop:.3g}, {why}: the normal end of a run",
     },
     fix={
-        "": "Fork the run with a decaying learning rate for 1–3 % of the budget (`traindx trial anneal`): it tells a noise "
-        "floor from a real one.",
-        "val": "Generalisation is the limit: more data, regularisation or an earlier stop; keep the best checkpoint.",
+        "": "Run `traindx trial anneal`: it decays the learning rate for 1–3 % of the steps and shows whether the "
+        "loss can still fall.",
+        "val": "Keep the best checkpoint. To improve validation, use more data or stronger regularisation.",
         "end": "No action needed; `traindx trial anneal` shows whether a lower learning rate would gain more.",
     },
     severity=Severity.INFO,

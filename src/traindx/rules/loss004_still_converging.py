@@ -43,15 +43,15 @@ from traindx.stats import Direction, Forecast
     needs={"loss/train | loss/val": 30},
     says={
         "": "the {what} still falls: {now:.4g} now, {forecast:.4g} ({lo:.4g} to {hi:.4g}) expected at step {at_step}",
-        "extend": "the {what} still falls: {now:.4g} now, {forecast:.4g} ({lo:.4g} to {hi:.4g}) expected at step {at_step}; "
-        "stopping here gives away {share:.0%} of the gain so far",
+        "extend": "the {what} still falls: {now:.4g} now, {forecast:.4g} ({lo:.4g} to {hi:.4g}) expected at step "
+        "{at_step}; stopping now would give up {share:.0%} of the progress so far",
         "unfitted": "the {what} still falls ({now:.4g} now); no forecast: {reason}",
-        "crawls": "the {what} falls slowly: {now:.4g} after {records} records; at this pace, halving it takes {times:.1f} more "
-        "runs of this length",
+        "crawls": "the {what} falls slowly: it is {now:.4g} after {records} records, and halving it would take {times:.1f} "
+        "times as long again",
     },
     fix={
         "": "Let it run.",
-        "extend": "Extend the budget by half; the curve has not bent yet.",
+        "extend": "Train for half as many steps again; the curve is not flattening yet.",
         "unfitted": "Let it run, and look again later.",
         "crawls": "Raise the learning rate; `traindx trial lr-range` finds one.",
     },

@@ -48,19 +48,19 @@ from traindx.stats import Direction
     "LOSS005",
     needs={"loss/train": 10},
     says={
-        "": "the training loss shakes {ratio:,.0f} times more than drawing batches explains ({windows} of {of} windows)",
-        "mild": "the training loss shakes {ratio:,.0f} times more than drawing batches explains",
-        "wider": "the band of the training loss is {ratio:,.0f} times wider than at its quietest at this rate, and the "
-        "loss does not fall",
-        "together": "training and validation bounce up and down together (correlation {rho:.2f} over {records} "
-        "evaluations): the "
-        "weights swing, not the samples",
-        "bounces": "the {what} goes up by {up:.3g} in all while it gains {gained:.3g} ({records} records): it bounces",
+        "": "the training loss swings {ratio:,.0f} times more than random batches explain (in {windows} of {of} "
+        "stretches of the run)",
+        "mild": "the training loss swings {ratio:,.0f} times more than random batches explain",
+        "wider": "the training loss swings {ratio:,.0f} times wider than at its calmest at this learning rate, and does "
+        "not fall",
+        "together": "training and validation bounce up and down together (correlation {rho:.2f} over {records} evaluations): "
+        "the weights swing; it is not the choice of samples",
+        "bounces": "the {what} bounces: over {records} records its rises add up to {up:.3g}, and it fell by only {gained:.3g}",
         "waves": "the training loss swings up and down by {swing:.3g} in waves of about {period} records ({records} records)",
         "zigzag": "the training loss alternates up and down by {swing:.3g} (correlation of neighbours {rho:.2f}, {records} "
         "records)",
     },
-    fix="Divide the learning rate by 3 and resume; if it still shakes, by 10.",
+    fix="Divide the learning rate by 3 and resume; if the loss still swings, by 10.",
     unless=("rl", "adversarial"),
 )
 def oscillation(

@@ -57,15 +57,16 @@ class _Event:
     "LOSS006",
     needs={"loss/train | loss/val": 6},
     says={
-        "": "the {what} jumped {often} and took many steps to come back (first at step {first}): at worst {base:.4g} → "
-        "{peak:.4g}",
-        "coarse": "the {what} jumped {often} (first at step {first}): at worst {base:.4g} → {peak:.4g}",
+        "": "the {what} jumped {often} and recovered slowly (first at step {first}); the worst jump was from "
+        "{base:.4g} to {peak:.4g}",
+        "coarse": "the {what} jumped {often} (first at step {first}); the worst jump was from {base:.4g} to {peak:.4g}",
         "lasting": "the {what} jumped from {base:.4g} to {peak:.4g} at step {first} and has not come back",
-        "reset": "the {what} jumped from {base:.4g} to {peak:.4g} at step {first}, to where it began ({start:.4g}), and has "
-        "not come back",
+        "reset": "at step {first} the {what} jumped from {base:.4g} back to its starting level ({peak:.4g}; it began at "
+        "{start:.4g}) and has not recovered",
     },
     fix={
-        "": "Clip gradients at their 95 % quantile and lower β₂ to .95; if jumps repeat, lower the learning rate by a third.",
+        "": "Clip gradients at the 95 % quantile of their norms and lower β₂ to 0.95; if jumps repeat, lower the "
+        "learning rate by a third.",
         "reset": "Was the run resumed there, or the model created again? Load the weights and the optimizer's state; "
         "otherwise "
         "clip gradients and lower the learning rate.",

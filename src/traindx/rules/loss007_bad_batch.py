@@ -41,9 +41,9 @@ from traindx.stats import Spike
     "LOSS007",
     needs={"loss/train": 250},
     says={
-        "": "a single batch had an extreme loss {often}, at worst at step {worst}: {peak:.4g} against the usual {base:.4g}",
-        "repeating": "{count} batches with an extreme loss come back again and again, worst at step {worst}: {peak:.4g} "
-        "against the usual {base:.4g}",
+        "": "single batches had an extreme loss {often}; the worst was {peak:.4g} at step {worst}, where {base:.4g} is usual",
+        "repeating": "the same {count} batches have an extreme loss every time they come; the worst was {peak:.4g} at step "
+        "{worst}, where {base:.4g} is usual",
     },
     fix="Look at the samples of step {worst}; drop or repair them, or clip the loss per sample.",
     severity=Severity.INFO,

@@ -54,18 +54,17 @@ from traindx.stats import Overfit
         "{train:.4g}",
         "confident": "the validation loss rose from {best:.4g} (step {best_step}) to {now:.4g} (+{rise:.0%}) while the "
         "metric holds or still rises",
-        "gap": "training is at {train:.4g}, validation at {now:.4g} and no longer improving (best {best:.4g} at step "
-        "{best_step}): a gap of "
-        "{gap:.3g}",
-        "accuracy": "validation accuracy fell from {best:.1%} (step {best_step}) to {now:.1%} while that of training rose to "
-        "{train:.1%}",
-        "passed": "the validation loss had risen by {rise:.0%} after step {best_step} and came back",
+        "gap": "the training loss is {train:.4g}; the validation loss is {now:.4g} and no longer improves (best "
+        "{best:.4g} at step {best_step})",
+        "accuracy": "validation accuracy fell from {best:.1%} (step {best_step}) to {now:.1%} while training accuracy rose "
+        "to {train:.1%}",
+        "passed": "the validation loss rose by {rise:.0%} after step {best_step} and came down again",
     },
     fix={
         "": "Stop and keep the checkpoint of step {best_step}; then regularise, augment or train for fewer epochs.",
-        "confident": "Keep the checkpoint with the best metric; scale the temperature or smooth labels if probabilities "
-        "matter.",
-        "gap": "More data, augmentation or regularisation would close the gap; longer training will not.",
+        "confident": "Keep the checkpoint with the best metric. If you use the probabilities, fit a temperature or train with "
+        "label smoothing.",
+        "gap": "To close the gap, use more data, augmentation or regularisation; training longer will not help.",
         "passed": "Nothing to do; keep the best checkpoint.",
     },
     explains=("LOSS004",),  # that training still falls is part of it, and no advice to continue

@@ -43,16 +43,17 @@ HALF_WAY = 0.5  # of the loss of an ignorant model: whoever stands above has lea
     "LOSS009",
     needs={"loss/train | loss/val": 8},
     says={
-        "target": "training ({train:.4g}) and validation ({val:.4g}) stand close together above the target {reference:.4g}",
-        "chance": "training ({train:.4g}) and validation ({val:.4g}) are at the level of a model that ignores its input "
-        "({reference:.4g})",
-        "high": "training ({train:.4g}) and validation ({val:.4g}) stand still close together, at {share:.0%} of the level of "
-        "a model that ignores its input: it underfits, unless the labels hold no more",
-        "": "training ({train:.4g}) and validation ({val:.4g}) stand still close together; if that is too high, the model "
-        "does not fit",
+        "target": "training loss ({train:.4g}) and validation loss ({val:.4g}) are close together, and both are above your "
+        "target {reference:.4g}",
+        "chance": "training loss ({train:.4g}) and validation loss ({val:.4g}) are no better than a model that ignores its "
+        "input ({reference:.4g})",
+        "high": "training loss ({train:.4g}) and validation loss ({val:.4g}) have both stopped at {share:.0%} of the "
+        "loss of a model that ignores its input: the model may be too weak, or the labels too noisy",
+        "": "training loss ({train:.4g}) and validation loss ({val:.4g}) have both stopped falling, close together; "
+        "if that is too high, the model is too weak",
     },
-    fix="Fit one batch first (`traindx trial overfit`); then less regularisation, three times the learning rate, a wider "
-    "model.",
+    fix="Check that the model can fit one batch (`traindx trial overfit`). Then try less regularisation, three "
+    "times the learning rate, or a wider model.",
     unless=("rl", "adversarial"),
     at="model",
 )

@@ -46,23 +46,24 @@ from traindx.run import Run, Series
     "LOSS010",
     needs={"loss/train": 1, "fact:loss.kind": 1},
     says={
-        "high": "the first loss is {initial:.4g}, {excess:.2g} above {expected:.4g} of an untrained model: logits of spread "
-        "{spread:.2g}",
+        "high": "the first loss is {initial:.4g}; an untrained model should start at {expected:.4g}. The logits are "
+        "spread too widely ({spread:.2g})",
         "large": "the first loss is {initial:.4g}, {ratio:.0f} times what predicting zero would give ({expected:.4g})",
-        "summed": "the first loss is {initial:.4g}, {ratio:.0f} times {expected:.4g}: summed over {ratio:.0f} samples "
-        "instead of averaged",
-        "targets": "targets of size {size:.3g} (deviation {deviation:.3g}) are far from the outputs of an untrained model; "
-        "after {updates} updates the loss is {now:.3g}, at the start it was {initial:.3g}",
-        "tiny": "targets of size {size:.2g} are far below what the model puts out: after {updates} updates the loss of "
-        "{now:.3g} is {ratio:.2g} times what answering zero would cost",
-        "low": "the first loss is {initial:.4g}, below {expected:.4g} of an untrained model",
+        "summed": "the first loss is {initial:.4g}, {ratio:.0f} times the expected {expected:.4g}: it is summed over "
+        "{ratio:.0f} samples instead of averaged",
+        "targets": "the targets are large ({size:.3g}, standard deviation {deviation:.3g}) and an untrained model starts "
+        "near 0; after {updates} updates the loss is {now:.3g}, and it began at {initial:.3g}",
+        "tiny": "the targets ({size:.2g}) are far smaller than the outputs; after {updates} updates the loss is "
+        "{now:.3g}, {ratio:.2g} times that of answering zero",
+        "low": "the first loss is {initial:.4g}, less than the {expected:.4g} of an untrained model",
     },
     fix={
-        "": "Scale the last layer's initial weights by .1, set its bias to the log prior, and normalise the inputs.",
+        "": "Multiply the last layer's initial weights by 0.1, set its bias to the log prior, and normalise the inputs.",
         "summed": "Use the mean over samples, or divide the learning rate by the batch size.",
-        "targets": "Standardise the targets with the training set's mean and deviation, and scale predictions back for "
-        "reporting.",
-        "tiny": "Standardise the targets with the training set's mean and deviation, and scale predictions back for reporting.",
+        "targets": "Standardise the targets with the training set's mean and standard deviation, and scale predictions back "
+        "for reporting.",
+        "tiny": "Standardise the targets with the training set's mean and standard deviation, and scale predictions back "
+        "for reporting.",
         "low": "Check for leaked targets, ignored targets counted as correct, and the number of classes.",
     },
     severity=Severity.INFO,

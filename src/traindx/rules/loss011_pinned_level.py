@@ -61,15 +61,15 @@ MOST_CLASSES = 12.0  # ln of it, 160,000: a larger number is no cross-entropy
     "LOSS011",
     needs={"loss/train | loss/val": 4},
     says={
-        "": "the {what} sits at {level:.4g}, next to {floor:.4g}: {meaning}",
-        "perfect": "the {what} sits at {level:.4g}, next to {floor:.4g}: {meaning}",
-        "integer": "the {what} sits at {level:.4g}; ln {classes} = {floor:.4g} is the level of a model that knows nothing "
-        "about {classes} classes",
+        "": "the {what} stays at {level:.4g}, close to {floor:.4g}: {meaning}",
+        "perfect": "the {what} stays at {level:.4g}, close to {floor:.4g}: {meaning}",
+        "integer": "the {what} stays at {level:.4g}; a model that guesses among {classes} classes has ln {classes} = "
+        "{floor:.4g}",
         "squashed": "{what} and accuracy add up to {level:.4g} (ln(e + {classes} − 1) = {floor:.4g}): {loss:.4g} at an "
         "accuracy of {accuracy:.1%}, as when softmax is applied before a cross-entropy over {classes} classes",
         "zero": "the {what} is exactly 0 from step {first} on ({count} records)",
         "negative": "the {what} is negative ({level:.4g}), which a cross-entropy alone cannot be",
-        "below": "the {what} is {level:.4g}, below the entropy {floor:.4g} of its smoothed labels, which cannot be",
+        "below": "the {what} is {level:.4g}, below {floor:.4g}, the least that its smoothed labels allow: that is impossible",
     },
     fix={
         "": "The model ignores its input: check that gradients reach it, that the labels belong to the inputs, and the "

@@ -43,18 +43,18 @@ from traindx.run import Floats, Run, Series
     says={
         "stairs": "the training loss drops by {drop:.0%} at epoch boundaries ({boundaries} of them, z {z:.1f}): the "
         "model is memorising samples",
-        "order": "the training loss repeats its course in every epoch (correlation {m:.2f}, z {z:.1f}): batches come in the "
-        "same order",
-        "anew": "every {per} steps the training loss is back where the run began ({start:.4g}, from {end:.4g} on average; "
-        "{times} times): what was learned is thrown away",
-        "artefact": "the logged training loss is a mean that restarts every epoch; its saw-tooth is not in the run",
+        "order": "the training loss takes the same course in every epoch (correlation {m:.2f}, z {z:.1f}): batches come "
+        "in the same order",
+        "anew": "every {per} steps the training loss jumps from {end:.4g} back to its first value ({start:.4g}), {times} "
+        "times so far: the model is reset",
+        "artefact": "the logged training loss is a running mean that restarts every epoch; its saw-tooth shape comes from that",
     },
     fix={
         "stairs": "Judge by validation, not by this curve; once validation stops improving, train for fewer epochs or with a "
         "third of the learning rate.",
         "order": "Shuffle the training data, and reshuffle every epoch (`set_epoch` on a distributed sampler).",
-        "anew": "Look for what makes or initialises the model inside the loop over epochs; it belongs before it.",
-        "artefact": "Log the loss of the step, or reset nothing; judge the curve per epoch.",
+        "anew": "Find the line inside the epoch loop that creates or initialises the model, and move it before the loop.",
+        "artefact": "Log the loss of each step, or compare the curve only at the ends of epochs.",
     },
     severity=Severity.INFO,
     unless=("rl", "adversarial"),

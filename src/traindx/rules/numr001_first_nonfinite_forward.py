@@ -47,12 +47,13 @@ from traindx.run import Run
     needs={"event:nonfinite | loss/train": 1},
     says={
         "": "the loss became {value} at step {first}",
-        "origin": "the loss became {value} at step {first}: {op} at {where} {doubt}turned finite numbers into non-finite ones",
-        "sudden": "the loss became {value} at step {first} without warning: {before:.3g} shortly before, {best:.3g} at best",
-        "batch": "the loss became {value} at step {first}: {held} already held non-finite numbers",
-        "weights": "the loss became {value} at step {first}: {name} held non-finite numbers before that step began",
+        "origin": "the loss became {value} at step {first}: {op} at {where} {doubt}turned finite numbers into NaN or infinity",
+        "sudden": "the loss became {value} at step {first} without warning; shortly before it was {before:.3g} (best "
+        "{best:.3g})",
+        "batch": "the loss became {value} at step {first}: {held} already held NaN or infinity",
+        "weights": "the loss became {value} at step {first}: {name} held NaN or infinity before that step began",
         "between": "the loss became {value} at step {first}: the loader's batch was finite, and what the model got was not",
-        "grown": "the loss became {value} at step {first} after growing: {before:.3g} shortly before, {best:.3g} at best",
+        "grown": "the loss became {value} at step {first} after growing; shortly before it was {before:.3g} (best {best:.3g})",
         "norms": "the loss became {value} at step {first} after the gradient norm had grown {times:.2g}× over the steps before",
         "moved": "the loss became {value} at step {first}, right after a step that moved {moved_layer} by {moved:.0%} of "
         "its size",
@@ -60,18 +61,18 @@ from traindx.run import Run
         "passing": "the loss was {value} at step {first} and finite again later",
     },
     fix={
-        "": "Replay the step (`traindx run` does it on the spot) to learn which operation it was; resume from before it.",
+        "": "Run it again with `traindx run`: it names the operation. Fix that operation and resume from before this step.",
         "batch": "Find and drop the samples of that batch; resume from before it.",
-        "sudden": "A single operation or sample is to blame, not a slow growth: replay step {first} to name it.",
-        "weights": "Find what writes into {name} between two steps (an update or a normalisation by hand); go back to a "
-        "checkpoint whose weights are finite.",
-        "between": "Look at what happens to the batch before the model gets it: a division by a spread or norm of zero.",
+        "sudden": "Find the operation or sample of step {first} (`traindx run` names it); the loss had not been growing.",
+        "weights": "Find the code that changes {name} between two steps, and go back to a checkpoint with finite weights.",
+        "between": "Check what you do to the batch before the model gets it, such as a division by a standard deviation of "
+        "zero.",
         "grown": "Lower the learning rate or warm up, then clip; resume from before the rise.",
         "norms": "Divide the learning rate by 10, then clip gradients; resume from before the rise.",
-        "moved": "The weights, not an operation, left their range: a tenth of the learning rate with warm-up, clipping, or "
-        "smaller initial weights; start again.",
+        "moved": "Start again with a tenth of the learning rate and a warm-up, with clipping, or with smaller initial "
+        "weights: the step was too large.",
         "empty": "Skip batches without valid targets, or truncate the prompt instead of the answer.",
-        "passing": "Find out what that batch held; guard the operation before it hits the weights.",
+        "passing": "Look at that batch, and guard the operation before it damages the weights.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,

@@ -48,9 +48,11 @@ from traindx.run import Run
         "passing": "gradients were {value} at step {first}, the loss stayed finite",
     },
     fix={
-        "": "Put ε inside roots and norms, make the argument of where safe; skip updates with non-finite gradients.",
-        "moved": "The weights, not an operation, left their range: a tenth of the learning rate with warm-up; start again.",
-        "passing": "Find out who swallowed them (a skipped update, a scaler), and which operation made them.",
+        "": "Put ε inside roots and norms, and make both branches of torch.where finite. Skip updates with NaN or "
+        "infinite gradients.",
+        "moved": "Start again with a tenth of the learning rate and a warm-up: the step was too large.",
+        "passing": "Find the operation that made them. Something already skips these updates (such as a gradient scaler), "
+        "so the weights are still sound.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,

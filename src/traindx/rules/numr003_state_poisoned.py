@@ -40,12 +40,12 @@ CARRIED = ("buffer", "param", "state")
     "NUMR003",
     needs={"event:nonfinite | state_nonfinite | weight_nonfinite/param": 1},
     says={
-        "": "from step {first} on {things} hold non-finite numbers: {names}",
-        "loaded": "{things} held non-finite numbers before the first update: {names}",
-        "buffer": "buffers went non-finite first, at step {first}: a batch brought it: {names}",
+        "": "from step {first} on, {things} hold NaN or infinity: {names}",
+        "loaded": "{things} held NaN or infinity before the first update: {names}",
+        "buffer": "buffers became NaN or infinite first, at step {first}, through that batch: {names}",
     },
     fix={
-        "": "Resume from a checkpoint whose optimizer state is finite too; skip updates with bad gradients.",
+        "": "Resume from a checkpoint with finite weights and optimizer state; skip updates with NaN or infinite gradients.",
         "loaded": "Check the loaded checkpoint and the initialisation: all of it must be finite.",
         "buffer": "Find the batch of step {first}; restore the buffers from before it.",
     },

@@ -40,7 +40,7 @@ from traindx.stats.persistence import k_of_m
     subject="half-precision",
     needs={"act_limit/module | fact:origin": 3},
     says={
-        "": "outputs of {where} reach {most:.0%} of the largest float16",
+        "": "outputs of {where} reach {most:.0%} of the largest float16 number",
         "replay": "{op} at {where} overflows in half precision at step {first} and is finite in float32",
     },
     fix="Use bfloat16, or keep softmax, norms, logits and the loss in float32.",

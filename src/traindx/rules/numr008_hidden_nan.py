@@ -35,12 +35,12 @@ from traindx.run import Event, Run
     "NUMR008",
     needs={"event:nan_hidden": 1},
     says={
-        "replaced": "nan_to_num replaced non-finite numbers in the loss or its gradients {often}",
-        "skipped": "{count} of the {total} batches that were looked at were skipped: their loss was not finite",
+        "replaced": "nan_to_num replaced NaN or infinity in the loss or its gradients {often}",
+        "skipped": "{count} of the {total} batches that were checked were skipped, because their loss was NaN or infinite",
         "inside": "nan_to_num replaced NaN inside the model, in numbers made from its weights, {often}",
-        "logging": "non-finite losses were left out of the log {often}",
+        "logging": "NaN or infinite losses were left out of the log {often}",
     },
-    fix="Remove the patch and let the first non-finite operation be named; then fix that operation.",
+    fix="Remove this workaround and run again: `traindx run` names the operation that makes the first NaN. Fix that operation.",
     confidence=Confidence.EXACT,
     explains=(),
 )

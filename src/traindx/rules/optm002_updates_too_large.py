@@ -51,12 +51,12 @@ HELD = 200  # steps of falling loss after which the first ones are not to blame 
     needs={"loss/train": 3},
     says={
         "": "a step moved {where} by {early:.0%} of its size at step {at}; {harm}",
-        "survived": "a step moved {where} by {early:.0%} of its size at step {at}; the run came through",
-        "raised": "the learning rate rose from {before:.3g} to {after:.3g} at step {at}, and the loss was lost {soon}",
+        "survived": "a step moved {where} by {early:.0%} of its size at step {at}; the run recovered",
+        "raised": "the learning rate rose from {before:.3g} to {after:.3g} at step {at}, and the loss blew up {soon}",
     },
     fix={
         "": "Restart with a tenth of the learning rate and a warm-up.",
-        "survived": "No action needed if you like the result; a warm-up over the first 1–5 % of the steps spares the start.",
+        "survived": "No action needed; a warm-up over the first 1–5 % of the steps would avoid it.",
     },
     explains=(
         "LOSS001",

@@ -51,15 +51,15 @@ from traindx.stats import Direction
     says={
         "zero": "the learning rate is 0 at all {records} recorded steps",
         "collapsed": "the learning rate fell to {now:.2e}, {share:.1e} of its peak, at step {first} with {left:.0%} of the "
-        "steps to come",
+        "steps left",
         "cuts": "the learning rate was cut {cuts} times to {now:.2e} while the loss was still falling",
         "early": "the schedule is planned for {planned} steps and took {taken}: it ended {factor:.0f}× too early{unit}",
         "late": "the schedule is planned for {planned} steps and took only {taken}: it ran {factor:.0f}× too slowly{unit}",
     },
     fix={
         "": "Set the length of the schedule to the real number of updates; resume with the learning rate back at its peak.",
-        "zero": "Set the learning rate; check the scheduler's multiplier and warm-up.",
-        "cuts": "Feed the plateau scheduler the right metric and mode, with more patience; resume at a higher rate.",
+        "zero": "Set a learning rate above 0; check the scheduler's multiplier and warm-up.",
+        "cuts": "Give the plateau scheduler the right metric and mode, and more patience; resume at a higher rate.",
         "early": "Set its length to {wanted} (optimizer steps in all), or call scheduler.step() once per epoch.",
         "late": "Call scheduler.step() after every optimizer.step(), or set its length to {taken}.",
     },

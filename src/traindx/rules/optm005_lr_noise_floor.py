@@ -39,13 +39,12 @@ from traindx.run import Run
     says={
         "": "annealing the learning rate changes training by {train:+.0%} and validation by {val:+.0%} against "
         "{control:+.0%} without",
-        "suspected": "the loss is flat at {level:.4g} while the learning rate is still at {share:.0%} of its peak: perhaps "
-        "its noise floor",
+        "suspected": "the loss is flat at {level:.4g} while the learning rate is still at {share:.0%} of its peak: it may "
+        "have reached its noise floor",
     },
     fix={
         "": "Start the decay to zero now, or at the planned time; expect at least this gain.",
-        "suspected": "Fork with a decaying rate (`traindx trial anneal`): if training and validation both drop, start the "
-        "decay.",
+        "suspected": "Run `traindx trial anneal`. If it lowers both training and validation loss, start the decay.",
     },
     severity=Severity.INFO,
     explains=("LOSS003", "LOSS005"),

@@ -44,11 +44,11 @@ from traindx.run import Event, Run, Series
         "unscale": "gradients are clipped before unscale_ ({often}): the threshold is compared with norms "
         "multiplied by the loss scale",
         "after": "gradients are clipped after the update ({often}): the clipping does nothing",
-        "value": "clip_grad_value_ bends the direction of the gradient (limit {value:.3g})",
+        "value": "clip_grad_value_ changes the direction of the gradient (limit {value:.3g})",
         "always": "{share:.0%} of the updates were clipped: the usual norm {usual:.3g} is {ratio:.1f} times the threshold "
         "{threshold:.3g}",
         "never": "clipping at {threshold:.3g} never acted; 99 % of the norms are below {p99:.3g}",
-        "loose": "clipping at {threshold:.3g} never acted although the norm burst to {peak:.3g}, {height:.0f} times its "
+        "loose": "clipping at {threshold:.3g} never acted, although the norm spiked to {peak:.3g}, {height:.0f} times its "
         "usual size",
     },
     fix={

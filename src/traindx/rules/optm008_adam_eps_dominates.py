@@ -39,7 +39,7 @@ from traindx.run import Run
     "OPTM008",
     needs={"adam_small_v/param": 5},
     says="ε damps the steps of {share:.0%} of the parameters ({where}): √v̂ is below 10 ε in more than half of their entries",
-    fix="Lower ε to 1e-12, or scale the loss up (is it divided twice?).",
+    fix="Lower ε to 1e-12, or scale the loss up; check that it is not divided twice.",
     explains=("OPTM001", "LOSS002"),
     at="optimizer sum",
 )

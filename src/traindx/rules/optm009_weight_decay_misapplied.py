@@ -39,12 +39,14 @@ from traindx.run import Run
     "OPTM009",
     needs={"decay_share/param | fact:optimizer.groups": 10},
     says={
-        "strong": "weight decay is {ratio:.1f} times the gradient part of the update in {where}, whose size fell to "
+        "strong": "in {where} weight decay is {ratio:.1f} times as strong as the gradient, and the weights shrank to "
         "{shrunk:.0%}",
         "gains": "weight decay {decay:g} pulls norm gains to {shrunk:.0%} of their size ({where})",
-        "coupled": "weight decay {decay:g} inside {optimizer} is L2, divided by the second moment: not what AdamW does",
-        "horizon": "weight decay {decay:g} at learning rate {lr:g} forgets within {horizon} of {steps} steps",
-        "idle": "weight decay {decay:g} at learning rate {lr:g} acts over {horizon} steps; the run had {steps}: it did nothing",
+        "coupled": "weight decay {decay:g} in {optimizer} is L2 regularisation, which is weaker for weights with large "
+        "gradients; AdamW is not",
+        "horizon": "weight decay {decay:g} at learning rate {lr:g} erases what was learned within {horizon} of {steps} steps",
+        "idle": "weight decay {decay:g} at learning rate {lr:g} needs {horizon} steps to act, and the run had {steps}: "
+        "it did nothing",
     },
     fix={
         "strong": "Divide the weight decay by 10, and check that it is not applied twice.",

@@ -43,15 +43,15 @@ from traindx.run import Run
     "OPTM010",
     needs={"fact:optimizer.name | fact:optimizer.groups | fact:optimizer.duplicates | lr/group": 10},
     says={
-        "twice": "{where} is held by two groups or optimizers and updated twice",
+        "twice": "{where} is in two groups or optimizers and is updated twice",
         "empty": "parameter group {where} is empty",
-        "stateless": "the optimizer had no state at step {first} (resumed without it); the loss went from {before:.4g} to "
-        "{after:.4g}",
-        "reset": "the optimizer had no state at step {first}; the loss did not suffer",
-        "anew": "a new optimizer is made for every update ({count} in all, for the same parameters): its {state} cannot "
-        "build up",
-        "rebuilt": "a new optimizer is made every {every} steps ({count} in all, for the same parameters) and its {state} "
-        "thrown away each time",
+        "stateless": "the optimizer had lost its state at step {first} (resumed without it); the loss went from {before:.4g} "
+        "to {after:.4g}",
+        "reset": "the optimizer had lost its state at step {first}; the loss did not rise",
+        "anew": "a new optimizer is created for every update ({count} in all, for the same parameters), so its {state} "
+        "cannot build up",
+        "rebuilt": "a new optimizer is created every {every} steps ({count} in all, for the same parameters); each time its "
+        "{state} is lost",
         "zero": "the learning rate of group {where} is 0 throughout: it never learns",
         "idle": "the learning rate of group {where} stayed at {lr:.2e} while the others moved",
     },
@@ -60,9 +60,9 @@ from traindx.run import Run
         "empty": "Remove the group, or give it its parameters: a filter may have matched nothing.",
         "stateless": "Load the optimizer's state with the weights, or warm up again over 200–1,000 steps.",
         "reset": "Load the optimizer's state with the weights.",
-        "anew": "Make the optimizer once, before the loop.",
-        "rebuilt": "Make the optimizer once, before the loop over epochs.",
-        "zero": "Give the group a learning rate, or freeze its parameters openly.",
+        "anew": "Create the optimizer once, before the loop.",
+        "rebuilt": "Create the optimizer once, before the loop over epochs.",
+        "zero": "Give the group a learning rate, or freeze its parameters with requires_grad_(False).",
         "idle": "Check that the scheduler's multipliers cover every group.",
     },
     confidence=Confidence.EXACT,

@@ -40,8 +40,8 @@ from traindx.run import Run, Series
     needs={"loss/train": 100, "lr": 5},
     says={
         "raised": "the learning rate was raised {times:.0f}× at step {first}, and the loss went from {before:.4g} to {now:.4g}",
-        "": "the loss shakes {now:.1f} times more than drawing batches explains, {growth:.1f} times as much as after it had "
-        "settled, at an undiminished learning rate",
+        "": "the loss swings {now:.1f} times more than random batches explain, {growth:.1f} times as much as earlier "
+        "in the run, and the learning rate has not been lowered",
     },
     fix={
         "raised": "Go back to before step {first} and keep the learning rate as it was, or decay it.",

@@ -48,15 +48,14 @@ from traindx.run import Floats, Ints, Run
         "": "{share:.0%} of a step is spent waiting for data ({wait_ms:.3g} of {step_ms:.3g} ms, {workers} workers)",
         "cached": "{share:.0%} of a step is spent waiting for data ({wait_ms:.3g} ms); with a cached batch it runs "
         "{speedup:.2f} times as fast",
-        "outside": "{share:.0%} of a step passes outside forward, backward and update ({wait_ms:.3g} of {step_ms:.3g} "
-        "ms), and "
-        "no loader was seen",
-        "boundary": "the first batch of an epoch takes {wait_s:.2g} s: {share:.0%} of the time goes into starting epochs",
+        "outside": "{share:.0%} of a step is spent outside forward, backward and update ({wait_ms:.3g} of {step_ms:.3g} "
+        "ms), and no DataLoader was seen",
+        "boundary": "the first batch of an epoch takes {wait_s:.2g} s: {share:.0%} of the time is spent starting epochs",
     },
     fix={
         "": "Raise num_workers (now {workers}) until the wait is below 5 % of a step; decode once; pin_memory for an "
         "accelerator.",
-        "outside": "If batches are made there, make them ahead: a DataLoader with workers, or prepared once before training. "
+        "outside": "If you make batches there, use a DataLoader with workers or prepare them once before training. "
         "Otherwise look for what else the loop computes.",
         "boundary": "Set persistent_workers=True on the loader.",
     },

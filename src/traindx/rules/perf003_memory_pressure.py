@@ -46,8 +46,8 @@ from traindx.run import Run
     fix={
         "oom": "{advice}",
         "caught": "{advice}",
-        "": "Half the micro-batch (accumulate twice), activation checkpointing, or batches of even length.",
-        "fragmented": "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; batches of even length.",
+        "": "Halve the micro-batch and accumulate twice, use activation checkpointing, or make batches of even length.",
+        "fragmented": "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and make batches of even length.",
         "retries": "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or make the largest batch smaller.",
     },
     severity=Severity.WARNING,

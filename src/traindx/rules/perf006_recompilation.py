@@ -38,7 +38,8 @@ from traindx.run import Run
     "PERF006",
     needs={"recompiles | fact:perf.compiled": 2},
     says={
-        "limit": "the compiler gave up at step {first}, after {count:.0f} versions: the code runs uncompiled since{reason}",
+        "limit": "the compiler gave up at step {first}, after {count:.0f} versions: the code has been running uncompiled "
+        "since then{reason}",
         "": "the model was recompiled {count:.0f} times after step {warm}",
         "slow": "{share:.1%} of the steps take more than three times the median, and the compiled model saw "
         "{shapes:.0f} input shapes",

@@ -37,7 +37,7 @@ from traindx.run import Run
     "REPR001",
     needs={"fact:trial.determinism | fact:seeds": 1},
     says={
-        "": "two runs from the same snapshot part at step {step} in {where} ({kind})",
+        "": "two runs from the same snapshot differ at step {step} in {where} ({kind})",
         "unseeded": "random numbers come from {where}, which was not seeded",
     },
     fix={

@@ -37,8 +37,8 @@ from traindx.run import Run
     "REPR002",
     needs={"fact:data.worker_duplicates | fact:data.copied_generator": 1},
     says={
-        "": "{count:.0f} augmented samples came from two workers alike ({workers} workers)",
-        "copied": "the data set draws from a generator that it keeps: each of {workers} workers has a copy in the same state",
+        "": "two workers produced the same {count:.0f} augmented samples ({workers} workers)",
+        "copied": "the data set keeps its own random generator, so each of {workers} workers has a copy in the same state",
     },
     fix="Seed generators per worker from get_worker_info().seed, e.g. DataLoader(…, worker_init_fn=traindx.seed_worker).",
     severity=Severity.WARNING,

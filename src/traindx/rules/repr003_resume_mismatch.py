@@ -54,24 +54,22 @@ _HABIT = 5  # [def] loads into one training: a restart or two, a rollback to the
         "": "a resumed run differs from an uninterrupted one, first in {where}",
         "left": "the checkpoint that was read holds the state of the {where}, which was not restored; the {taken} was",
         "weights": "only the weights of the checkpoint that was read were restored, not the {where} it holds",
-        "anew": "the learning rate went back from {before:.3g} to {after:.3g} at the resume (step {step}) and takes "
-        "the course "
-        "of the first start again: the epoch was not restored",
-        "order": "the first {count} batches after the resume (step {step}) are those of the first start, in the same order: "
-        "the random state was not restored",
-        "jump": "the loss level jumped from {before:.4g} to {after:.4g} at the resume (step {step}, {z:.0f} deviations)",
-        "loaded": "the loss level jumped from {before:.4g} to {after:.4g} at step {step}, where weights were loaded "
-        "during training ({z:.0f} deviations)",
+        "anew": "the learning rate went back from {before:.3g} to {after:.3g} at the resume (step {step}) and the "
+        "schedule starts again: the epoch was not restored",
+        "order": "the first {count} batches after the resume (step {step}) are the ones the run began with: the random "
+        "state was not restored",
+        "jump": "the loss jumped from {before:.4g} to {after:.4g} at the resume (step {step}, {z:.0f} standard deviations)",
+        "loaded": "the loss jumped from {before:.4g} to {after:.4g} at step {step}, where weights were loaded during "
+        "training ({z:.0f} standard deviations)",
     },
     fix={
         "": "Save and restore {where} as well.",
         "left": "Call load_state_dict of the {where} too, after it is made and before the first step.",
-        "weights": "No action needed if this is a new training from these weights; to resume, load the {where} too.",
+        "weights": "No action needed if you start a new training from these weights; to resume, load the {where} too.",
         "anew": "Save the epoch (or step) and start the loop there; restore the scheduler, or set the rate from that epoch.",
         "order": "Save and restore the random states, or seed with the epoch, so that a resume draws new batches.",
-        "jump": "Restore optimizer, scheduler, scaler, random states and data position; else warm up again for "
-        "200–1,000 steps.",
-        "loaded": "Look at which weights `load_state_dict` was given there, and resume from the checkpoint before it.",
+        "jump": "Restore optimizer, scheduler, scaler, random states and data position, or warm up again for 200–1,000 steps.",
+        "loaded": "Check which weights `load_state_dict` loaded there, and resume from the checkpoint before it.",
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,

@@ -41,10 +41,11 @@ from traindx.stats.persistence import finite_median
     "SPEC001",
     needs={"gan/d_accuracy | gan/d_real | gan/d_loss": 5},
     says={
-        "": "the discriminator is right in {accuracy:.1%} and the generator's gradient fell to {faded:.2g} of its early norm",
+        "": "the discriminator is right {accuracy:.1%} of the time, and the generator's gradient fell to {faded:.2g} "
+        "of its early norm",
         "losses": "the discriminator's loss fell from {before:.3g} to {now:.2g}, and the generator's rose from "
         "{g_before:.3g} to {g_now:.3g}",
-        "hint": "the discriminator is right in {accuracy:.1%}: does the generator still get a gradient?",
+        "hint": "the discriminator is right {accuracy:.1%} of the time; the generator may get no gradient any more",
     },
     fix="Weaken the discriminator: R1 penalty, spectral norm, labels of 0.9, or a lower learning rate for it.",
     at="loss sum",

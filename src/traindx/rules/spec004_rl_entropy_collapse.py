@@ -45,14 +45,14 @@ from traindx.stats.persistence import finite_median
         "entropy": "the policy's entropy fell to {share:.0%} of its start within the first quarter of the run",
         "kl": "updates move the policy by a KL of {kl:.2g}, more than {limit:g}",
         "value": "the value function explains nothing (explained variance {variance:.2f})",
-        "return": "the mean return fell from {best:.4g} (step {best_step}) to {now:.4g}, {lost:.0%} of what was gained, and "
-        "stays there",
+        "return": "the mean return fell from {best:.4g} (step {best_step}) to {now:.4g} and stays there: {lost:.0%} of its "
+        "progress is lost",
     },
     fix={
-        "entropy": "Raise the entropy bonus by three, lower the learning rate by three.",
-        "kl": "Lower the learning rate by three, clip at 0.1, or stop updates at a KL target.",
-        "return": "Go back to the policy of step {best_step}; lower the learning rate by three, clip at 0.1, raise the entropy "
-        "bonus.",
+        "entropy": "Multiply the entropy bonus by 3 and divide the learning rate by 3.",
+        "kl": "Divide the learning rate by 3, clip at 0.1, or stop updates at a KL target.",
+        "return": "Go back to the policy of step {best_step}; divide the learning rate by 3, clip at 0.1, and raise the "
+        "entropy bonus.",
         "value": "Normalise returns, train the value function longer or with its own learning rate.",
     },
     at="loss sum",

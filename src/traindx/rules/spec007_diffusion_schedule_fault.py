@@ -39,8 +39,8 @@ from traindx.stats.persistence import finite_median
     "SPEC007",
     needs={"diffusion/loss/bin": 50},
     says={
-        "": "noise levels of {where} keep {kept:.0%} of their first loss while the others fell to {others:.0%}",
-        "order": "losses are not ordered along the noise levels (rank agreement {agreement:.2f})",
+        "": "at noise levels {where} the loss is still {kept:.0%} of its first value, while at others it fell to {others:.0%}",
+        "order": "the loss does not follow the noise level (rank correlation {agreement:.2f})",
     },
     fix="Check the target (ε, v or x), the schedule's direction and the loss weights of these levels.",
     at="loss",

@@ -44,10 +44,10 @@ from traindx.run import Floats, Ints, Run
     needs={"probe/loss | batch/labels/class | eval/loss/batch | loss/val": 3},
     says={
         "": "the loss on the original task rose from {before:.4g} to {after:.4g} ({rise:+.0%}, {z:.0f} standard errors)",
-        "beside": "another evaluated task gets worse from the start: its loss rose from {before:.4g} to "
-        "{after:.4g} while that of {other} fell from {first:.4g} to {last:.4g}",
-        "classes": "training no longer shows the classes that are evaluated ({early:.0%} of its labels at first, {late:.0%} "
-        "now), and their loss rose from {before:.4g} to {after:.4g}",
+        "beside": "another task that you evaluate gets worse: its loss rose from {before:.4g} to {after:.4g} while the "
+        "loss of {other} fell from {first:.4g} to {last:.4g}",
+        "classes": "training no longer contains the classes that you evaluate ({early:.0%} of its labels at the start, "
+        "{late:.0%} now), and their loss rose from {before:.4g} to {after:.4g}",
     },
     fix="Lower the learning rate 3 to 10 times, train fewer epochs, mix in 5–20 % old data, or interpolate with the "
     "old weights (α = .5–.8).",

@@ -41,10 +41,9 @@ from traindx.run import Run
     needs={"batch/valid_targets | event:empty_targets | fact:data.empty_rows": 1},
     says={
         "": "{count:.0f} batches have no valid target, first at step {first}: their loss is a mean over nothing",
-        "sparse": "only {share:.2%} of the targets count",
-        "rows": "{share:.0%} of the sequences ({empty:.0f} of {rows:.0f} that were looked at) have no target that counts: they "
-        "teach nothing",
-        "all": "no target counts in any of {count:.0f} batches: nothing is being learned",
+        "sparse": "only {share:.2%} of the targets are used by the loss",
+        "rows": "{share:.0%} of the sequences ({empty:.0f} of {rows:.0f} checked) have no valid target: they teach nothing",
+        "all": "the loss ignores every target of all {count:.0f} batches: nothing is being learned",
     },
     fix="Check the response template and the truncation (cut the prompt, not the answer); leave out samples without a label.",
     severity=Severity.WARNING,

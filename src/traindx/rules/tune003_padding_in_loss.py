@@ -40,9 +40,9 @@ from traindx.run import Run
     "TUNE003",
     needs={"fact:data.pad_label_share | fact:data.pad_position_share | fact:data.prompt_share": 1},
     says={
-        "": "{share:.0%} of the targets that count are padding (id {pad})",
-        "position": "{share:.0%} of the targets that count stand where the input is padding",
-        "prompt": "{share:.0%} of the targets that count belong to the prompt, not to the answer",
+        "": "{share:.0%} of the targets used by the loss are padding (id {pad})",
+        "position": "{share:.0%} of the targets used by the loss are at positions where the input is padding",
+        "prompt": "{share:.0%} of the targets used by the loss belong to the prompt, not to the answer",
     },
     fix={
         "": "Set these labels to -100 (where attention_mask is 0), or pass ignore_index={pad}.",

@@ -41,10 +41,10 @@ from traindx.run import Run
     needs={"fact:data.eos_share": 1},
     says={
         "": "{share:.0%} of the sequences end with the end token among their labels{same}",
-        "none": "no end is learned: the last labels of padded sequences have no token in common (at most {share:.0%} share "
-        "one){same}",
+        "none": "the end of a text is not learned: the last labels of padded sequences have no token in common (at most "
+        "{share:.0%} share one){same}",
     },
-    fix="Use a padding id of its own, mask labels by attention_mask, and append the end token ({eos}) to every answer.",
+    fix="Use a separate padding id, mask labels by attention_mask, and append the end token ({eos}) to every answer.",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     at="loss ignored",

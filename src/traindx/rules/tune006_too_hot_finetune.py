@@ -43,7 +43,7 @@ from traindx.run import Floats, Run
     "TUNE006",
     needs={"loss/train": 20},
     says={"": "{signs}", "stairs": "{signs}"},
-    fix="Full tuning 1e-5 to 5e-5 (LoRA 1e-4 to 2e-4), warm-up 3–10 %, one to three epochs{now}.",
+    fix="Use a learning rate of 1e-5 to 5e-5 (LoRA: 1e-4 to 2e-4), a warm-up of 3–10 %, and one to three epochs{now}.",
     severity=Severity.WARNING,
     explains=("LOSS012", "LOSS008", "LOSS001", "LOSS006"),
     at="optimizer rate",

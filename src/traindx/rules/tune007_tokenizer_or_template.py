@@ -47,9 +47,9 @@ from traindx.run import Run
         "long": "a sequence of at least {needed:.0f} positions is longer than the {rows:.0f} that {where} has",
         "negative": "token id {max_id:.0f} is below zero, and an embedding has no such row ({where})",
         "unknown": "{share:.1%} of the tokens are unknown to the tokenizer",
-        "one-id": "one id makes up {share:.0%} of all tokens: text that a vocabulary does not know looks like this",
-        "added": "{count} tokens at the end of {where} (ids {ids}) are {ratio:.0f} times off the size of all others, and the "
-        "table is frozen: they were added and are never trained",
+        "one-id": "one id makes up {share:.0%} of all tokens: the vocabulary may not fit the text",
+        "added": "the last {count} rows of {where} (ids {ids}) differ in size from all others by a factor of {ratio:.0f}, "
+        "and the table is frozen: these tokens were added and are never trained",
         "double": "sequences begin with the beginning-of-text token twice",
     },
     fix={

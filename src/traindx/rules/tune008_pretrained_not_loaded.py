@@ -46,15 +46,16 @@ from traindx.run import Run
         "event:load": 1
     },
     says={
-        "": "the first loss {first:.3g} is what a model without knowledge has (ln {classes:.0f} = {chance:.3g})",
-        "unread": "weights that fit {share:.0%} of the model were read from a file, and none of them is in it (such as {name})",
+        "": "the first loss is {first:.3g}, that of an untrained model (ln {classes:.0f} = {chance:.3g})",
+        "unread": "a file with weights for {share:.0%} of the model was read, but the model holds none of them (such as "
+        "{name})",
         "overwritten": "weights were loaded, and {share:.0%} of them were overwritten before training began (such as {name})",
         "keys": "{share:.0%} of the parameters were not in the loaded checkpoint{keys}",
     },
     fix={
         "": "Load with strict=True and read its message; strip prefixes such as module. or _orig_mod.; then start again.",
-        "overwritten": "Initialise first and load afterwards: what is applied to the model after load_state_dict "
-        "(init_weights, reset_parameters) belongs before it, or to the new head only.",
+        "overwritten": "Load the weights after all initialisation: move init_weights or reset_parameters before "
+        "load_state_dict, or apply them to the new head only.",
     },
     severity=Severity.CRITICAL,
     explains=("LOSS010", "WIRE015", "LOSS002"),

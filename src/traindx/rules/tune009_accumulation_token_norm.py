@@ -38,10 +38,10 @@ from traindx.run import Run
     "TUNE009",
     needs={"batch/micro_valid_cv": 5, "loss/token_mean": 5, "loss/train": 5, "loop/backwards": 5},
     says={
-        "": "valid tokens differ by {cv:.0%} between the {k:.0f} micro-batches of an update; the mean of their losses is "
-        "{gap:.1%} off the loss per token",
-        "unequal": "valid tokens differ by {cv:.0%} between the {k:.0f} micro-batches of an update, and each is averaged by "
-        "itself: tokens of short ones weigh more",
+        "": "the {k:.0f} micro-batches of an update have different numbers of valid tokens (they vary by {cv:.0%}); "
+        "averaging their losses is {gap:.1%} off the loss per token",
+        "unequal": "the {k:.0f} micro-batches of an update have different numbers of valid tokens (they vary by {cv:.0%}) "
+        "and each is averaged separately: tokens of short ones count more",
     },
     fix="Sum token losses and divide by the valid tokens of the whole update, instead of averaging micro-batch means.",
     severity=Severity.WARNING,

@@ -46,7 +46,7 @@ _LEAST = 5  # looks after the first percent of a run: a norm has no noise, and l
         "spectral": "the largest singular value of {where} is {ratio:.0f}× that of a random matrix of its size, and rises",
         "tails": "the weights of {where} have very heavy tails (kurtosis {kurtosis:.0f})",
     },
-    fix="Use weight decay of 0.01 to 0.1, a third of the learning rate, or clipping.",
+    fix="Use weight decay of 0.01 to 0.1, divide the learning rate by 3, or clip gradients.",
     explains=("ACTV004", "ACTV007", "NUMR004", "LOSS008"),
 )
 def weight_growth(

@@ -39,7 +39,7 @@ from traindx.stats.persistence import finite_median, k_of_m, rising
     "WGHT003",
     needs={"weight_tiny/param | weight_maxabs/param": 5},
     says={
-        "off": "{share:.0%} of the gains of {where} fell below 0.01 ({before:.0%} at first)",
+        "off": "{share:.0%} of the gains of {where} fell below 0.01 ({before:.0%} at the start)",
         "large": "gains of {where} rose to {most:.0f} and still rise",
         "rows": "some rows of {where} have {ratio:.0f} times the median norm",
     },

@@ -49,7 +49,7 @@ from traindx.run import Run
     fix={
         "": "Create the optimizer after the model is complete, or add {where} with add_param_group.",
         "stale": "Create the optimizer after the model (or its head) was replaced: optimizer = Optim(model.parameters(), …).",
-        "intent": "If this is meant, call requires_grad_(False) on them: the backward gets cheaper and the intent is plain.",
+        "intent": "If this is intended, call requires_grad_(False) on them: backward gets cheaper.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,

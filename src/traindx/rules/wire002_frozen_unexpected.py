@@ -55,14 +55,14 @@ WHOLE = ("Linear", "Conv", "LSTM", "GRU", "RNN", "MultiheadAttention", "Bilinear
         "scratch": "{count} parameters in whole modules are frozen ({share:.0%} of the model) though no weights were loaded: "
         "they keep their random values: {where}",
         "forgotten": "{count} parameters ({share:.0%} of the model) are frozen at random values{held}, and the loss stays at "
-        "{left:.0%} of that of a model that ignores its input: {where}",
+        "{left:.0%} of the loss of a model that ignores its input: {where}",
         "later": "{count} parameters ({share:.0%} of the model) were frozen at step {first}, after training had begun: {where}",
         "statistics": "frozen modules still update their BatchNorm statistics: {where}",
     },
     fix={
         "": "If this was not meant, set requires_grad_(True) on {where} before the optimizer is built.",
-        "nothing": "Set requires_grad_(True) on the parameters that are to learn, before the optimizer is built.",
-        "forgotten": "Unfreeze them: for p in module.parameters(): p.requires_grad = True (spelt like that), or load weights.",
+        "nothing": "Set requires_grad_(True) on the parameters you want to train, before the optimizer is built.",
+        "forgotten": "Unfreeze them with module.requires_grad_(True), or load trained weights.",
         "statistics": "Call .eval() on the frozen part after every model.train(), or its statistics drift.",
     },
     confidence=Confidence.EXACT,

@@ -44,7 +44,8 @@ from traindx.run import Run
         "boundary": "the graph is cut after {boundary}: the loss has no path back to {count} trainable parameters "
         "({share:.1%} of the model): {where}",
         "loss": "the training loss has no graph: nothing can learn from it",
-        "copy": "{count} parameters that mirror others of the model get nothing from the loss (a target or teacher?): {where}",
+        "copy": "{count} parameters that copy others of the model get no gradient from the loss; they may be a target or "
+        "teacher: {where}",
     },
     fix={
         "": "Look for .detach(), .item(), .data, NumPy, argmax or no_grad between {where} and the loss.",

@@ -45,10 +45,11 @@ from traindx.stats.persistence import finite_median, last_stretch
     "WIRE004",
     needs={"loop/stale_grads | grad_cosine": 3},
     says={
-        "": "gradients of the previous update were still there at {share:.0%} of the steps from {first} on: "
+        "": "gradients of the previous update were not cleared in {share:.0%} of the steps from step {first} on: "
         "zero_grad is missing",
         "other": "the {nth} optimizer stepped on gradients of its previous update: its zero_grad is missing ({where})",
-        "growth": "successive gradients agree (median cosine {cosine:.2f}) while their norm grew {growth:.1f}×: they pile up",
+        "growth": "successive gradients point the same way (median cosine {cosine:.2f}) and their norm grew {growth:.1f}×: "
+        "they add up",
     },
     fix={
         "": "Call optimizer.zero_grad() once per update, before the backward; restart from weights older than step {first}.",

@@ -48,18 +48,17 @@ BOUNDED = ("tanh", "relu", "relu6", "hardtanh", "softsign", "softplus")  # a sig
     says={
         "one-class": "a cross-entropy over one class is always zero: nothing can be learned from it",
         "axis": "the class axis seems to be in the wrong place: inputs of shape {shape} with {classes} classes",
-        "torn": "outputs of shape {shape} are reshaped to rows of {classes} without moving the class axis last: each "
-        "row mixes "
-        "places and classes",
+        "torn": "outputs of shape {shape} are reshaped to rows of {classes} without moving the class axis last: each row "
+        "mixes positions and classes",
         "either-axis": "cross_entropy takes axis 1 of the outputs {shape} for the {classes} classes, but the script "
         "takes the last axis: its accuracy {reported:.3g} is not that of axis 1 ({recomputed:.3g})",
         "unreachable": "{share:.0%} of the targets lie outside what a {activation} head can produce ({lo:g} to {hi:g})",
         "bounded-logits": "the outputs go through {activation} before a loss that expects unbounded logits",
         "class-ids": "{loss} loss on whole-number targets 0 to {top}, all about equally frequent: these look like class ids",
-        "one-output-each": "{loss} loss between {unique} outputs and whole-number targets 0 to {top}: as many outputs as "
-        "values, so these look like class ids that every output is asked to equal",
-        "whole-numbers": "{loss} loss on {unique} different whole-number targets: class ids, or counts?",
-        "sum": "the loss is summed, not averaged: gradients grow with the batch, and so must the learning rate shrink",
+        "one-output-each": "{loss} loss between {unique} outputs and whole-number targets 0 to {top}: these look like class "
+        "ids, and every output is trained to equal them",
+        "whole-numbers": "{loss} loss on {unique} different whole-number targets: they may be class ids or counts",
+        "sum": "the loss is summed, not averaged: gradients grow with the batch size",
         "one-hot": "a binary loss per class on one-hot targets: classes that exclude each other usually want cross-entropy",
     },
     fix={

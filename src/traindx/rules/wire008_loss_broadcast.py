@@ -39,7 +39,7 @@ from traindx.run import Run
     needs={"fact:loss.broadcast": 1},
     says={
         "": "outputs {input} and targets {target} are broadcast to {result}: every prediction is compared with every target",
-        "repeated": "targets {target} are repeated over outputs {input}: meant?",
+        "repeated": "targets {target} are broadcast over outputs {input}; check that this is intended",
         "unknown": "outputs and targets of different shapes are broadcast in the loss",
     },
     fix="Give both the same shape: output.squeeze(-1) or target.unsqueeze(-1).",

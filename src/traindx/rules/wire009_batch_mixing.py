@@ -48,14 +48,14 @@ from traindx.run import Run
         "inside": "a softmax inside the model runs over the batch axis: {where}",
         "time": "{where} takes axis 0 for time (batch_first=False), but was given {batch} samples of {steps} steps: it runs "
         "over the batch",
-        "scrambled": "{where} gets ({to}), a view of ({from_}): the numbers stay where they are, so the axes are mixed up",
+        "scrambled": "{where} gets ({to}), a view of ({from_}): view does not move axes, so they are mixed up",
         "softmax": "the outputs sum to one over the batch: softmax is applied along the batch axis",
     },
     fix={
         "": "Check dim= of softmax, mean and norm, and every reshape or transpose that touches the batch axis.",
         "inside": "Check the dim= of that softmax: attention normalises over keys, dim=-1.",
         "time": "Pass batch_first=True, or transpose the input to (time, batch, features).",
-        "scrambled": "Move axes with permute or transpose; view and reshape only cut the same row of numbers differently.",
+        "scrambled": "Use permute or transpose to move axes; view and reshape only regroup numbers in the same order.",
         "softmax": "Apply softmax over the classes, dim=-1 (and only if the loss does not do it itself).",
     },
     severity=Severity.CRITICAL,

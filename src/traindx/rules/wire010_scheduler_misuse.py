@@ -55,8 +55,8 @@ ENDLESS = ("CosineAnnealingWarmRestarts", "CyclicLR", "LambdaLR", "LinearLR", "C
     says={
         "order": "scheduler.step was called before optimizer.step ({often}): the first learning rates are skipped",
         "twice": "the scheduler takes {ratio:.1f} steps per update: the schedule runs too fast",
-        "unit": "{schedule} is planned for {length:g} steps and is stepped on every batch ({per_epoch} per epoch): "
-        "it ran through in {epochs:.1f} epochs",
+        "unit": "{schedule} is planned for {length:g} steps but is stepped on every batch ({per_epoch} per epoch): it "
+        "ends after {epochs:.1f} epochs",
         "slow": "{schedule} is planned for {length:g} batches but stepped once in {every:.0f} updates: it hardly moves",
         "never": "{schedule} was built but never stepped in {updates} updates",
         "warmup": "the learning rate was still rising when the run ended, at {rate:.3g}, and the loss has hardly fallen: the "

@@ -47,8 +47,8 @@ TWICE_BY_DESIGN = ("lbfgs", "sam")
     needs={"event:double_step | event:accumulation_undivided | event:accumulation_discarded": 1},
     says={
         "double": "optimizer.step was called {often} without a backward since the last one",
-        "undivided": "{k} micro-batches are accumulated per update and their losses are not divided by {k}: gradients "
-        "are {k}× larger",
+        "undivided": "{k} micro-batches are accumulated per update and their losses are not divided by {k}: gradients are "
+        "{k}× too large",
         "discarded": "zero_grad is called before each of the {k} backwards between two updates: {lost:.0%} of the gradients "
         "are thrown away, only the last batch counts",
     },

@@ -50,9 +50,9 @@ from traindx.run import Run
         "own-input": "{share:.0%} of the targets equal the input at the same position and the loss fell to "
         "{level:.2g}: the model "
         "copies its input",
-        "own-causal": "{share:.0%} of the targets equal the input at the same position, which a causal model is shown: "
-        "there is nothing to predict",
-        "own-target": "{share:.0%} of the targets equal what the decoder is given at the same position: it is shown the answer",
+        "own-causal": "{share:.0%} of the targets equal the input at the same position, which the model sees: there is nothing "
+        "to predict",
+        "own-target": "{share:.0%} of the targets equal the decoder's input at the same position: it sees the answer",
         "both-ways": "the model predicts the next token, but its recurrent layers read both ways: it sees the future",
         "twice": "{share:.0%} of the targets equal the input two positions later, not the next one: they were shifted twice",
         "unmasked": "the model predicts the next token, but none of its {calls} self-attention calls was masked: it "
@@ -60,18 +60,17 @@ from traindx.run import Run
         "open": "the model predicts the next token, but the masks of its {calls} self-attention calls leave later positions "
         "open ({how}): it sees the future",
         "future": "outputs depend on later inputs (gradient ratio {ratio:.2g})",
-        "too-good": "next-token losses of {level:.2g} (train) and {val:.2g} (validation) nats are too good for natural "
-        "data: does "
-        "the mask leak?",
+        "too-good": "next-token losses of {level:.2g} (train) and {val:.2g} (validation) nats are too good for natural data; "
+        "the mask may leak",
     },
     fix={
         "own-input": "Shift once: predict tokens[:, 1:] from tokens[:, :-1].",
         "own-causal": "Shift once: predict tokens[:, 1:] from tokens[:, :-1].",
-        "own-target": "Give the decoder the target moved by one: start token and y[:, :-1], to predict y.",
+        "own-target": "Shift the decoder's input by one: feed the start token and y[:, :-1], and predict y.",
         "both-ways": "Use bidirectional=False, or two models that predict in one direction each.",
         "twice": "Shift once, in the data or where the loss is taken; ready-made language models shift the labels inside.",
         "unmasked": "Pass is_causal=True or a triangular mask to every self-attention layer.",
-        "open": "Shut out all that comes after the position itself: fill where torch.triu(torch.ones(T, T), 1) is 1.",
+        "open": "Mask every later position: fill where torch.triu(torch.ones(T, T), 1) is 1.",
         "future": "Mask with triu(1), and check the axis the mask is applied to.",
         "too-good": "Run `traindx trial dependency`: it measures whether outputs depend on later inputs.",
     },

@@ -41,14 +41,14 @@ from traindx.run import Run
     says={
         "unregistered": "modules in a plain list or dict are invisible to parameters(), .to() and state_dict(): {where}",
         "never-called": "modules with {share:.1%} of the parameters are never called: {where}",
-        "experts": "of several modules that are alike, some ({share:.1%} of the parameters) are never called: {where}",
+        "experts": "some of several identical modules ({share:.1%} of the parameters) are never called: {where}",
         "linear": "linear layers follow each other with no non-linearity between them: {where}",
     },
     fix={
         "unregistered": "Use nn.ModuleList or nn.ModuleDict for {where}, before the optimizer is built.",
         "never-called": "Call {where} in forward, or delete it.",
-        "experts": "If a router should choose among them, look at its balance.",
-        "linear": "Put an activation between them, unless the low rank is meant.",
+        "experts": "If a router chooses among them, check its balance.",
+        "linear": "Put an activation between them, unless you want a low-rank layer.",
     },
     confidence=Confidence.EXACT,
     explains=("WIRE001", "GRAD004", "LOSS002", "LOSS009"),

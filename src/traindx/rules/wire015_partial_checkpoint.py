@@ -47,18 +47,17 @@ from traindx.run import Event, Run
     says={
         "prefix": "{count} keys of the checkpoint differ from the model's only by a prefix and were not loaded: {where}",
         "missing": "the checkpoint left {share:.0%} of the parameters as they were: {where}",
-        "again": "the same weights were loaded {times} times during training (steps {at}): what is learned in between "
-        "is thrown away",
-        "back": "all weights were {times} again what they had been before the first update (step {first}): what is "
-        "learned is "
-        "thrown away",
+        "again": "the same weights were loaded {times} times during training (steps {at}), and each time what was learned "
+        "is lost",
+        "back": "all weights were reset to their initial values {times} (step {first}): what was learned is lost",
         "head": "the checkpoint did not fill the last layers ({share:.1%} of the parameters): {where}",
     },
     fix={
         "prefix": "Strip or add the prefix of the keys before load_state_dict, and load with strict=True.",
         "missing": "Load with strict=True, or check the list of missing keys against what you meant to leave out.",
         "again": "Load the weights once, before the loop over epochs.",
-        "back": "Look for what writes the first weights back in the loop: copy_ into .data, set_, a swap that is not undone.",
+        "back": "Find the code in the loop that writes the initial weights back: copy_ into .data, set_, or a swap that "
+        "is not undone.",
         "head": "No action needed if the head was replaced on purpose.",
     },
     confidence=Confidence.EXACT,
@@ -112,7 +111,7 @@ def _back(run: Run, least: int) -> Iterator[Evidence]:
     first = seen[0].step
     if times >= least or not _better_since(run, first):
         end = max(first, run.steps[1] if run.steps else 0)
-        count = f"{times} times" if times > 1 else "once, where it was looked at,"
+        count = f"{times} times" if times > 1 else "at least once"
         yield Evidence({"times": count}, (), (first, end), "back", Severity.CRITICAL)
 
 

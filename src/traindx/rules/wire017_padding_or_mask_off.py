@@ -42,10 +42,10 @@ from traindx.run import Run
     says={
         "inverted": "{share:.0%} of the valid positions are masked and {attended:.0%} of the padding is attended: the "
         "mask is inverted",
-        "unmasked": "{attended:.0%} of the padded positions ({padding:.0%} of the tokens) are attended like content",
-        "pooled": "a mean over positions takes in the padding ({padding:.0%} of the tokens): the same text means something "
-        "else in a longer batch",
-        "leak": "changing what stands under the padding changes valid outputs by {change:.1%}",
+        "unmasked": "{attended:.0%} of the padded positions ({padding:.0%} of the tokens) are attended like real tokens",
+        "pooled": "a mean over positions includes the padding ({padding:.0%} of the tokens): the same text gets another "
+        "result in a longer batch",
+        "leak": "changing the padded inputs changes valid outputs by {change:.1%}",
     },
     fix={
         "inverted": "key_padding_mask must be True where a position is ignored: tokens == pad_id.",
