@@ -28,7 +28,7 @@ def test_narrow_healthy_nets_have_a_quarter_of_them() -> None:
 
 def test_growth_is_told_apart_from_a_bad_start() -> None:
     [found] = rule.findings(layer([0.1, 0.3, 0.45, 0.47]))
-    assert found.variant == "growth" and "10% at first" in found.message
+    assert found.variant == "growth" and "10% at the start" in found.message
 
 
 def test_the_last_two_windows_must_agree() -> None:

@@ -29,7 +29,10 @@ def _run(**facts: Any) -> Run:
 def test_labels_beyond_the_head_name_the_loss_call() -> None:
     [found] = rule.findings(_run(loss__target_range=[1, 10]))
     assert found.variant == "range" and found.severity is Severity.CRITICAL and found.confidence is Confidence.EXACT
-    assert found.where == ("train.py:40",) and found.message == "targets reach from 1 to 10, but the head has classes 0 to 9"
+    assert (
+        found.where == ("train.py:40",)
+        and found.message == "targets range from 1 to 10, but the model's output has classes 0 to 9"
+    )
 
 
 def test_the_event_is_enough() -> None:
@@ -100,7 +103,7 @@ def test_labels_that_are_off_by_one_between_training_and_validation(asked: list[
     found = [f for f in rule.findings(run) if f.variant == "apart"]
     assert bool(found) is told
     if told:
-        assert found[0].severity is Severity.CRITICAL and "the tables differ by one" in found[0].message
+        assert found[0].severity is Severity.CRITICAL and "the label tables differ by one" in found[0].message
 
 
 def test_a_head_far_too_wide_is_a_remark_and_a_vocabulary_is_not() -> None:

@@ -30,7 +30,7 @@ def _run(val: float, train: float = 0.2, loss: float = 2.30, **facts: Any) -> Ru
 def test_an_empty_probe_and_failure_on_new_data_is_a_warning() -> None:
     [found] = rule.findings(_run(0.10, data__label_probe=EMPTY))
     assert found.severity is Severity.WARNING and found.confidence is Confidence.STRONG
-    assert "0.101 against 0.100" in found.message and "chance is 0.1" in found.message
+    assert "0.101; shuffled labels give 0.100" in found.message and "chance is 0.1" in found.message
 
 
 def test_a_telling_probe_is_clear() -> None:
@@ -109,7 +109,7 @@ def test_one_lucky_evaluation_is_no_skill() -> None:
 
 def test_labels_that_change_from_pass_to_pass_are_shuffled_apart() -> None:
     [found] = rule.findings(_run(0.10, data__conflicts=160, data__met_again=180))
-    assert found.variant == "apart" and found.severity is Severity.CRITICAL and "160 of 180 inputs" in found.message
+    assert found.variant == "apart" and found.severity is Severity.CRITICAL and "160 of 180 repeated inputs" in found.message
 
 
 def test_labels_that_mostly_stay_or_are_learned_all_the_same_are_not() -> None:

@@ -80,7 +80,7 @@ def test_a_table_that_is_sorted_by_the_target_is_seen_within_twenty_updates() ->
     prices = np.sort(np.random.default_rng(0).normal(size=400))
     [up] = rule.findings(a_run(_targets(prices)))
     assert up.variant == "target" and up.severity is Severity.WARNING and up.confidence is Confidence.EXACT
-    assert "above all of the batch before" in up.message
+    assert "above those of the batch before" in up.message
     [down] = rule.findings(a_run(_targets(prices[::-1])))
     assert "below" in down.message
 

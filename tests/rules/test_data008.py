@@ -212,7 +212,7 @@ def _unread(**facts: Any) -> Run:
 
 def test_labels_that_hold_within_training_and_for_nothing_in_validation() -> None:
     [found] = rule.findings(_unread())
-    assert found.variant == "unread" and found.severity is Severity.WARNING and "probe 80%" in found.message
+    assert found.variant == "unread" and found.severity is Severity.WARNING and "can be learned (80%" in found.message
     empty = {"n": 1000, "kind": "class", "score": 0.35, "null_mean": 0.34, "null_sd": 0.02}
     assert not list(rule.findings(_unread(data__label_probe=empty)))  # labels say nothing: DATA004
     better = _unread().with_({"accuracy/val": Series(np.arange(29, 300, 30), np.full(10, 0.6))})

@@ -21,7 +21,7 @@ def _run(conflicts: int = 0, repeats: float = 0.0, **facts: Any) -> Run:
 
 def test_conflicts_are_counted() -> None:
     [found] = rule.findings(_run(100))
-    assert found.message == "100 inputs occur with more than one label (5.0% of those seen)"
+    assert found.message == "100 inputs occur with more than one label (5.0% of the inputs seen)"
     assert found.severity is Severity.WARNING
 
 

@@ -146,7 +146,7 @@ def test_a_sampler_that_knows_two_samples_is_told_from_ordinary_draws_with_repla
     facts = {"data.loader": loader, "data.unique_share": 0.001, "data.seen": {"train": 2, "val": 500}}
     signals = {"batch/repeat": np.zeros(40), "eval/samples": Series(np.arange(0, 40, 10), np.full(4, 500.0))}
     [found] = rule.findings(a_run(signals, facts=facts))
-    assert found.variant == "few" and found.severity is Severity.CRITICAL and "2 of 2000" in found.message
+    assert found.variant == "few" and found.severity is Severity.CRITICAL and "2 of the 2000" in found.message
     partly = {k: v for k, v in facts.items() if k != "data.unique_share"}
     [found] = rule.findings(a_run(signals, facts={**partly, "data.drawn": 900}))
     assert found.variant == "few"

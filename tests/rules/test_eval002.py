@@ -51,6 +51,6 @@ def test_a_handful_of_samples_is_said_to_be_one() -> None:
     val = 0.6 + 0.1 * np.random.default_rng(0).standard_normal(20)
     few = {"loss/val": val, "eval/samples": np.full(20, 10.0), "eval/loss_se": np.full(20, 0.1)}
     [found] = rule.findings(a_run(few))
-    assert found.variant == "few" and "10 samples, each of them 10%" in found.message
+    assert found.variant == "few" and "only 10 samples" in found.message
     [found] = rule.findings(a_run({**few, "eval/samples": np.full(20, 400.0)}))
     assert found.variant == ""

@@ -100,7 +100,7 @@ def test_a_threshold_of_one_half_on_probabilities_is_no_wrong_metric() -> None:
 
 
 def test_arithmetic_that_explains_every_evaluation_needs_no_error_bar() -> None:
-    for how, words in (("half", "compared with .5"), ("padded", "padding")):
+    for how, words in (("half", "compared with 0.5"), ("padded", "padding")):
         run = _run(0.84, 0.85, n=600).with_(facts={"eval.metric_formula": {"accuracy": how}})
         [found] = rule.findings(run)
         assert found.variant == how and words in found.message and found.severity is Severity.WARNING

@@ -38,7 +38,7 @@ def test_balanced_classes_at_chance_point_to_training() -> None:
 def test_a_largest_class_that_is_small_deceives_nobody() -> None:
     counts = {"8": 215, **{str(c): 87 for c in (0, 1, 2, 3, 4, 5, 6, 7, 9)}}
     [found] = rule.findings(_run(0.21, counts))
-    assert found.variant == "chance" and "look at training" in found.fix
+    assert found.variant == "chance" and "Fix training first" in found.fix
 
 
 def test_better_than_the_majority_is_clear() -> None:
@@ -109,7 +109,7 @@ def test_an_accuracy_that_never_moves_is_one_answer_for_all() -> None:
     moving = 0.25 + 0.001 * np.sin(np.arange(30))
     same, near = np.full(30, 0.931), np.full(30, 0.9312)
     [found] = rule.findings(_logged(same, near, moving))
-    assert found.variant == "same" and found.severity is Severity.WARNING and "each of 30 evaluations" in found.message
+    assert found.variant == "same" and found.severity is Severity.WARNING and "all 30 evaluations" in found.message
     late = np.r_[0.9, 0.92, np.full(28, 0.975)]  # a small validation set that is learned
     assert not list(rule.findings(_logged(late, near, moving)))
     assert not list(rule.findings(_logged(same, np.linspace(0.6, 0.99, 30), moving)))  # training learns: EVAL001, EVAL007

@@ -26,7 +26,7 @@ def test_flat_validation_under_falling_training() -> None:
 
 def test_where_nothing_was_ever_known_is_no_place_for_an_overfitted_model() -> None:
     [found] = rule.findings(_run(2.31 + noise(20, 0.01)))
-    assert found.variant == "unmoved" and "where training began" in found.message
+    assert found.variant == "unmoved" and "at which training began" in found.message
     [found] = rule.findings(_run(0.9 + noise(20, 0.01)))  # it knew something from the first look on
     assert found.variant == ""
     said = diagnose(_run(2.31 + noise(20, 0.01)))

@@ -112,4 +112,4 @@ def test_a_jump_to_where_training_began_is_a_warning_even_without_a_learning_rat
     begun = np.r_[loss[:1500], loss[:1500] + 0.1]  # resumed without the weights
     [found] = the(a_run(loss__train=begun))
     assert found.variant == "reset" and found.severity is Severity.WARNING and found.steps[0] == 1500
-    assert "where it began" in found.message
+    assert "back to its starting level" in found.message

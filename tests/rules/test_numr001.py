@@ -37,7 +37,7 @@ def test_names_the_operation_and_the_line() -> None:
     assert found.where == ("train.py:17", "head") and found.steps == (60, 79)
     assert found.severity is Severity.CRITICAL and found.confidence is Confidence.EXACT
     assert found.message == (
-        "the loss became nan at step 60: log at train.py:17, head turned finite numbers into non-finite ones"
+        "the loss became nan at step 60: log at train.py:17, head turned finite numbers into NaN or infinity"
     )
     assert found.fix.startswith("clamp before log") and found.fix.endswith("{not a field}")
 

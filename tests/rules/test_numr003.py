@@ -18,7 +18,7 @@ def test_names_the_tensors_and_the_step() -> None:
     events = [bad(30, "grad"), bad(30, "param", names=["a", "b"]), bad(30, "state", names=["a.exp_avg"])]
     [found] = rule.findings(a_run(loss__train=learning(50), facts=WATCHED, events=events))
     assert found.where == ("a", "b", "a.exp_avg") and found.steps == (30, 49)
-    assert found.message == "from step 30 on parameters and optimizer states hold non-finite numbers: a, b, a.exp_avg"
+    assert found.message == "from step 30 on, parameters and optimizer states hold NaN or infinity: a, b, a.exp_avg"
 
 
 def test_loaded_that_way() -> None:

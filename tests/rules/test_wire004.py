@@ -47,7 +47,7 @@ def test_clearing_that_went_missing_late_shows_in_a_row() -> None:
     stale = np.zeros(300)
     stale[-5:] = 1
     [found] = rule.findings(a_run({"loop/stale_grads": stale}))
-    assert found.steps == (295, 299) and "from 295 on" in found.message
+    assert found.steps == (295, 299) and "from step 295 on" in found.message
     assert not list(rule.findings(a_run({"loop/stale_grads": stale}), in_a_row=6))
 
 

@@ -33,7 +33,7 @@ def test_optimizers_that_evaluate_twice_are_left_alone(name: str) -> None:
 @pytest.mark.parametrize(("optimizer", "severity"), [("SGD", Severity.WARNING), ("AdamW", Severity.INFO)])
 def test_undivided_accumulation_hurts_plain_sgd(optimizer: str, severity: Severity) -> None:
     [found] = rule.findings(loop("accumulation_undivided", optimizer=optimizer, k=8))
-    assert found.severity is severity and "8× larger" in found.message
+    assert found.severity is severity and "8× too large" in found.message
 
 
 def test_summed_losses_are_divided_elsewhere() -> None:

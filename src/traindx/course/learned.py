@@ -255,8 +255,8 @@ def _of_metric(m: metrics.Metric) -> _Reading | None:
     moved = now - first > max(3 * scatter / math.sqrt(tail), 0.02)
     least = 1 if m.name == "accuracy" else 12  # a detector's score stays at nothing for long
     stands = not m.sure and not moved and len(values) >= least and _at_guessing(values)
-    place = f", chance is {m.ignorant[0]:.3g}" if m.sure else ""
-    said = f"{words(m.part)} {m.name} is {now:.3g}{place}; it was {first:.3g} at first"
+    place = f"; chance is {m.ignorant[0]:.3g}" if m.sure else ""
+    said = f"{words(m.part)} {m.name} is {now:.3g} ({first:.3g} at first{place})"
     if stands:  # near its first value all the time, and that is low
         least_right = 1 / max(2, round(1 / max(now, 1e-9)))
         above = max(0.0, top - least_right) / (1 - least_right) / REACHABLE if m.name == "accuracy" else top

@@ -101,7 +101,7 @@ def split_overlap(
         often = f"about as often as training repeats itself ({repeats:.1%})" if repeats else "as inputs of few values do"
         yield Evidence({**values, "how": often}, say="chance", severity=Severity.INFO)
     elif not _continuous(run) and shared <= _by_birthdays(run, val, sure=part >= grave):
-        yield Evidence({**values, "how": "no more than such inputs meet by chance"}, say="chance", severity=Severity.INFO)
+        yield Evidence({**values, "how": "no more than chance explains"}, say="chance", severity=Severity.INFO)
     else:
         yield Evidence(values, severity=Severity.CRITICAL if part >= grave else Severity.WARNING)
 
