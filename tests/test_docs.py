@@ -87,7 +87,7 @@ def test_the_tutorials_sick_script_gets_the_diagnosis_the_text_promises(tmp_path
     shown = re.search(r"```text\n(.*?)```", (DOCS / "tutorial.md").read_text(encoding="utf-8"), re.DOTALL)
     assert shown is not None
     shown_top, printed_top = (
-        [line.strip() for line in text[text.index("FIX AND RESUME") : text.index("  evidence")].splitlines()]
+        [line.strip() for line in text[text.index("FIX AND RESUME") : text.index("  how sure")].splitlines()]
         for text in (shown[1], done.stderr)
     )
     assert shown_top == printed_top
