@@ -32,7 +32,8 @@ from traindx.run import Run
 Look = Callable[..., Iterator[Evidence]]
 LINE = re.compile(r"\.py:\d+$|^cell \d+, line \d+$")
 _NEAREST = {  # where a line is unknown
-    "loss": "backward", "dataset": "loader", "loader": "forward", "val_loader": "evaluate", "zero_grad": "step"
+    "loss": "backward", "sum": "backward", "weight": "backward", "dataset": "loader", "loader": "forward",
+    "val_loader": "evaluate", "zero_grad": "step",
 }  # fmt: skip
 
 FAMILIES: dict[str, str] = {

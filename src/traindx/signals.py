@@ -410,6 +410,7 @@ FACTS: dict[str, str] = {
     "schedule.before_optimizer": "scheduler.step was called before the first optimizer.step",
     "schedule.count": "scheduler objects that were built after the first update",
     "schedule.objects": "distinct outermost scheduler objects that stepped",
+    "loop.unused_backwards": "how often the line that trains went backward after the last step of any optimizer",
     "code.source": "place of a finding (file:line) → five lines of source around it, taken while the script ran",
     "code.sites": "lines of the user's code (file:line): {optimizer, scheduler, loader, val_loader: where they are made; "
     "dataset: where it gives a sample; forward: where training calls the model; evaluate: where an evaluation does; backward, "

@@ -354,6 +354,16 @@ def test_extremes_are_judged_against_the_first_two_thousand():
     assert run.fact("data.bad_samples")[-1]["kind"] == "extreme"
 
 
+def test_a_faint_pixel_is_measured_by_the_scale_of_its_image():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(2560, 1, 2, 4, generator=draw)
+    x[:, 0, 0, 0] *= 1e-3  # a corner that is nearly always dark
+    x[::40, 0, 0, 0] = 1.0
+    x[2400, 0, 1, 1] = 1e4
+    run = fed(loader(x, torch.zeros(2560, dtype=torch.long), size=64), epochs=1)
+    assert run["batch/input_extreme"].values.sum() == 1
+
+
 def test_sparse_features_have_no_extremes():
     x = (torch.rand(2560, 8, generator=torch.Generator().manual_seed(0)) > 0.98).float() * 1000
     run = fed(loader(x, torch.zeros(2560, dtype=torch.long), size=64), epochs=1)

@@ -52,6 +52,23 @@ def test_a_sound_loop_leaves_no_fault():
     assert len(run["clip/norm"]) == 8 and set(run["clip/threshold"].values) == {1.0}
 
 
+def test_gradients_that_nobody_uses_any_more_are_counted():
+    def left(stop: int, after: int) -> int:
+        model, optimizer, x, y = parts()
+        with observing() as seen:
+            for n in range(60):
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                if n < stop:
+                    optimizer.step()
+            for _ in range(after):  # adversarial examples: gradients of the inputs, on another line
+                F.cross_entropy(model(x.requires_grad_()), y).backward()
+        return int(seen.run.fact("loop.unused_backwards"))
+
+    assert left(stop=40, after=0) == 20
+    assert left(stop=60, after=30) == 0
+
+
 def test_every_watched_event_is_named_in_the_record():
     model, optimizer, x, y = parts()
     with observing() as seen:

@@ -13,9 +13,10 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from probes.conftest import observing
+from probes.watched import watched
 from traindx import signals
 from traindx.probe import Scene
-from traindx.probes.read.machine.memory import Effort
+from traindx.probes.read.machine.memory import Effort, Memory
 
 
 def data(n: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
@@ -235,3 +236,27 @@ def test_the_gap_of_a_batch_normalisation_is_that_of_the_batch(hooked):
     assert mean.tolist() == pytest.approx(x.mean(0).tolist(), rel=1e-5)
     assert var.tolist() == pytest.approx(x.var(0, unbiased=False).tolist(), rel=1e-4)
     assert not seen  # the user's hooks are the user's
+
+
+def test_the_graph_of_a_prediction_after_training_is_no_leak():
+    kept = []
+
+    def loop(keep: bool, predict: bool) -> None:
+        model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(30):
+            optimizer.zero_grad()
+            loss = model(torch.randn(8, 4)).square().mean()
+            loss.backward()
+            optimizer.step()
+            if keep:
+                kept.append(loss)
+        if predict:
+            kept.extend(model(torch.randn(1, 4)) for _ in range(40))
+
+    held = []
+    for keep, predict in ((False, False), (False, True), (True, False)):
+        kept.clear()
+        run = watched(lambda: loop(keep, predict), Memory())
+        held.append(run["mem/graph_tensors"].values[-1])
+    assert held[1] == held[0] and held[2] >= held[0] + 25

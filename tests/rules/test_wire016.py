@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from runs import a_run
-from traindx.finding import Severity, Status
+from traindx.finding import Finding, Severity, Status
 from traindx.rules.wire016_step_without_gradient import step_without_gradient as rule
 from traindx.run import Event
 
@@ -48,3 +48,14 @@ def test_now_and_then_is_less_bad() -> None:
     empty[::10] = 1
     [found] = rule.findings(a_run({"loop/empty_step": empty, "loop/backwards": np.ones(100)}))
     assert found.severity is Severity.INFO
+
+
+def test_an_optimizer_that_is_called_no_more() -> None:
+    def left(count: int, usual: float = 1.0) -> list[Finding]:
+        facts = {"loop.unused_backwards": count, "optimizer.steps": [40]}
+        return list(rule.findings(a_run({"loop/empty_step": np.zeros(40), "loop/backwards": np.full(40, usual)}, facts=facts)))
+
+    [found] = left(900)
+    assert found.variant == "stopped" and found.severity is Severity.CRITICAL and "after 40 updates" in found.message
+    assert left(30)[0].severity is Severity.WARNING
+    assert not left(10) and not left(30, usual=8.0)  # an update that was accumulated and not made

@@ -1,4 +1,4 @@
-"""Step without gradient: the optimizer is called when there is nothing to apply.
+"""Step without gradient: the optimizer is called when there is nothing to apply, or is not called any more.
 
 ## What it sees
 
@@ -6,18 +6,21 @@ Updates at which every gradient was None or zero (`loop/empty_step`), in at leas
 that are None, or no backward since the last update, are facts about the order of calls. Whether the backward brought the
 optimizer's parameters gradients that were cleared before the update, or never reached one of them, is seen as well. When
 all gradients are zero because the loss is exactly zero, or because no target was valid, other rules speak and this one
-does not.
+does not. It also counts how often the line that trains went backward after the last step of any optimizer. It speaks from
+twenty times on, and from four times as many as one update ever had.
 
 ## Why it matters
 
 `zero_grad` between `backward` and `step` erases what was just computed; a forgotten `backward` computes nothing. An
 optimizer created before its layers were replaced or frozen, or whose layers are cut off from the loss, has nothing to
-do. The loop runs, the weights stand still, or drift by weight decay and old momentum.
+do. The loop runs, the weights stand still, or drift by weight decay and old momentum. A condition around the step that is
+never true again has the same effect.
 
 ## What else looks like this
 
 - Updates skipped by the gradient scaler: they are not made at all (`NUMR005`).
 - A loss of exactly zero (hinge or triplet loss satisfied): nothing to learn, not a fault of the loop.
+- Gradients for something else after training (adversarial examples, influence): another line goes backward for them.
 - Batches without valid targets: `TUNE002`. A dead network: `ACTV001`, `GRAD004`.
 
 ## What to do
@@ -32,6 +35,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from traindx import facts
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -47,19 +51,32 @@ from traindx.run import Run
         "unreached": "{share:.0%} of the updates were made without any gradient: no backward reaches a parameter that this "
         "optimizer holds",
         "no-backward": "{share:.0%} of the updates were made without a backward before them",
+        "stopped": "after {updates} updates no optimizer stepped any more, though gradients were computed {left} times",
     },
     fix={
         "": "Call zero_grad, forward, backward, step, in this order.",
         "unreached": "Give the optimizer the parameters that the loss depends on. Look for a detach between them and "
         "the loss, and for layers replaced or frozen after the optimizer was created.",
+        "stopped": "Look at the condition around optimizer.step(), and at what may have skipped or left it.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("WIRE011", "EVAL009", "LOSS002", "GRAD004", "OPTM001", "LOSS009", "EVAL007", "EVAL001"),
     at={"": "step", "cleared": "zero_grad", "unreached": "optimizer"},
 )
-def step_without_gradient(run: Run, *, least: int = 3, most_share: float = 0.5) -> Iterator[Evidence]:
-    # CATALOGUE part 10: three steps. [def] `most_share`: when half of the updates are empty, going on is a waste.
+def step_without_gradient(
+    run: Run,
+    *,
+    least: int = 3,  # CATALOGUE part 10
+    most_share: float = 0.5,  # [def] when half of the updates are empty, going on is a waste
+    unused: int = 20,  # [def] gradients without a step: more than anybody accumulates by chance at the end
+) -> Iterator[Evidence]:
+    left, usual = facts.number(run.fact("loop.unused_backwards"), 0.0), run.series("loop/backwards").finite().values
+    if len(usual) and left >= max(unused, 4 * usual.max()):
+        updates = int(sum(run.fact("optimizer.steps") or ()))
+        severity = Severity.CRITICAL if left > updates else Severity.WARNING
+        steps = (run.steps[1], run.steps[1]) if run.steps else None
+        yield Evidence({"updates": updates, "left": int(left)}, (), steps, "stopped", severity)
     empty = run.series("loop/empty_step").finite()
     hits = empty.where(empty.values > 0)
     hits = hits.where(~(run.series("loss/train").at(hits.steps) == 0))  # a satisfied loss has no gradient, and needs none

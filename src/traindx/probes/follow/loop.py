@@ -69,6 +69,7 @@ class Loop:
         self._autocast: str | None = None
         self._asleep: set[str] | None = None
         self._totals = dict.fromkeys(("wall", "data", "eval", "checkpoint", "traindx"), 0.0)
+        self._site = ""  # where the backward of the latest update was called
         self._lines = stage.lines
         self._doubts: dict[str, int] = {}  # sign that a glimpsed step is wrong → how often it was seen
         self._scene.fact("watched", list(WATCHED))
@@ -169,6 +170,7 @@ class Loop:
         if self._in_closure:
             self._note_stale(owner, optimizer)  # seen in a closure, which is called inside the step
         owner.backwards = self.backwards
+        self._site = next((m.site for m in reversed(self._stage.step.losses)), self._site)
         self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
         param = owner.sentinel() if owner.sentinel is not None else None
         if param is None or param.grad is None:
@@ -466,6 +468,7 @@ class Loop:
             "amp.autocast": self._autocast,
             "schedule.before_optimizer": self._early_schedule,
             "schedule.objects": len(self._objects),
+            "loop.unused_backwards": self._unused(),
             "perf.shares": {"train": max(1.0 - sum(shares.values()), 0.0), **shares},
         }
         if found := {what: where for what, where in self._lines.known.items() if where}:
@@ -473,6 +476,11 @@ class Loop:
         if self._asleep is not None:
             out["model.eval_in_training"] = sorted(self._asleep)[:50]
         return out
+
+    def _unused(self) -> int:
+        """How often the line that trains went backward after the latest step of any optimizer."""
+        since = self.backwards - max((o.backwards for o in self.owners.values()), default=self.backwards)
+        return min(since, sum(m.site == self._site for m in self._stage.step.losses))
 
 
 def _first_graded(optimizer: Any) -> Tensor | None:

@@ -86,7 +86,7 @@ class Extremes:
             self._held += len(flat)
             if self._held < FIRST_SAMPLES:
                 return {}
-            flat = self._learn()
+            flat = self._learn(one_scale=main.ndim > 2)
         if self._middle is None or self._reach is None or flat.shape[1] != len(self._middle):
             return {}
         away = np.asarray((np.abs(flat - self._middle) > self._reach).any(1))
@@ -104,7 +104,8 @@ class Extremes:
             at += count
         self.drawn = now
 
-    def _learn(self) -> NDArray[np.float32]:
+    def _learn(self, *, one_scale: bool) -> NDArray[np.float32]:
+        """Middle and reach of each feature; the pixels of an image have one scale, that of those that vary most."""
         rows = np.concatenate(self._rows)
         self._rows = []
         good = rows[np.isfinite(rows).all(1)]
@@ -112,6 +113,7 @@ class Extremes:
             return rows
         middle = np.median(good, 0)
         spread = 1.4826 * np.median(np.abs(good - middle), 0)
+        spread = np.where(spread > 0, spread.max(), 0.0) if one_scale else spread
         self._middle = middle.astype(np.float32)
         self._reach = np.where(spread > 0, FAR * spread, np.inf).astype(np.float32)
         return rows

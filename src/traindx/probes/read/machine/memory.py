@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from traindx.innards import sequence_nr
 from traindx.probe import Probe, Reading, Scene
 
 EVERY_S = 1.0
@@ -32,10 +34,12 @@ class Memory(Probe):
         self._at = self._begun = 0.0
         self._spent = self._cost = 0.0  # on all, and on the latest
         self._census = CENSUS_STEP
+        self._made = 0  # the number of the latest node of any graph at the last update
 
     def after_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         now = time.perf_counter()
         self._begun = self._begun or now
+        self._made = sequence_nr()
         out: dict[str, Any] = {}
         if now - self._at > EVERY_S or scene.step in (0, 19):
             self._at = now
@@ -48,7 +52,7 @@ class Memory(Probe):
         return out
 
     def last(self, scene: Scene) -> Reading | None:
-        return {**resident(), **census()}
+        return {**resident(), **census(self._made)}
 
 
 def resident() -> dict[str, float]:
@@ -63,11 +67,11 @@ def resident() -> dict[str, float]:
     return out
 
 
-def census() -> dict[str, float]:
-    """Live tensors of the program, and those that hold a graph."""
+def census(before: float = math.inf) -> dict[str, float]:
+    """Live tensors of the program, and those that hold a graph; what the program predicts after training is no leak."""
     kinds = (Tensor, torch.nn.Parameter)
     found = [thing for thing in gc.get_objects() if type(thing) in kinds]
-    graphs = sum(t.grad_fn is not None for t in found)
+    graphs = sum(t.grad_fn is not None and t.grad_fn._sequence_nr() < before for t in found)
     return {"mem/tensors": float(len(found)), "mem/graph_tensors": float(graphs)}
 
 
