@@ -68,15 +68,14 @@ class Source:
         return isinstance(value, ast.BinOp) or (isinstance(value, ast.Constant) and isinstance(value.value, (int, float)))
 
     def stored(self, key: str) -> Iterator[int]:
-        """Where an entry of that name is set: `group["lr"] = …`, `*= …`, `group.update(lr=…)`; latest first, by what decided it."""
+        """Where an entry of that name is set (`group["lr"] = …`, `*= …`, `.update(lr=…)`); latest first, by what decided it."""
         for node in reversed(list(ast.walk(self.tree))):
             if isinstance(node, ast.Assign) and any(_key(t) == key for t in node.targets):
                 yield self.made(node.value) or node.lineno
             elif isinstance(node, ast.AugAssign) and _key(node.target) == key:
                 yield node.lineno
-            elif isinstance(node, ast.Call) and _name(node) == "update":
-                if any(word.arg == key for word in node.keywords):
-                    yield node.lineno
+            elif isinstance(node, ast.Call) and _name(node) == "update" and any(word.arg == key for word in node.keywords):
+                yield node.lineno
 
     def planned(self) -> Iterator[int]:
         """Where a schedule of the rate is made."""
