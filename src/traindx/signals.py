@@ -533,6 +533,8 @@ FACTS: dict[str, str] = {
     "eval.auroc": "AUROC per class of the last evaluation",
     "amp.autocast": "dtype of autocast in training forwards",
     "amp.scaler": "a GradScaler was used",
+    "loop.left_out": "forwards in training that no backward followed, where the loss of some was not finite: {batches, looked "
+    "(their loss is known), broke (it was not finite)}",
     "amp.half_modules": "norm, softmax or loss executed in half precision: list of names",
     "amp.half_model": "the model's own weights are fp16",
     "perf.shares": "wall shares {train, data, eval, checkpoint, logging, traindx}",
@@ -628,7 +630,7 @@ FACTS: dict[str, str] = {
 EVENTS: dict[str, str] = {
     "nonfinite": "what (loss, grad, param, buffer, state, activation, input), names, value (nan, inf, -inf), "
     "when (before or after the update); one event per what",
-    "nan_hidden": "how (nan_to_num, inside, skipped, logging), count, site; one event per how, and one with the count",
+    "nan_hidden": "how (nan_to_num, gradient, inside, skipped, logging), count, site; one event per how, one with the count",
     "inplace_error": "autograd's version-counter error: forward (file:line), inplace (file:line), op, shape",
     "resume": "previous_last_step, steps_repeated",
     "attached": "previous_last_step, steps_repeated: what came before is told by the logs of the process",

@@ -149,8 +149,7 @@ def _work(moment: Moment, params: Sequence[Tensor], names: Sequence[str], second
     models = list({id(m): m for m in (unwrapped(c.model) for c in calls)}.values())
     held, given = _broken(tensors_in(moment.batch)), _broken(_inputs(calls))
     targets = [] if held or given else _broken(_targets(moment))
-    if held or not given:  # what the model got is kept; how it was made matters only where a good batch was spoilt
-        moment = replace(moment, before=[])
+    moment = replace(moment, before=spoilt_before(moment))
     trace = explain(step_of(moment, params), models, seconds=seconds)
     if trace.finite and not trace.origins:
         touched = [n for n, p in zip(names, params, strict=False) if p.grad is not None and not finite(p.grad)]
@@ -179,6 +178,12 @@ def _work(moment: Moment, params: Sequence[Tensor], names: Sequence[str], second
     if sample is not None and sample < len(drawn) and isinstance(drawn[sample], int):
         found["origin"]["sample_in_data"] = drawn[sample]
     return found
+
+
+def spoilt_before(moment: Moment) -> list[Taped]:
+    """The calls between loader and model, where they spoilt a good batch; else what the model got is kept, and that will do."""
+    spoilt = not _broken(tensors_in(moment.batch)) and _broken(_inputs(_calls(moment)))
+    return moment.before if spoilt else []
 
 
 def _comes_out_finite(step: Callable[[], list[Tensor]]) -> bool | None:

@@ -18,7 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from traindx import innards
 from traindx.errors import TraindxError
-from traindx.forensics.again import again
+from traindx.forensics.again import again, spoilt_before
 from traindx.forensics.moment import Moment
 
 MOST_OPS, MOST_BYTES = 20_000, 512 << 20
@@ -35,21 +35,44 @@ from safetensors.torch import load_file
 
 held = load_file(Path(__file__).with_name({tensors!r}))
 torch.set_rng_state(held.pop("random"))
-first = []
 
 
-def seen(name, value):
-    """Pass a result on; say so when it is the first that is not finite."""
-    parts = value if isinstance(value, (tuple, list)) else [value]
-    if not first and any(isinstance(p, torch.Tensor) and p.is_floating_point() and not p.isfinite().all() for p in parts):
-        first.append(name)
-        print(f"first result that is not finite: {{name}}")
-    return value
+def worst(values):
+    """nan, inf, -inf or "" for finite: the worst among tensors and plain numbers."""
+    found = set()
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            found.add(worst(value))
+        elif isinstance(value, float) or (isinstance(value, torch.Tensor) and value.is_floating_point()):
+            x = torch.as_tensor(value).detach()
+            bad = x[~x.isfinite()]
+            found.add("nan" if bad.isnan().any() else "inf" if (bad > 0).any() else "-inf" if bad.numel() else "")
+    return next((kind for kind in ("nan", "inf", "-inf") if kind in found), "")
+
+
+def born(name, before, after):
+    """Say so when an operation makes what is not finite of what was finite, or NaN of what held none."""
+    if after and (not before or (after == "nan" and before != "nan")):
+        print(f"{{after}} comes from {{name}}")
+
+
+def call(function, *args, **kwargs):
+    """Call one operation, and watch it forwards and backwards."""
+    before = worst([args, tuple(kwargs.values())])
+    out = function(*args, **kwargs)
+    born(function, before, worst([out]))
+    node = getattr(out[0] if isinstance(out, (tuple, list)) else out, "grad_fn", None)
+    if node is not None:
+        node.register_hook(lambda gives, given: born(f"the backward of {{function}}", worst(given), worst(gives)))
+    return out
 
 
 params = {params!r}
 for name in params.values():
     held[name].requires_grad_(True)
+for name, value in held.items():
+    if worst([value]):
+        print(f"{{worst([value])}} was held before the first operation: input {{name}}, shape {{tuple(value.shape)}}")
 
 
 def step():
@@ -59,11 +82,9 @@ _TAIL = """
 loss = step()
 print("loss:", loss.item())
 if loss.requires_grad:
-    with torch.autograd.set_detect_anomaly(True, check_nan=bool(loss.isfinite())):
-        loss.backward()
+    loss.backward()
     for own, name in params.items():
-        grad = held[name].grad
-        if grad is not None and not grad.isfinite().all():
+        if held[name].grad is not None and worst([held[name].grad]):
             print(f"gradient that is not finite: {own}")
 """
 
@@ -74,10 +95,11 @@ class CannotExport(TraindxError):
 
 def forward_of(moment: Moment) -> Callable[[], Tensor]:
     """The forward of a step and its loss, as a function."""
+    happened = [*spoilt_before(moment), *moment.happened]
 
     def forward() -> Tensor:
         made: dict[int, Tensor] = {}
-        for thing in moment.happened:
+        for thing in happened:
             if thing.output is not None:
                 again(thing, made, False)
         loss = made.get(id(moment.root))
@@ -137,10 +159,9 @@ def _line(node: Node, names: Mapping[str, str]) -> list[str]:
     called = str(target) if isinstance(target, innards.OpOverload) else ""
     words = [_word(a) for a in node.args] + [f"{k}={_word(v)}" for k, v in node.kwargs.items()]
     if called:
-        name = f"torch.ops.{called}"
         if called.startswith(("aten.empty", "aten.new_empty")):  # memory nobody has written yet
-            return [f"{node.name} = {name}({', '.join(words)})"]
-        return [f"{node.name} = seen({called!r}, {name}({', '.join(words)}))"]
+            return [f"{node.name} = torch.ops.{called}({', '.join(words)})"]
+        return [f"{node.name} = call({', '.join([f'torch.ops.{called}', *words])})"]
     if getattr(target, "__name__", "") == "getitem":
         return [f"{node.name} = {words[0]}[{words[1]}]"]
     raise CannotExport(f"the step cannot be written out: it calls {target}")

@@ -71,6 +71,7 @@ class Loop:
         self._totals = dict.fromkeys(("wall", "data", "eval", "checkpoint", "traindx"), 0.0)
         self._site = ""  # where the backward of the latest update was called
         self._lines = stage.lines
+        self._masked = -1  # the latest step on which the model replaced NaN
         self._doubts: dict[str, int] = {}  # sign that a glimpsed step is wrong → how often it was seen
         self._scene.fact("watched", list(WATCHED))
         self._scene.fact("amp.scaler", False)
@@ -416,7 +417,9 @@ class Loop:
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
             return
         if self._stage.patches.modules.depth:
-            if self._scene.full and tensor.grad_fn is not None and peek(tensor.detach().isnan().any().float()):
+            new = self._scene.full and self._masked != self._scene.step  # steps are counted, not calls
+            if new and tensor.grad_fn is not None and peek(tensor.detach().isnan().any().float()):
+                self._masked = self._scene.step
                 self._hidden("inside")
             return
         loss = tensor.grad_fn is not None and (tensor.numel() == 1 or (self._scene.full and tensor.dim() == 1))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from traindx import innards
 from traindx.probe import OTHER, TRAIN, VAL, Forward, LossCall
 from traindx.probes.follow.evaluation_spans import ACTING, Evaluations
+from traindx.probes.follow.left_out import LeftOut
 from traindx.probes.follow.loop import Loop
 from traindx.probes.follow.models import SEARCH_STEPS, Stage
 from traindx.probes.read.common import losses, sites
@@ -35,6 +36,7 @@ class Phases:
         self._stage, self._loop = stage, loop
         self._recorder, self._scene = stage.recorder, stage.scene
         self.evaluations = Evaluations(stage)
+        self.left = LeftOut(stage.recorder)
         self.loaders: dict[int, Loader] = {}
         self.loader: Loader | None = None
         self.barren = ""  # a loader that was gone through and gave nothing, in words
@@ -133,6 +135,8 @@ class Phases:
             self._makers.clear()
             self._stage.patches.deep = grad and self._guess(grad) == TRAIN
             self._loop.notes_precision()
+        if grad and self._passes and self._passes[-1].training:
+            self.left.look_back(self._passes[-1])
         if self._stage.last_end is None:
             self._stage.last_end = now
         if not known:
@@ -187,7 +191,11 @@ class Phases:
                 this.remembered = self._scene.remembered(args, kwargs, named)
             self.evaluations.forward(this)
         else:
-            self._passes = [*self._passes[-WAITING:], this]
+            if len(self._passes) > WAITING:
+                self._give_up(self._passes.pop(0))
+            self._passes = [*self._passes, this]
+            if grad and training:
+                self.left.returns(output)
             self._stage.step.data_s += self.fetch_s
             if samples == 1 and training and grad and self._stage.batch_norm:
                 self._recorder.event("batch_size_one", {})
@@ -319,8 +327,6 @@ class Phases:
     def _settle(self, waiting: Pending, phase: str) -> None:
         if phase == VAL:
             self.evaluations.loss(waiting, self._latest)
-        elif phase == OTHER and isinstance(waiting.value, float) and not math.isfinite(waiting.value) and waiting.node >= 0:
-            self._recorder.event("nan_hidden", {"how": "skipped"})
         if waiting.call is not None:
             waiting.call.phase = phase
             self._recorder.tell("on_settled", waiting.call, phase, training=False)
@@ -346,25 +352,39 @@ class Phases:
                     nearest = w
         for p in trained:
             self._train_pass(p)
+            if p.left:  # it was only late
+                self.left.count(p.broke, -1)
         for w, mine in zip(waiting, used):
             self._settle(w, TRAIN if mine else VAL if w.of not in trained and self._validates(w) else OTHER)
         if len(trained) < len(passes):
-            for p in passes:
-                if not p.grad or p in trained:
-                    continue
-                p.passed_over += 1
-                if (
-                    p.passed_over == 1
-                    and p.loader is None
-                    and any(t.model == p.model and 0 < ACTING * p.samples <= t.samples for t in trained)
-                ):
-                    self.evaluations.acted()  # with a graph that nobody needs
-                if p.loader is not None and not p.loader.train:
-                    p.phase = VAL
-                    self.evaluations.forward(p)
-                elif p.passed_over < PATIENCE:  # fakes that the discriminator saw detached are trained through next
-                    self._passes.append(p)
+            self._pass_over(passes, trained, waiting)
         return nearest
+
+    def _pass_over(self, passes: list[Pass], trained: list[Pass], waiting: list[Pending]) -> None:
+        """A backward went through some of the passes and not through the others."""
+        left = []
+        for p in passes:
+            if not p.grad or p in trained:
+                continue
+            p.passed_over += 1
+            again = [t for t in trained if t.model == p.model]
+            acts = p.loader is None and any(0 < ACTING * p.samples <= t.samples for t in again)
+            if p.passed_over == 1 and acts:
+                self.evaluations.acted()  # with a graph that nobody needs
+            if p.training and again and not acts and not p.left:
+                left.append(p)
+            if p.loader is not None and not p.loader.train:
+                p.phase = VAL
+                self.evaluations.forward(p)
+            elif p.passed_over < PATIENCE:  # fakes that the discriminator saw detached are trained through next
+                self._passes.append(p)
+        if left:
+            self.left.passed_over(left, passes, waiting, self._scene)
+
+    def _give_up(self, p: Pass) -> None:
+        """No backward came for it for a long time, or ever."""
+        if p.training and p.grad and not p.left and self._stage.trains(p.model):
+            self.left.count(p.broke)
 
     def _walk(self, root: Tensor, waiting: list[Pending], passes: list[Pass]) -> tuple[list[bool], list[Pass]]:
         """Which calls and passes the graph below `root` goes through."""
@@ -481,5 +501,10 @@ class Phases:
         """The program ends: what still waits was not trained on."""
         for waiting in self._pending:
             self._settle(waiting, VAL if self._recorder.started and self._validates(waiting) else OTHER)
+        passes, self._passes = self._passes, []
+        if passes:
+            self.left.look_back(passes[-1])
+        for p in passes:
+            self._give_up(p)
         self._pending = []
         self.evaluations.finish()

@@ -24,6 +24,7 @@ from torch.nn.utils import clip_grad
 from traindx import innards
 from traindx.measures import NUMBERS
 from traindx.probe import Keeper, Noted
+from traindx.probes.follow.left_out import broken
 from traindx.probes.follow.step import Micro, Step, mean_loss
 from traindx.probes.read.common.passes import first_tensor
 from traindx.probes.read.machine.replicas import due
@@ -86,6 +87,7 @@ class Skip:
         self._sentinel: Callable[[], Any] = type(None)  # the parameter whose gradient tells whether it was cleared
         self.template: list[Micro] = []  # the backwards of a step as the latest that was told had them
         self._misses = 0
+        self._per = 1  # forwards to a backward
         self._acted = -1  # the latest step with a forward that nobody can go back through
         self._until = 0  # the next step that is not skipped
         self.loader: Any = None  # whose batches are trained on
@@ -102,6 +104,7 @@ class Skip:
         self._passes = 0  # forwards of the step on the way
         self._clip: tuple[float, float, bool] | None = None  # norm before clipping, limit, whether it is the 2-norm
         self._clips = 0
+        self.clipped_finite = False
         self._fed: weakref.ref[Tensor] | None = None  # what the latest forward was given
         self._waited = 0.0  # for other ranks
         self._own_s = TAPS * self._recorder.detour_s  # of a skipped step that no clock of ours sees
@@ -166,6 +169,7 @@ class Skip:
             self._draws = {id(model): self._keeper.draws(model) for model in models}
         plan, at = self._recorder.plan, self._stage.scene.step
         self._until, self.counts = plan.next(at), not plan.dense(at)
+        self._per = len(self._phases.usual[0][1]) if self._phases.usual is not None else 1
         self._forget()
         if not self._taps:
             clips = [(owner, "clip_grad_norm_", self._clips_with) for owner in (clip_grad, utils)]
@@ -202,6 +206,7 @@ class Skip:
     def _forget(self) -> None:
         self.at, self._calls, self._ends, self._root, self.batch = OUTSIDE, [], [], None, None
         self.losses, self._passes, self._clip, self._clips, self._told = [], 0, None, 0, False
+        self.clipped_finite = False
         self.fetched, self.fetch_s, self.stepping = 0, 0.0, False
 
     def _testify(self) -> None:
@@ -279,6 +284,8 @@ class Skip:
                         else:
                             if skip.at == DONE:  # another micro-batch, another loss
                                 skip._calls, skip._ends, skip._told, skip._root = [], [], False, None
+                            elif skip.at == FORWARDED and len(skip._ends) >= skip._per:
+                                skip._leave_out()
                             if len(skip._calls) < MOST_CALLS:
                                 random = _random_state() if skip._draws.get(id(args[0]), True) else None
                                 autocast = innards.autocast() if _autocasting() else None
@@ -306,6 +313,14 @@ class Skip:
                 raise
 
         return __call__
+
+    def _leave_out(self) -> None:
+        """Another forward begins, and no backward has followed the latest: the script leaves its batch out."""
+        broke = any(broken(end[0]) for end in self._ends) or None
+        self._phases.left.count(broke)
+        if broke is None:  # why is known of steps that are looked at
+            self._recorder.plan.alarm(self._recorder.scene.step)
+        self._calls, self._ends = [], []
 
     def _usual_loss(self, root: Any) -> bool:
         """A backward begins; whether it is one as usual."""
@@ -368,6 +383,10 @@ class Skip:
             if usual and patches.skip is skip and skip.at == BACKWARD:
                 skip.at = DONE
                 skip._waited += clock() - begun if begun else 0.0
+                last = len(skip.losses) == len(skip.template) and not skip._stage.step.scaled and skip._recorder.lost_at < 0
+                if last and skip.bad_gradient(scene, skip.primary()):
+                    skip.otherwise()
+                    skip._updates.broke = True
             elif usual:
                 patches.report("backward_ends")
             return out
@@ -396,6 +415,7 @@ class Skip:
                     if "clip" in known and norm is not None and (type(norm) is not float or norm - norm == 0.0):
                         second = kind == 2.0 and (stage.step.unscaled or not stage.step.scaled)
                         skip._clip, loop.expects_touch = (norm, float(limit), second), True
+                        skip.clipped_finite = type(norm) is float
                         skip._clips += 1
                         return out
                 skip.otherwise()
@@ -425,7 +445,7 @@ class Skip:
         self._steps += 1
         self.at, self.stepping, self.losses, self._passes, self._misses = OUTSIDE, False, [], 0, 0
         step.scaled = step.unscaled = False
-        self._clip, self._clips, self.fetch_s, recorder.spent_s = None, 0, 0.0, 0.0
+        self._clip, self._clips, self.clipped_finite, self.fetch_s, recorder.spent_s = None, 0, False, 0.0, 0.0
         self._calls, self._ends, self._root, self.batch, self._told = [], [], None, None, False
         over = scene.step >= self._until or recorder.plan.until >= scene.step
         more = recorder.row or recorder.tensors or recorder.on_step or step.eval_s or step.checkpoint_s or len(losses) > 1

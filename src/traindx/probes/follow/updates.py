@@ -40,6 +40,7 @@ class Updates:
         self._losses_of: dict[int, Any] = {}
         self._optimizer_names: tuple[str, ...] = ()
         self.last_lr: float | None = None
+        self.broke = False  # the latest backward left a gradient that is not finite
         self._shared = False  # the latest update was shared among several backwards
         self._site = ""  # where the latest backward was called
         self.on_close: list[Callable[[Step], None]] = []  # told of each step that is complete
@@ -112,6 +113,8 @@ class Updates:
         """A backward is done: gradients are there."""
         self._stage.step.backward_s += clock() - self._begun
         self._loop.after_backward()
+        primary = self._stage.primary
+        self.broke = primary is not None and not self._stage.step.scaled and self.grad_gate.bad(self._scene, primary)
         if self._inside is not None and self._closure and self._backwards_inside == 1:
             self._before(self._inside)
         elif self._manual.on:
@@ -166,7 +169,11 @@ class Updates:
 
     def _before(self, optimizer: Any) -> None:
         lost = 0 <= self._recorder.lost_at < self._scene.step  # a run that stays so is left alone
-        if not self._scene.full and not lost and self.grad_gate.bad(self._scene, optimizer):
+        broke, self.broke = self.broke, False
+        bad = (broke or not (self._scene.full or lost)) and self.grad_gate.bad(self._scene, optimizer)
+        if broke and not bad and optimizer is self._stage.primary:
+            self._recorder.event("nan_hidden", {"how": "gradient"})
+        if bad and not self._scene.full and not lost:
             self._scene.full = True  # the probes of gradients find out which
             self._recorder.plan.alarm(self._scene.step)
         if optimizer is not None and not self._closure and len(self._stage.optimizers) == 1:

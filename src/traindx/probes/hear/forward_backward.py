@@ -460,7 +460,8 @@ def _hooks(patches: Patches, begins: Hook, ends: Hook) -> tuple[Hook, Hook]:
                 whole = skip.at == skip.DONE and len(skip.losses) == len(skip.template) and skip.primary() is optimizer
                 closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
                 recorder = skip.observer.recorder
-                if whole and closure is None and (recorder.lost_at >= 0 or not skip.bad_gradient(recorder.scene, optimizer)):
+                known = recorder.lost_at >= 0 or skip.clipped_finite  # no need to look at a gradient
+                if whole and closure is None and (known or not skip.bad_gradient(recorder.scene, optimizer)):
                     skip.stepping = True
                     return
                 skip.otherwise()

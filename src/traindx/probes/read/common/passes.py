@@ -54,6 +54,8 @@ class Pass:
     fed: weakref.ref[Tensor] | None = None  # its first input
     line: str = ""  # of the user's code, as long as no training pass has one
     passed_over: int = 0  # backwards that did not go through it
+    left: bool = False  # it is counted among the batches that were left out
+    broke: bool | None = None  # whether its output or loss held NaN or infinity, as far as anybody looked
     remembered: tuple[int, float] | None = None  # without a loader: a name for its data, and the share that was trained on
 
 
