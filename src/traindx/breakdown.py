@@ -81,6 +81,11 @@ def in_backward(run: Run) -> Mapping[str, Any]:
     return {} if loss and (grad is None or loss.step <= grad.step) else origin(run, "backward")
 
 
+def from_loader(run: Run) -> bool:
+    """Whether batches come from a loader that is known: without one, samples and what is made of them look the same."""
+    return run.fact("data.loader") is not None
+
+
 def place(origin: Mapping[str, Any]) -> tuple[str, ...]:
     """The source line and the module of an origin, as far as they are known."""
     line = origin.get("line")

@@ -135,3 +135,14 @@ def test_one_batch_is_one_batch() -> None:
     run = a_run({"batch/input_nonfinite": one, "loss/train": np.r_[learning(40), np.full(20, np.nan)]})
     [found] = [f for f in rule.findings(run) if f.variant == "nonfinite"]
     assert "in 1 batch (" in found.message
+
+
+def test_a_batch_that_was_not_looked_at_and_broke_the_step_is_named_by_its_replay() -> None:
+    """Counts are taken on some steps; the replay of the broken one knows the sample."""
+    broke = [Event(57, "nonfinite", {"what": "loss"})]
+    origin = {"op": "input", "blame": "batch", "proven": True, "sample": 3, "sample_in_data": 4803}
+    looked = {"batch__input_nonfinite": np.zeros(57), "loss__train": _loss(57), "events": broke}
+    [found] = rule.findings(a_run(**looked, facts={"origin": origin, "data.loader": {"batch_size": 16}}))
+    assert found.variant == "replayed" and found.where == ("sample 4803",) and found.steps == (57, 57)
+    assert found.severity is Severity.CRITICAL
+    assert rule.outcome(a_run(**looked, facts={"origin": origin})).status is Status.BLIND

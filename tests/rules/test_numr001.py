@@ -113,3 +113,12 @@ def test_a_step_larger_than_the_weights_is_to_blame_before_any_operation() -> No
         facts = {"model.param_shapes": {"rnn.weight": [64, 64]}, "origin": ORIGIN}
         [found] = rule.findings(a_run(moves, facts=facts))
         assert found.variant == variant
+
+
+def test_without_a_loader_a_bad_input_is_not_laid_on_the_samples() -> None:
+    """The script cuts its batches by hand: whether a sample or what it computes from one is bad cannot be told apart."""
+    given = {**ORIGIN, "op": "input", "blame": "batch", "place": "data"}
+    [found] = rule.findings(broken(origin=given))
+    assert found.variant == "given" and "before the model gets them" in found.fix
+    [known] = rule.findings(broken(origin=given, **{"data.loader": {"batch_size": 4}}))
+    assert known.variant == "batch"

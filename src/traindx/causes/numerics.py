@@ -86,8 +86,8 @@ CAUSES = (
             "roots and divisors, and mask empty rows before the softmax."
         ),
         refutes=(
-            "NUMR001:batch", "NUMR001:grown", "NUMR001:norms", "NUMR001:moved", "NUMR002:moved", "DATA001:nonfinite", "TUNE002",
-            "NUMR004:replay", "NUMR003:loaded",
+            "NUMR001:batch", "NUMR001:given", "NUMR001:grown", "NUMR001:norms", "NUMR001:moved", "NUMR002:moved",
+            "DATA001:nonfinite", "TUNE002", "NUMR004:replay", "NUMR003:loaded",
         ),
         witness=("NUMR001", "NUMR002", "NUMR003", "NUMR008"),
         settle="replay", cost_steps=3,

@@ -37,7 +37,7 @@ import numpy as np
 
 from traindx import breakdown, course, facts, ranks, regime, stats
 from traindx.finding import Confidence, Evidence, Severity
-from traindx.rule import rule
+from traindx.rule import Blind, rule
 from traindx.run import Ints, Run, Series
 
 
@@ -53,6 +53,7 @@ from traindx.run import Ints, Run, Series
         "the weights are clean{named}",
         "skipped": "NaN or infinite values in {some} that were checked, first at step {first}; the script skips batches "
         "whose loss is not finite{named}",
+        "replayed": "the batch of step {first}, which broke the loss, holds NaN or infinite values{named}",
         "rank": "a batch of {where} holds NaN or infinite values at step {first}; the other ranks' batches are fine",
         "masked": "NaN or infinite values in {some}, although the loss stayed finite{named}",
         "extreme": "{samples:.0f} samples hold a value more than 50 standard deviations away from earlier ones{named}",
@@ -70,6 +71,7 @@ from traindx.run import Ints, Run, Series
         "blank": "Find where your reader substitutes this input, and drop those samples instead.",
         "guarded": "Drop or repair these samples. Nothing has to be repeated.",
         "skipped": "Drop or repair these samples when you read them; then there is nothing to skip.",
+        "replayed": "Drop or repair this sample, and check every batch for finite values. Resume from before that step.",
         "nonfinite": "Drop or repair these samples; if a step was taken with them, resume from before that step.",
     },
     severity=Severity.CRITICAL,
@@ -121,11 +123,23 @@ def _on_ranks(run: Run) -> Iterator[Evidence]:
             yield Evidence(facts_, (ranks.label(name),), steps, "rank", rank=ranks.number(name))
 
 
+def _replayed(run: Run) -> Iterator[Evidence]:
+    """A batch of the loader's that was not looked at while it trained, and broke the step when it was made again."""
+    origin, broke = facts.table(run, "origin"), [e.step for e in run.events_of("nonfinite") if e.data.get("what") == "loss"]
+    if origin.get("blame") == "batch" and origin.get("op") == "input" and broke:
+        if not breakdown.from_loader(run):
+            raise Blind("what broke a step was seen in the model only: no loader is known", "data.loader")
+        samples = [f"sample {origin['sample_in_data']}"] if "sample_in_data" in origin else []
+        samples = samples or ([f"row {origin['sample']}"] if origin.get("sample") is not None else [])
+        yield Evidence({"batches": 1, "named": _named(samples)}, tuple(samples), (broke[0], broke[0]), "replayed")
+
+
 def _nonfinite(run: Run) -> Iterator[Evidence]:
     bad = run.series("batch/input_nonfinite")
     bad = bad.where(bad.values > 0)  # NaN compares false: a count that was not taken
     if not len(bad):
-        yield from _on_ranks(run)
+        on_ranks = list(_on_ranks(run))
+        yield from on_ranks or _replayed(run)
         return
     loss = run.series("loss/train")
     seen = np.isin(loss.steps, bad.steps)

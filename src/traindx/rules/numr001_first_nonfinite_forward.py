@@ -52,6 +52,7 @@ from traindx.run import Run
         "{best:.3g})",
         "batch": "the loss became {value} at step {first}: {held} already held NaN or infinity",
         "weights": "the loss became {value} at step {first}: {name} held NaN or infinity before that step began",
+        "given": "the loss became {value} at step {first}: what the model got already held NaN or infinity",
         "between": "the loss became {value} at step {first}: the loader's batch was finite, and what the model got was not",
         "grown": "the loss became {value} at step {first} after growing; shortly before it was {before:.3g} (best {best:.3g})",
         "norms": "the loss became {value} at step {first} after the gradient norm had grown {times:.2g}× over the steps before",
@@ -67,6 +68,8 @@ from traindx.run import Run
         "weights": "Find the code that changes {name} between two steps, and go back to a checkpoint with finite weights.",
         "between": "Check what you do to the batch before the model gets it, such as a division by a standard deviation of "
         "zero.",
+        "given": "Check the samples of that batch, and what you do to them before the model gets them, such as a division by a "
+        "standard deviation of zero.",
         "grown": "Lower the learning rate or warm up, then clip; resume from before the rise.",
         "norms": "Divide the learning rate by 10, then clip gradients; resume from before the rise.",
         "moved": "Start again with a tenth of the learning rate and a warm-up, with clipping, or with smaller initial "
@@ -114,6 +117,8 @@ def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: f
     """Which of the sentences fits; puts what it needs into `shown`."""
     blame = shown.get("blame")
     if first.what == "input" or blame == "batch":
+        if first.what != "input" and shown["op"] == "input" and not breakdown.from_loader(run):
+            return "given"
         shown["held"] = "its targets" if shown.get("op") == "target" else "its batch"
         return "batch"
     if shown.get("place") == "weights":

@@ -508,4 +508,7 @@ def twin(task: Task, seed: int = 0) -> Iterator[Twin]:
     after = fingerprint(task)
     changed = sorted(key for key in before if before[key] != after[key])
     if changed:
-        raise TwinLeak(f"a trial changed the original's {', '.join(changed)}; please report this with the task")
+        raise TwinLeak(
+            f"a trial changed the original's {', '.join(changed)}: does your loss or loader use the model by its name, as a "
+            "penalty on weights does? A trial works on a copy. If not, please report this with the task"
+        )
