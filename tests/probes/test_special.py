@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -9,8 +10,10 @@ import torch
 from torch import distributions, nn
 from torch.distributions import Bernoulli, Categorical, Independent, Normal
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from probes.watched import watched
+from traindx.probes.read.data.data import Data
 from traindx.probes.read.loss.kinds_of_training import Latents, Players, Policy, Views
 
 
@@ -146,6 +149,28 @@ def test_the_entropy_of_a_policy():
     run = watched(loop, Policy())
     assert run["rl/entropy"].values == pytest.approx([1.3862944] * 5)
     assert run.fact("rl") is True
+
+
+class World:
+    action_space = 2
+
+    def reset(self) -> None: ...
+    def step(self, action: int) -> None: ...
+
+
+@pytest.mark.parametrize(("alive", "served", "acts"), [(True, False, True), (True, True, None), (False, False, None)])
+def test_what_acts_in_an_environment_is_an_agent(monkeypatch, alive: bool, served: bool, acts: bool | None):
+    def loop():
+        world = World() if alive else None
+        model = nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        data = TensorDataset(torch.randn(96, 3), torch.randn(96, 1))
+        for x, y in DataLoader(data, 4) if served else zip(*(t.split(4) for t in data.tensors), strict=True):
+            update(optimizer, (model(x) - y).square().mean())
+        del world
+
+    monkeypatch.setitem(sys.modules, "gymnasium", sys)
+    assert watched(loop, Policy(), Data()).fact("rl") is acts
 
 
 def test_a_policy_is_left_as_it_is():

@@ -1,13 +1,16 @@
 """What only some kinds of training have: two players, a policy, a latent code, two views. All on full steps.
 
-Nothing is guessed from names. A discriminator is a model that is fed by another model with an optimizer of its own, each
-stepping after a backward of its own; a policy is a distribution whose samples are drawn and scored; a latent code is what a
+No name of the script's own is read. A discriminator is a model that is fed by another model with an optimizer of its own, each
+stepping after a backward of its own; a policy is a distribution whose samples are drawn and scored, or whatever acts in an
+environment; a latent code is what a
 divergence from the standard normal is computed of, by torch's function or in the usual closed form; two views are two batches
 of one shape that go through one network to embeddings, with no target in any loss.
 """
 
 from __future__ import annotations
 
+import gc
+import sys
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -24,6 +27,7 @@ from traindx.probes.read.common import losses
 from traindx.probes.read.common.graph import Fn, inputs, op, shape
 from traindx.probes.read.common.losses import BINARY, plain
 
+WORLDS = {"gymnasium", "gym", "pettingzoo", "dm_env", "torchrl"}  # without one of them nobody looks for an environment
 ACTIVE = 0.01  # nats of KL from which on a latent dimension carries something (CATALOGUE SPEC003)
 _ROWS, _FEW = 64, 4  # samples of a batch that are compared with one another, and the fewest that say anything
 _LOOKS = 20  # updates during which a divergence by hand is looked for
@@ -154,6 +158,22 @@ class Policy(Probe):
     def before_step(self, scene: Scene, optimizer: Any) -> Reading | None:
         entropy, self._entropy = self._entropy, None
         return {"rl/entropy": entropy} if entropy is not None else None
+
+    def facts(self, scene: Scene) -> Mapping[str, Any]:
+        """An environment is alive, and no loader serves the data: what the model does decides what it meets."""
+        known = "rl" in scene.facts or scene.facts.get("data.loader") or (scene.first and not scene.ended)
+        if known or not WORLDS.intersection(sys.modules):
+            return {}
+        return {"rl": True} if any(map(_world, {type(thing) for thing in gc.get_objects()})) else {}
+
+
+def _world(kind: type) -> bool:
+    """Whether it is reset, stepped, and says what may be done in it."""
+    own = {name for part in kind.__mro__ for name in vars(part)}
+    if not {"reset", "step"} <= own:
+        return False
+    stated = {name for part in kind.__mro__ if isinstance(said := vars(part).get("__annotations__"), dict) for name in said}
+    return bool((own | stated) & {"action_space", "action_spec"})
 
 
 class Latents(Probe):
