@@ -35,6 +35,7 @@ def test_a_share_of_several_backwards_is_told_from_a_count(logits: torch.Tensor)
 
 def test_a_mean_that_is_weighed_by_its_share_of_the_tokens(logits: torch.Tensor) -> None:
     mean = F.cross_entropy(logits, LABELS)
+    assert divisor(mean / 4 * 1 / 1) == 4.0  # trainers scale by one what they have divided already
     assert divisor(mean * 6 / 40) == pytest.approx(40 / 6)
     assert divisor(mean / 40 * 6) == pytest.approx(40 / 6)
     assert divisor(0.5 * mean / 4) == 4.0  # a weight of the user's stays

@@ -48,3 +48,17 @@ def test_the_arithmetic_that_was_seen_is_named() -> None:
     run = _run(1.6, 2.4).with_(facts={"eval.metric_formula": {"loss": "padded, exp"}})
     [found] = rule.findings(run)
     assert "padding" in found.message and "exponential (4.953) was printed" in found.message
+
+
+def test_one_factor_at_every_evaluation_is_a_remark() -> None:
+    """A trainer that counts the first label of each sequence: 13 labels for 12 predictions."""
+    loss = [2.2, 1.55, 1.39, 1.31]
+
+    def told(factors: list[float]) -> Severity:
+        logged = [a * b for a, b in zip(loss, factors, strict=True)]
+        told = {"loss/val": loss, "metric/val/eval_loss": logged, "eval/loss_se": [0.01] * 4}
+        [found] = rule.findings(a_run(told, facts={"eval.metric_recomputed": {"loss": [logged[-1], loss[-1]]}}))
+        return found.severity
+
+    assert told([12 / 13] * 4) is Severity.INFO
+    assert told([12 / 13, 1.1, 0.9, 0.8]) is Severity.WARNING

@@ -17,7 +17,8 @@ with other batch sizes are then comparisons of arithmetic.
 
 - EVAL003: a metric, not the loss, is computed differently.
 - Regularisation terms or class weights added to the reported loss only: the ratio is constant, and the formula is yours to
-  know.
+  know. A factor that is the same at three or more evaluations and fits none of the known formulas is a remark: it changes no
+  comparison. Trainers that count the first label of each sequence, which nothing predicts, are off by one.
 
 ## What to do
 
@@ -65,10 +66,23 @@ def averaging_error(
     error = float(np.median(se[-3:])) if len(se) else 0.0
     if abs(gap) <= relative:
         return
-    # Below the error of the measurement the arithmetic is wrong and harmless.
-    severity = Severity.WARNING if abs(reported - recomputed) > deviations * error else Severity.INFO
-    values = {"reported": reported, "recomputed": recomputed, "gap": gap, "formula": _formula(run, reported)}
+    # Below the error of the measurement the arithmetic is wrong and harmless, and so is a factor that nothing explains.
+    formula = _formula(run, reported)
+    harmless = abs(reported - recomputed) <= deviations * error or (not formula and _same_factor(run, reported))
+    severity = Severity.INFO if harmless else Severity.WARNING
+    values = {"reported": reported, "recomputed": recomputed, "gap": gap, "formula": formula}
     yield Evidence(values, ("loss/val",), None, "", severity)
+
+
+def _same_factor(run: Run, reported: float, most: float = 0.005) -> bool:
+    """Whether what was logged is the loss of each evaluation times one number."""
+    loss = run.series("loss/val").finite().values
+    for told in run.matching("metric/val/*").values():
+        values = told.finite().values
+        if len(values) == len(loss) >= 3 and math.isclose(values[-1], reported, rel_tol=1e-4):
+            factors = values / loss
+            return float(np.ptp(factors)) < most * abs(float(factors.mean()))
+    return False
 
 
 WORDS = {

@@ -112,23 +112,23 @@ def scalar(tensor: Any) -> Any:
 
 def divisor(root: Tensor) -> float:
     """The constant a loss was divided by last (`loss / 4`, `loss * own / all`), 1.0 when it was not."""
-    value = _divided(root.grad_fn)
-    if value is None or root.grad_fn is None:
+    node = _past_ones(root.grad_fn)
+    value = _divided(node)
+    if value is None:
         return 1.0
-    below = _divided(root.grad_fn.next_functions[0][0])
-    if value == 1.0 and below is not None:  # accelerate divides by its own 1 what transformers has divided already
-        return below
+    below = _divided(_past_ones(node.next_functions[0][0]))
     return value * below if below is not None and (value > 1) != (below > 1) else value
 
 
 def summed(root: Tensor) -> int:
     """How many numbers a loss is the sum of that was then divided (`nll.sum() / tokens`); 0 where it is no such sum."""
     node, divided = root.grad_fn, 0
-    for _ in range(3):  # a division by 1, the division, a sign
+    for _ in range(2):  # the division, a sign
+        node = _past_ones(node)
         name = type(node).__name__
         if name not in ("DivBackward0", "NegBackward0"):
             break
-        divided += name == "DivBackward0" and _divided(node) != 1.0
+        divided += name == "DivBackward0"
         node = node.next_functions[0][0]
     if divided != 1:  # a mean that is shared among several backwards is divided twice
         return 0
@@ -136,6 +136,13 @@ def summed(root: Tensor) -> int:
         return math.prod(getattr(node, "_saved_self_sym_sizes", ()) or (0,))
     target = getattr(getattr(node, "_raw_saved_target", None), "data", None)
     return target.numel() if getattr(node, "_saved_reduction", None) == _SUM and isinstance(target, Tensor) else 0
+
+
+def _past_ones(node: Any) -> Any:
+    """The first node below that is no factor of one: trainers scale by 1 what they have divided already."""
+    while _divided(node) == 1.0:
+        node = node.next_functions[0][0]
+    return node
 
 
 def _divided(node: Any) -> float | None:
