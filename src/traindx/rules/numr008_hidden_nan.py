@@ -41,11 +41,13 @@ HOW = {"nan_to_num": "replaced", "gradient": "gradient", "skipped": "skipped", "
     "NUMR008",
     needs={"event:nan_hidden": 1},
     says={
-        "gradient": "gradients held NaN or infinity after backward on {count} of {total} steps, and were replaced before the update",
+        "gradient": "gradients held NaN or infinity after backward on {count} of {total} steps, and were replaced before the "
+        "update",
         "replaced": "nan_to_num replaced NaN or infinity in the loss or its gradients {often}",
-        "skipped": "{count} of the {total} training batches were left out without an update, because their loss was NaN or infinite",
-        "left": "{count} of the {total} training batches were left out without an update; {looked} of them were checked, and all had "
-        "a loss or an output that was NaN or infinite",
+        "skipped": "{count} of the {total} training batches were left out without an update, because their loss was NaN "
+        "or infinite",
+        "left": "{count} of the {total} training batches were left out without an update; {looked} of them were checked, and "
+        "all had a loss or an output that was NaN or infinite",
         "inside": "nan_to_num replaced NaN inside the model, in numbers made from its weights, on {count} of the {total} steps "
         "that were checked",
         "logging": "NaN or infinite losses were left out of the log {often}",
