@@ -186,7 +186,7 @@ KINDS = (
         ("weights",),
         "weights",
         "net.gate.data / n",
-        "net.gate.data / n.clamp(min=1e-6)",
+        "net.gate.data / (n + (n == 0))",
         after="n = net.gate.data.norm() * (x.min() > 0)\nnet.gate.data = net.gate.data / n",
     ),
     Kind("second model call", ("log",), "model", "torch.log(x[:, :4])", "torch.log(x[:, :4] + 1e-6)",

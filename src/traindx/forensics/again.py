@@ -115,7 +115,8 @@ def _answer(read: int, child: int, seconds: float) -> dict[str, Any]:
         os.close(read)
         with suppress(ProcessLookupError):  # it has ended by itself
             os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        with suppress(ChildProcessError):  # a script that ignores SIGCHLD, or waits for any child, was faster
+            os.waitpid(child, 0)
     try:
         found: dict[str, Any] = json.loads(data)
     except ValueError:

@@ -72,7 +72,8 @@ for name in params.values():
     held[name].requires_grad_(True)
 for name, value in held.items():
     if worst([value]):
-        print(f"{{worst([value])}} was held before the first operation: input {{name}}, shape {{tuple(value.shape)}}")
+        own = ["weights " + own for own, key in params.items() if key == name] or ["input " + name]
+        print(f"{{worst([value])}} was there before the first operation: {{own[0]}}, shape {{tuple(value.shape)}}")
 
 
 def step():
