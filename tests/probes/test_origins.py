@@ -54,6 +54,21 @@ SCRIPTS = {
             group["lr"] = 5.0  # made
         """,
     ),
+    "a rate that is multiplied later": (
+        "rate",
+        """
+        opt = SGD(net.parameters(), lr=0.1)  # used
+        for group in opt.param_groups:
+            group["lr"] *= 50  # made
+        """,
+    ),
+    "a rate that is updated later": (
+        "rate",
+        """
+        opt = SGD(net.parameters(), lr=0.1)  # used
+        [g.update(lr=5.0) for g in opt.param_groups]  # made
+        """,
+    ),
     "a number under a condition": (
         "rate",
         """

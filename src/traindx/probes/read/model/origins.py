@@ -72,7 +72,8 @@ class Source:
         for node in reversed(list(ast.walk(self.tree))):
             if isinstance(node, ast.Assign) and any(_key(t) == key for t in node.targets):
                 yield self.made(node.value) or node.lineno
-            elif (isinstance(node, ast.AugAssign) and _key(node.target) == key) or (isinstance(node, ast.Call) and _name(node) == "update" and any(word.arg == key for word in node.keywords)):
+            named = [word.arg for word in node.keywords] if isinstance(node, ast.Call) and _name(node) == "update" else []
+            if key in named or (isinstance(node, ast.AugAssign) and _key(node.target) == key):
                 yield node.lineno
 
     def planned(self) -> Iterator[int]:
