@@ -38,10 +38,18 @@ class Task:
     names: tuple[str, str] = NAMES[0]  # of the two losses in the log
 
 
+def _shuffled(t: Tensor) -> Tensor:
+    return t[torch.randperm(len(t), generator=torch.Generator().manual_seed(0))]
+
+
 def split(x: Tensor, y: Tensor, val: int, **rest: Any) -> Task:
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
-    x, y = x[order], y[order]
+    x, y = _shuffled(x), _shuffled(y)
     return Task(x[:-val], y[:-val], x[-val:], y[-val:], **rest)
+
+
+def held_out(y: Tensor, val: int) -> Tensor:
+    """The targets of validation: what a constant answer scores there is chance."""
+    return _shuffled(y)[-val:]
 
 
 def accuracy(out: Tensor, y: Tensor) -> float:
@@ -173,18 +181,19 @@ def ordinal(c: Coin) -> Task:
     k = c.of.choice((4, 5, 7))
     cuts = torch.linspace(-1.4, 1.4, k - 1)
     y = torch.bucketize(z, cuts)
-    middle = float((y - y.median()).abs().float().mean())
+    seen = held_out(y, 500)
+    middle = float((seen - seen.median()).abs().float().mean())
 
     def off(out: Tensor, t: Tensor) -> float:
         return float((out.argmax(-1) - t).abs().float().mean())
 
-    most = float(y.bincount().max()) / len(y)
+    most = float(seen.bincount().max()) / len(seen)
     offers = {
         "mae mean_abs_grade_error": (off, _gained(off, middle, 0.0)),
         "acc accuracy exact_match": (accuracy, _gained(accuracy, most)),
         "error err": (lambda o, t: 1 - accuracy(o, t), _gained(accuracy, most)),
     }
-    return split(x, y, 500, outputs=k, loss=cross_entropy, epochs=20, **c.metric(offers, _spared(cross_entropy, _entropy(y))))
+    return split(x, y, 500, outputs=k, loss=cross_entropy, epochs=20, **c.metric(offers, _spared(cross_entropy, _entropy(seen))))
 
 
 def multilabel(c: Coin) -> Task:
@@ -192,8 +201,9 @@ def multilabel(c: Coin) -> Task:
     x, k = c.features(1500), c.of.choice((5, 8))
     z = torch.cat([c.hidden(x) + 0.3 * c.normal(1500, 1) for _ in range(k)], 1)
     y = (z > torch.linspace(0.2, 1.2, k)).float()
-    share = y.mean(0)
-    constant, always = float(F.binary_cross_entropy(share.expand_as(y), y)), _f1(torch.ones_like(y), y)
+    seen = held_out(y, 500)
+    share = seen.mean(0)
+    constant, always = float(F.binary_cross_entropy(share.expand_as(seen), seen)), _f1(torch.ones_like(seen), seen)
     offers = {
         "f1 f1_micro micro_f1": (_f1, _gained(_f1, always)),
         "auc mean_auc roc_auc auroc": (_each_auc, _gained(_each_auc, 0.5)),
@@ -209,13 +219,14 @@ def imbalanced(c: Coin) -> Task:
     z = c.hidden(x) + 0.3 * c.normal(1600, 1)
     share = c.of.choice((0.06, 0.12, 0.25))
     y = (z > z.quantile(1 - share)).float()
-    constant = _entropy(y.long())
+    seen = held_out(y, 600)
+    constant = _entropy(seen.long())
     right = lambda o, t: float(((o > 0) == (t > 0.5)).float().mean())  # noqa: E731
     offers = {
         "balanced_accuracy bal_acc balanced_acc": (_balanced, _gained(_balanced, 0.5)),
         "auc auroc roc_auc": (auc, _gained(auc, 0.5)),
-        "acc accuracy": (right, _gained(right, 1 - share)),
-        "f1 f1_score": (_f1, _gained(_f1, _f1(torch.ones_like(y), y))),
+        "acc accuracy": (right, _gained(right, 1 - float(seen.mean()))),
+        "f1 f1_score": (_f1, _gained(_f1, _f1(torch.ones_like(seen), seen))),
     }
     loss = F.binary_cross_entropy_with_logits
     return split(x, y, 600, outputs=1, loss=loss, epochs=20, **c.metric(offers, _spared(loss, constant)))
@@ -288,11 +299,12 @@ def masks(c: Coin) -> Task:
     n, at, half = 1400, torch.randint(4, 20, (1400, 1), generator=c.g), torch.randint(1, 4, (1400, 1), generator=c.g)
     y = ((torch.arange(24) - at).abs() <= half).float()
     x = y + c.of.choice((0.3, 0.8)) * c.normal(n, 24)
-    share = float(y.mean())
-    wrong = float(F.binary_cross_entropy(torch.full_like(y, share), y))
+    seen = held_out(y, 400)
+    share = float(seen.mean())
+    wrong = float(F.binary_cross_entropy(torch.full_like(seen, share), seen))
     offers = {
         "iou mIoU jaccard": (_iou, _gained(_iou, share)),
-        "dice dice_score": (_f1, _gained(_f1, _f1(torch.ones_like(y), y))),
+        "dice dice_score": (_f1, _gained(_f1, _f1(torch.ones_like(seen), seen))),
     }
     loss = F.binary_cross_entropy_with_logits
     return split(x, y, 400, outputs=24, loss=loss, epochs=16, **c.metric(offers, _spared(loss, wrong)))
@@ -325,7 +337,7 @@ def words(c: Coin) -> Task:
     for i in range(16):
         seq[:, i + 1] = torch.multinomial(table[seq[:, i]], 1, generator=c.g)[:, 0]
     y = seq[:, 1:]
-    spared = _spared(cross_entropy, _entropy(y))
+    spared = _spared(cross_entropy, _entropy(held_out(y, 100)))
     nats = lambda o, t: float(cross_entropy(o, t))  # noqa: E731
     offers = {
         "ppl perplexity": (lambda o, t: math.exp(min(700.0, nats(o, t))), spared),
@@ -345,7 +357,8 @@ def counts(c: Coin) -> Task:
         m = told(o).clamp(min=1e-8)
         return float(2 * (torch.xlogy(t, t / m) - (t - m)).mean())
 
-    ignorant = deviance(y.mean().log().expand_as(y), y)
+    seen = held_out(y, 500)
+    ignorant = deviance(seen.mean().log().expand_as(seen), seen)
     spared = _gained(deviance, ignorant, 0.0)
     loss = lambda o, t: F.poisson_nll_loss(o, t)  # noqa: E731
     offers = {

@@ -104,8 +104,8 @@ def test_a_relative_rise_of_almost_nothing_is_a_remark() -> None:
     assert all(f.severity is Severity.INFO for f in found)
 
 
-def test_its_limit_is_what_is_plain() -> None:
-    assert the(zoo.overfits(), plain=5.0)[0].severity is Severity.INFO
+def test_its_limits_are_what_is_lost() -> None:
+    assert the(zoo.overfits(), much=5.0, lost=5.0)[0].severity is Severity.INFO
 
 
 def test_suggestive_findings_never_warn() -> None:

@@ -75,7 +75,7 @@ def _nats(name: str, values: Floats) -> Floats | None:
     """What a measure of a language model says in nats; beyond e^80 a perplexity is infinite."""
     if name in ("ppl", "perplexity"):
         return np.minimum(np.log(np.maximum(values, 1e-9)), 80.0)
-    return values * math.log(2) if name.startswith(("bits", "bpt", "bpc", "bpb")) else None
+    return np.minimum(values * math.log(2), 80.0) if name.startswith(("bits", "bpt", "bpc", "bpb")) else None
 
 
 def floor(run: Run) -> float:

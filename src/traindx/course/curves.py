@@ -82,15 +82,22 @@ def stands(values: Floats, little: float = 0.02, quiet: float = 0.02) -> bool:
     return abs(float(late[-1] - late[0])) <= little * fell and float(np.std(np.diff(late))) <= quiet * fell
 
 
-def left_start(values: Floats, part: float = 0.03) -> bool:
-    """Whether a curve ends elsewhere than it began: beyond its noise and by a visible part of its size.
+def rose(values: Floats, part: float = 0.03) -> bool:
+    """Whether a curve ends above where it began, beyond its noise and by a visible part of its size."""
+    gain, error = _gain(values, max(1, len(values) // 8))
+    return gain > max(3 * error, part * abs(float(values[0])))
 
-    On top of a large constant no fall is a visible part: there it must be far beyond the noise of a record.
-    """
-    first, (now, tail) = float(np.median(values[: max(1, len(values) // 8)])), level(values)
-    if abs(now - first) > max(3 * noise(values) / math.sqrt(tail), part * abs(first)):
-        return True
-    return first - now > min(3.0, 4 / math.sqrt(tail)) * noise(values)
+
+def fell(values: Floats) -> bool:
+    """The same downwards. On top of a large constant no fall is a visible part: there it must be far beyond the noise."""
+    gain, error = _gain(-values, max(1, min(5, len(values) // 8)))  # most may be learned within a few records
+    return rose(-values) or gain > min(3.0 * noise(values), 4 * error)
+
+
+def _gain(values: Floats, head: int) -> tuple[float, float]:
+    """From the start to the level at the end, and the error of that level."""
+    now, tail = level(values)
+    return now - float(np.median(values[:head])), noise(values) / math.sqrt(tail)
 
 
 def far_from_its_end(values: Floats, part: float = 0.3) -> bool:

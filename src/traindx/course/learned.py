@@ -30,6 +30,7 @@ from traindx.course.troubles import (
     enough,
     exploded,
     idle,
+    lost_again,
     start,
     still,
     unstable,
@@ -124,6 +125,7 @@ class _Reading:
     metric: bool = False
     same: bool = False  # to the digit, at nearly every evaluation
     known: bool = True  # whether that place comes from what a constant answer scores, and not from the start of the curve
+    now: float = 0.0  # the level of a metric
 
     @property
     def vague(self) -> bool:
@@ -159,16 +161,13 @@ def _weigh(run: Run, found: list[_Reading], end: Ended) -> Learned:
         return Learned(State.TOO_EARLY, low, high, reasons, "more epochs", end)
     if low < WELL and enough(run, FEW_EVALUATIONS, FEW_RECORDS) and not regime.in_warmup(run) and (told := exploded(run)):
         return Learned(State.GOT_WORSE, 0.0, high, (told, *reasons), "", end)
-    if (
-        lead.low <= NOTHING
-        and lead.metric
-        and not lead.moved
-        and (told := absurd(run))
-        and enough(run, FEW_EVALUATIONS, FEW_RECORDS)
-    ):
+    unmoved = lead.low <= NOTHING and lead.metric and not lead.moved and (lead.same or lead.now <= 0.5)
+    if unmoved and enough(run, FEW_EVALUATIONS, FEW_RECORDS) and (told := absurd(run)):
         return Learned(State.NOT_LEARNING, 0.0, high, (told, *reasons), "", end)
     if lead.metric and not lead.sure and lead.best > SOME and lead.best > 2 * max(lead.high, NOTHING) and not end.may_go_on:
         return Learned(State.GOT_WORSE, low, high, reasons, "", end)
+    if low < WELL and not end.may_go_on and (told := lost_again(run)):
+        return Learned(State.GOT_WORSE, 0.0, high, (told, *reasons), "", end)
     unproven = not lead.metric and not lead.known and 0.0 <= lead.low <= NOTHING
     if (unproven or (lead.low <= NOTHING and not lead.sure)) and not end.may_go_on and (told := idle(run)):
         return Learned(State.NOT_LEARNING, 0.0, high, (told, *reasons), "", end, settled=end.may_go_on)
@@ -223,7 +222,7 @@ def _bounds(lead: _Reading) -> tuple[float, float]:
 
 def _readings(run: Run) -> list[_Reading]:
     """Every curve that tells something, the most telling first: where ignorance has a known place, and validation."""
-    out = [r for m in metrics.metrics(run) if (r := _of_metric(m)) is not None]
+    out = [r for m in metrics.metrics(run) if (r := _of_metric(run, m)) is not None]
     losses = {name: r for name in (regime.VAL, regime.TRAIN) if (r := _of_loss(run, name)) is not None}
     if len(losses) == 2 and all(r.sure and r.low > -0.5 for r in losses.values()):
         # validation is not better than training because of what was learned
@@ -239,7 +238,7 @@ def _readings(run: Run) -> list[_Reading]:
     return sorted(out, key=lambda r: (r.points < LEAST_EVALUATIONS, not r.sure, r.vague, r.part == "train", not r.metric))
 
 
-def _of_metric(m: metrics.Metric) -> _Reading | None:
+def _of_metric(run: Run, m: metrics.Metric) -> _Reading | None:
     values = m.series.values
     if not len(values):
         return None
@@ -254,7 +253,7 @@ def _of_metric(m: metrics.Metric) -> _Reading | None:
     first = float(np.median(values[: max(1, len(values) // 8)]))
     moved = now - first > max(3 * scatter / math.sqrt(tail), 0.02)
     least = 1 if m.name == "accuracy" else 12  # a detector's score stays at nothing for long
-    stands = not m.sure and not moved and len(values) >= least and _at_guessing(values)
+    stands = not m.sure and not moved and len(values) >= least and _at_guessing(values, two=chance.binary(run))
     place = f"; chance is {m.ignorant[0]:.3g}" if m.sure else ""
     said = f"{words(m.part)} {m.name} is {now:.3g} ({first:.3g} at first{place})"
     if stands:  # near its first value all the time, and that is low
@@ -262,13 +261,15 @@ def _of_metric(m: metrics.Metric) -> _Reading | None:
         above = max(0.0, top - least_right) / (1 - least_right) / REACHABLE if m.name == "accuracy" else top
         return _Reading(0.0, above, 0.0, False, False, said, len(values), True, m.part, True)
     same = chance.same_answer(values) is not None
-    return _Reading(
-        min(lows), max(highs) / REACHABLE, m.skill(best)[0], moved, rises(values), said, len(values), m.sure, m.part, True, same
-    )
+    low, high = min(lows), max(highs) / REACHABLE
+    goes_on = rises(values)
+    return _Reading(low, high, m.skill(best)[0], moved, goes_on, said, len(values), m.sure, m.part, True, same, now=now)
 
 
-def _at_guessing(values: Floats) -> bool:
+def _at_guessing(values: Floats, two: bool = True) -> bool:
     """Whether a score ends at 1/K for some K, as that of a constant answer does, or at nothing, and was never far from it.
+
+    A half counts only where there may be two answers.
 
     >>> _at_guessing(np.array([0.1, 0.104, 0.096, 0.1])), _at_guessing(np.array([0.6, 0.62, 0.61, 0.6]))
     (True, False)
@@ -283,7 +284,7 @@ def _at_guessing(values: Floats) -> bool:
     if count < 1:
         return False
     near = float(np.max(np.abs(late - 1 / count))) < min(0.5 / count, 0.05)
-    return count >= 2 and near and float(np.max(values)) < 1 / count + 0.1
+    return count >= (2 if two else 3) and near and float(np.max(values)) < 1 / count + 0.1
 
 
 def _of_loss(run: Run, name: str) -> _Reading | None:
@@ -357,7 +358,7 @@ def _by_own_evidence(run: Run, end: Ended) -> Learned:
         return Learned(
             State.CANNOT_KNOW, reasons=(said,), would_tell="a longer run, or the return of a random policy", ended=end
         )
-    scaled = [r for m in metrics.metrics(run) if m.part != "train" and (r := _of_metric(m)) is not None]
+    scaled = [r for m in metrics.metrics(run) if m.part != "train" and (r := _of_metric(run, m)) is not None]
     if scaled and scaled[0].moved:
         return Learned(State.LEARNED, max(0.0, scaled[0].low), min(1.0, scaled[0].high), (scaled[0].said,), "", end)
     if told := _balanced(run):

@@ -10,7 +10,8 @@ import numpy as np
 
 from traindx import facts
 from traindx.course import chance
-from traindx.course.side_by_side import doubt
+from traindx.course.curves import rose
+from traindx.course.side_by_side import doubt, errors
 from traindx.run import Run, Series
 
 PARTS = ("val", "test", "train")
@@ -62,6 +63,13 @@ def metrics(run: Run) -> Iterator[Metric]:
                 yield Metric(last, part, series, *(ignorant if ignorant[1] else _bounded(run, series)))
 
 
+def improved(run: Run, parts: tuple[str, ...] = ("val",), least: int = 5) -> bool:
+    """Whether some metric of these parts got better, beyond its noise."""
+    if any(rose(m.series.values) for m in metrics(run) if m.part in parts and len(m.series) >= least):
+        return True
+    return any(rose(-v) for part in parts for v in errors(run, part).values() if len(v) >= least)
+
+
 def _hundredth(series: Series) -> Series:
     return Series(series.steps, series.values / 100.0, series.times)
 
@@ -109,7 +117,7 @@ def _guessing(run: Run, part: str, right: Series) -> tuple[tuple[float, float], 
     if right.last < 0.5 and chance.binary(run, sure=True):
         return (0.5, 0.5), True
     if known is None:
-        return _bounded(run, right)
+        return _bounded(run, right) if top > 1 - (1 - head) / 2 or not chance.binary(run) else ((0.0, max(0.5, head)), False)
     frequent = known[0] if right.last > 2 * known[0] else chance.MOST_UNEVEN * known[0]
     return (known[0], frequent), True  # so near to 1/K it may be the share of a more frequent class
 

@@ -23,7 +23,8 @@ JUMPS, LEAPS, CLEAR_GAP = 0.25, 0.54, 0.15  # scatter of one evaluation, in part
 HARDLY = 0.03  # a fall of an error metric that does not count
 ERRORS = {"mae", "mse", "rmse", "absolute", "squared", "deviance"}  # words in the names of errors that have a unit
 SMOOTH, SHAKY = 0.01, 0.15  # scatter of a curve that has none; one that shows no speeds
-BURST, BLOWN = 0.5, 7.0  # e-folds of the training loss: a fall worth the name; a thousand times
+BURST, BLOWN, BLOWN_SURELY = 0.5, 7.0, 11.5  # e-folds of the training loss: a fall worth the name; a thousand times; 100,000
+BURST_AGAIN = 5.0  # times the first mean: no training that gets on comes by there
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Way:
     @property
     def end(self) -> float:
         return float(np.median(self.scaled[-3:]))
+
+    @property
+    def rise(self) -> float:
+        """From the lowest of the first quarter to the end, less what its scatter explains."""
+        return self.end - float(np.min(self.scaled[: len(self.scaled) // 4])) - 2 * self.scatter / math.sqrt(3)
 
     def nothing(self, fell: float, most: float) -> bool:
         """Whether a fall is small, and no more than its own scatter."""
@@ -92,10 +98,16 @@ def doubt(run: Run) -> str:
     above, wider = val.end - train.end, (val.end - train.end) - (val.third - train.third)
     (first, now), (began, stands) = val.ends, train.ends
     unscaled = regime.may_be_negative(run)
-    if val.whole < 4 * val.scatter and (val.scatter > LEAPS or (val.scatter > JUMPS and above < CLEAR_GAP)):
+    jumps = val.whole < 4 * val.scatter and (val.scatter > LEAPS or (val.scatter > JUMPS and above < CLEAR_GAP))
+    if jumps or min(train.scatter, val.scatter) > LEAPS:
         return f"the validation loss jumps between {np.min(val.values[-6:]):.4g} and {np.max(val.values[-6:]):.4g}"
-    if train.whole > BLOWN and train.scaled[0] - train.scaled[1] > BLOWN / 2 and val.late < 2.0:  # at once, and no further
+    at_once = train.whole > BLOWN and train.scaled[0] - train.scaled[1] > BLOWN / 2 and val.late < 2.0  # and no further
+    if at_once or (not unscaled and train.whole > BLOWN_SURELY and stands > 1):
         return f"the training loss was {began:.4g} at first and is {stands:.4g}: it had blown up"
+    if (high := float(np.max(train.values))) > BURST_AGAIN * began > 0:
+        return f"the training loss was {began:.4g} at first and rose to {high:.4g} before it fell to {stands:.4g}"
+    if (low := min(train.rise, val.rise)) > LITTLE:
+        return f"training and validation loss rose again early, by {math.expm1(low):.0%}" if not unscaled else ""
     little = above <= EVEN if train.whole > BURST else above <= CLEAR_GAP and train.whole <= LITTLE
     if little and val.whole <= LITTLE and not _two_speeds(val.values):
         return f"the validation loss was {first:.4g} at first and is {now:.4g}, hardly less"
@@ -103,7 +115,7 @@ def doubt(run: Run) -> str:
         return f"the training loss was {train.values[1]:.4g} after the first epoch and is {stands:.4g}"
     even = above <= EVEN or abs(wider) <= SMOOTH >= val.scatter
     most = STANDING / 3 if unscaled else STANDING
-    if even and train.whole > BURST and train.nothing(train.late, most) and val.late <= most:
+    if even and train.whole > BURST and train.nothing(train.late, most) and val.nothing(val.late, most):
         return f"training and validation loss were {stands:.4g} and {now:.4g} for two thirds of the run"
     ongoing = not unscaled and _fell_last(val) > LITTLE  # far from any end
     if (ongoing or (wider <= EVEN and (above <= EVEN or unscaled))) and _at_one_speed(train, val, unscaled):
@@ -130,14 +142,16 @@ def _at_one_speed(train: Way, val: Way, unscaled: bool) -> bool:
 
 def _error_stands(run: Run) -> str:
     """An error of validation that was never lower than at first, by more than a few percent."""
-    for name, signal in run.matching("metric/val/*").items():
-        last = name.rsplit("/", 1)[-1]
-        if not isinstance(signal, Series) or not ERRORS & set(re.findall(r"[a-z]+", last.lower())):
-            continue
-        values = signal.finite().values
+    for name, values in errors(run, "val").items():
         if len(values) >= EVALUATIONS and 0 < values[0] < np.min(values) * (1 + HARDLY):
-            return f"the validation {last} was {values[0]:.4g} at first and never lower than {np.min(values):.4g}"
+            return f"the validation {name} was {values[0]:.4g} at first and never lower than {np.min(values):.4g}"
     return ""
+
+
+def errors(run: Run, part: str) -> dict[str, Floats]:
+    """The metrics that count errors in a unit of their own: the lower the better, and nobody knows what is low."""
+    found = {name.rsplit("/", 1)[-1]: s for name, s in run.matching(f"metric/{part}/*").items() if isinstance(s, Series)}
+    return {name: s.finite().values for name, s in found.items() if ERRORS & set(re.findall(r"[a-z]+", name.lower()))}
 
 
 def _two_speeds(values: Floats) -> bool:

@@ -8,8 +8,8 @@ import numpy as np
 
 from traindx import regime, stats
 from traindx.course import chance, metrics, side_by_side
-from traindx.course.curves import far_from_its_end, left_start, level, noise, stands
-from traindx.run import Run, Series
+from traindx.course.curves import far_from_its_end, fell, level, noise, stands
+from traindx.run import Floats, Run, Series
 
 FEW_EVALUATIONS, FEW_RECORDS = 8, 100  # fewer do not show that nothing is being learned
 LEAST_EVALUATIONS, LEAST_RECORDS = 5, 30  # fewer show nothing at all
@@ -24,16 +24,17 @@ def idle(run: Run) -> str:
     found = {n: c.values for n in (regime.TRAIN, regime.VAL) if len(c := regime.curve(run, n)) >= LEAST_EVALUATIONS}
     if regime.finetune(run) or regime.in_warmup(run) or not enough(run, FEW_EVALUATIONS, LONG_STILL):
         return ""
-    if not found or any(left_start(m.series.values) for m in metrics.metrics(run) if len(m.series) >= LEAST_EVALUATIONS):
+    if not found or metrics.improved(run, ("val", "test", "train")):
         return ""
     if by_heart(run):
         return ""
     first, last = (next(reversed(found.values()))[i] for i in (0, -1))
-    moved = [v for v in found.values() if left_start(v)]
+    moved = [v for v in found.values() if fell(v)]
     if not moved:
         return f"nothing moved, the loss was {first:.4g} and is {last:.4g}"
-    scaled = regime.logged_by_epoch(run) and not regime.may_be_negative(run)
-    if scaled and all(len(v) >= CLEAN_EVALUATIONS and far_from_its_end(v) for v in moved):
+    means = moved if regime.logged_by_epoch(run) else [v for name, v in found.items() if name == regime.VAL and fell(v)]
+    clean = means and all(len(v) >= CLEAN_EVALUATIONS and far_from_its_end(v) for v in means)
+    if clean and not regime.may_be_negative(run):
         return f"the loss fell from {first:.4g} to {last:.4g}, as slowly at the end as at the start"
     count = round(math.exp(min(last, 3.5)))
     near = count >= 2 and all(abs(level(v)[0] - math.log(count)) < 0.01 and v[0] - v[-1] < 0.05 * v[-1] for v in found.values())
@@ -89,8 +90,28 @@ def exploded(run: Run) -> str:
     first, (now, tail) = start(run), level(values)
     known = chance.chance(run)
     limit = max(first + 0.5 * abs(first), known.loss if known is not None else -math.inf)
-    above = now - 3 * noise(values) / math.sqrt(tail) > limit
+    above = max(now - 3 * noise(values) / math.sqrt(tail), float(np.min(values[-max(3, len(values) // 3) :]))) > limit
     return f"the training loss rose from {first:.4g} to {now:.4g}" if above else ""
+
+
+def lost_again(run: Run) -> str:
+    """A third of what training had gained is gone, and of what validation had gained, in its loss or in every metric."""
+    found = {n: c.values for n in (regime.TRAIN, regime.VAL) if len(c := regime.curve(run, n)) >= FEW_EVALUATIONS}
+    scores = [m.series.values for m in metrics.metrics(run) if m.part == "val" and len(m.series) >= FEW_EVALUATIONS]
+    if len(found) < 2 or regime.curriculum(run):
+        return ""
+    values = found[regime.TRAIN]
+    if any(_lost(v) < 1 / 3 for v in (-values, *(scores or [-found[regime.VAL]]))):
+        return ""
+    return f"the training loss went from {float(np.min(values)):.4g} at best to {level(values)[0]:.4g}, and validation with it"
+
+
+def _lost(values: Floats) -> float:
+    """Which part of its gain a rising curve has lost again, beyond its noise."""
+    now, tail = level(values)
+    best = float(np.max(stats.running_median(values, 3)))
+    gained = best - float(values[0])
+    return (best - now - noise(values) / math.sqrt(tail)) / gained if gained > 0 else 0.0
 
 
 def broken(run: Run) -> str:

@@ -127,7 +127,7 @@ def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | 
     if forecast is not None and _still_falling(outcomes) and not unmoved:
         text = f"No problem found; the loss is still falling at step {span[1]}."
         return Verdict("wait", text, None, forecast, (), "a validation loss that starts to rise")
-    if hint is not None and (not found.yes or found.low < HALF):
+    if hint is not None and (unmoved or not found.yes or found.low < HALF):
         return replace(hint, forecast=forecast)
     clear = sum(o.status is Status.CLEAR for o in outcomes)
     if not clear:

@@ -39,6 +39,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts, regime, stats
+from traindx.course import metrics
 from traindx.finding import Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
@@ -95,6 +96,8 @@ def val_flat_from_start(
         deviations * noise, 0.02 * abs(float(smooth[0]))
     ):
         return
+    if metrics.improved(run):
+        return  # what is learned shows there
     values = {"level": float(np.median(val.values)), "scatter": noise, "count": len(val), "before": before, "now": now}
     mostly_after = fell >= early * total
     steps = (int(val.steps[0]), int(val.steps[-1]))

@@ -7,7 +7,7 @@ exceeds four times the noise of an evaluation and 1 % of the minimum, the evalua
 above 0.5), and the training loss fell meanwhile. With four to seven evaluations it asks for an unbroken rise instead
 and stays a remark unless the rise is plain. Evaluations that jump too much for this count too when, of seven or more
 since the best, half stand 30 % above it, three quarters 15 %, and they tend upwards (Kendall, 5 %). It is a warning
-when the rise is at least 3 % of the minimum and 5 % of all that validation had gained. A training loss that has run away from a
+when a third of all that had been gained is lost again, or the loss is half as high again as at its minimum. A training loss that has run away from a
 validation loss that no longer improves is reported as a *gap*, a remark. Prechelt's GL, PQ and UP are given as numbers.
 Where a log holds accuracies and no validation loss, the test looks at errors.
 
@@ -73,7 +73,8 @@ from traindx.stats import Overfit
 def overfitting(
     run: Run,
     *,
-    plain: float = 0.03,  # of the minimum (5 % of what validation gained): below this a proven rise is a remark
+    much: float = 0.5,  # of the minimum, or
+    lost: float = 1 / 3,  # of what had been gained: below both a proven rise is a remark
     gap: float = 0.15,  # of what training gained
 ) -> Iterator[Evidence]:
     val = regime.curve(run, regime.VAL)
@@ -93,7 +94,7 @@ def overfitting(
     sure = Confidence.STRONG if found.fired is not None else _short(val, train) if len(val) < 8 else _jumping(val, train)
     sure = None if passed else sure
     if sure is not None:
-        yield _rise(run, val, train, found, sure, plain)
+        yield _rise(run, val, train, found, sure, much, lost)
         return
     wide = _gap(run, val, train, found, gap)
     if wide is not None:
@@ -178,7 +179,7 @@ def _jumping(val: Series, train: Floats, far: float = 1.3) -> Confidence | None:
     return Confidence.STRONG if rising > 1.64 and above[1] > far and above[0] > 1 + (far - 1) / 2 else None
 
 
-def _rise(run: Run, val: Series, train: Floats, found: Overfit, sure: Confidence, plain: float) -> Evidence:
+def _rise(run: Run, val: Series, train: Floats, found: Overfit, sure: Confidence, much: float, lost: float) -> Evidence:
     best = int(np.argmin(val.values))
     top = float(np.max(val.values[: best + 1]))
     now = float(np.median(val.values[-min(3, len(val) - best) :])) if len(val) >= 8 else val.last
@@ -187,7 +188,7 @@ def _rise(run: Run, val: Series, train: Floats, found: Overfit, sure: Confidence
     span = (int(val.steps[best]), int(val.steps[-1]))
     low = float(val.values[best])
     gained = max(top - low, _train_gain(run))  # the first evaluation may come when most is learned
-    matters = rise >= 0.05 * (top - low) and (rise >= plain * abs(low) or rise >= 6 * plain * gained)
+    matters = rise >= lost * gained or rise >= max(much * abs(low), 0.05 * (top - low))
     say = "confident" if _accuracy_rises(run, int(val.steps[best])) else ""
     severity = Severity.WARNING if matters and not say else Severity.INFO
     return Evidence(numbers, steps=span, say=say, severity=severity, confidence=sure)
