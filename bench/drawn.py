@@ -193,7 +193,9 @@ def ordinal(c: Coin) -> Task:
         "acc accuracy exact_match": (accuracy, _gained(accuracy, most)),
         "error err": (lambda o, t: 1 - accuracy(o, t), _gained(accuracy, most)),
     }
-    return split(x, y, 500, outputs=k, loss=cross_entropy, epochs=20, **c.metric(offers, _spared(cross_entropy, _entropy(seen))))
+    return split(
+        x, y, 500, outputs=k, loss=cross_entropy, epochs=20, **c.metric(offers, _spared(cross_entropy, _entropy(seen)))
+    )
 
 
 def multilabel(c: Coin) -> Task:

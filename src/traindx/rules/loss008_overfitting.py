@@ -7,9 +7,9 @@ exceeds four times the noise of an evaluation and 1 % of the minimum, the evalua
 above 0.5), and the training loss fell meanwhile. With four to seven evaluations it asks for an unbroken rise instead
 and stays a remark unless the rise is plain. Evaluations that jump too much for this count too when, of seven or more
 since the best, half stand 30 % above it, three quarters 15 %, and they tend upwards (Kendall, 5 %). It is a warning
-when a third of all that had been gained is lost again, or the loss is half as high again as at its minimum. A training loss that has run away from a
-validation loss that no longer improves is reported as a *gap*, a remark. Prechelt's GL, PQ and UP are given as numbers.
-Where a log holds accuracies and no validation loss, the test looks at errors.
+when a third of all that had been gained is lost again, or the loss is half as high again as at its minimum. A training loss
+that has run away from a validation loss that no longer improves is reported as a *gap*, a remark. Prechelt's GL, PQ and UP
+are given as numbers. Where a log holds accuracies and no validation loss, the test looks at errors.
 
 ## Why it matters
 
