@@ -176,6 +176,15 @@ def test_names_of_any_length_and_kind_are_drawn(tmp_path: Path) -> None:
     assert [d["name"] for d in drawn] == names and all(len(d["x"]) == 60 for d in drawn)
 
 
+def test_a_folder_or_run_whose_name_is_no_text_costs_nobody_the_list(tmp_path: Path) -> None:
+    for folder in (b"\xff run", b"two\nlines", b"..%2f"):
+        record(Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), folder))), name="x\ud800\x1b[31m")
+    ask = client(tmp_path)
+    runs = ask.get("/api/runs").json()["runs"]
+    assert len(runs) == 3
+    assert {ask.get(f"/api/run/{run['id']}").status_code for run in runs} == {200}
+
+
 @pytest.mark.parametrize(
     "origin", ["http://[bad", "http://localhost:7007@evil", "null", "", "http://localhost:7007/", "file://"]
 )

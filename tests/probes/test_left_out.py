@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
 from traindx.forensics.arm import arm
@@ -133,3 +136,37 @@ def test_gradients_that_are_replaced_before_the_update_are_counted() -> None:
     (count,) = {e.data["count"] for e in run.events_of("nan_hidden") if e.data["how"] == "gradient" and e.data["count"] > 1}
     assert count == BAD and not run.events_of("nonfinite")
     assert run.series("loop/stale_grads").values.max() == 0
+
+
+class Counts(TorchDispatchMode):
+    """The script's own: how many operations there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", [False, True], ids=["plain", "a mode of the script's"])
+def test_a_guarded_loop_computes_the_same_and_its_modes_see_no_more(mode: bool) -> None:
+    def loop() -> list[Any]:
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.2), nn.Linear(8, 2))
+        optimizer = torch.optim.Adam(model.parameters(), 0.01)
+        counts = Counts()
+        with counts if mode else nullcontext():
+            for step in range(180):
+                out = model(torch.rand(4, 3))
+                loss = -torch.log(out.softmax(1) * (step % 7 > 0)).mean()
+                if torch.isfinite(loss):
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+        return [counts.seen, torch.get_rng_state(), *model.parameters()]
+
+    bare, told = loop(), []
+    watched(lambda: told.extend(loop()))
+    assert bare[0] == told[0] and all(torch.equal(a, b) for a, b in zip(bare[1:], told[1:], strict=True))

@@ -223,7 +223,7 @@ def _records(folder: Path, shut: list[Path], depth: int = DEPTH) -> list[Record]
 
 
 def _id(path: Path, index: int) -> str:
-    return hashlib.sha256(f"{path.resolve()}#{index}".encode()).hexdigest()[:16]
+    return hashlib.sha256(os.fsencode(path.resolve()) + f"#{index}".encode()).hexdigest()[:16]
 
 
 def _stamp(path: Path) -> str:
@@ -237,5 +237,5 @@ def _stamp(path: Path) -> str:
             s = f.stat()
         except OSError:
             continue
-        parts.append(f"{f.name}:{s.st_size}:{s.st_mtime_ns}")
-    return hashlib.sha256("|".join(parts).encode()).hexdigest()
+        parts.append(os.fsencode(f.name) + f":{s.st_size}:{s.st_mtime_ns}".encode())
+    return hashlib.sha256(b"|".join(parts)).hexdigest()

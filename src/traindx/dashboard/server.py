@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from traindx import ranks, signals
@@ -98,16 +98,16 @@ def _library(request: Request) -> Library:
     return found
 
 
-def _json(value: Any, status: int = 200) -> JSONResponse:
-    return JSONResponse(json_.plain(value), status)
+def _json(value: Any, status: int = 200) -> Response:
+    return _quick(json_.plain(value), status)
 
 
-def _quick(value: Any) -> Response:
-    """JSON of what is plain already."""
-    return Response(json.dumps(value, separators=(",", ":")).encode(), media_type="application/json")
+def _quick(value: Any, status: int = 200) -> Response:
+    """JSON of what is plain already, in ASCII: a name of a file or run may hold what UTF-8 cannot say."""
+    return Response(json.dumps(value, separators=(",", ":")).encode(), status, media_type="application/json")
 
 
-def _missing(what: str) -> JSONResponse:
+def _missing(what: str) -> Response:
     return _json({"error": f"there is no {what}"}, 404)
 
 
