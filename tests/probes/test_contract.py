@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from probes.watched import fit, watched
 from traindx.probe import LossCall
+from traindx import regime
 from traindx.probes.read.common import graph, losses
 from traindx.probes.read.loss.contract import Contract
 from traindx.run import Run
@@ -68,7 +69,10 @@ def test_modules_and_functions_say_the_same():
 
 def test_a_sum_that_is_divided_is_told_from_one_that_is_not():
     summed = nn.CrossEntropyLoss(reduction="sum")
-    assert contract(mlp(), lambda out, y: summed(out, y) / len(y)).fact("loss.divided") is True
+    run = contract(mlp(), lambda out, y: summed(out, y) / len(y))
+    assert run.fact("loss.divided") is True
+    assert run["loss/token_mean"].values == pytest.approx(run["loss/train"].values, rel=1e-5)
+    assert run.fact("loss.reduction") == "sum" and regime.averaged(run)
     assert contract(mlp(), summed).fact("loss.divided") is None
 
 

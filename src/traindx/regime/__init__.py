@@ -340,7 +340,13 @@ def adam_like(run: Run) -> bool | None:
 
 def plain_loss(run: Run) -> bool:
     """Whether the training loss is the mean of one unweighted loss call, so that its level has a meaning."""
-    return run.fact("loss.reduction") in (None, "mean") and unweighted(run) and added(run) == 1.0
+    return averaged(run) and unweighted(run) and added(run) == 1.0
+
+
+def averaged(run: Run) -> bool:
+    """Whether the loss is a mean, or a sum that is then divided by a count."""
+    made = run.fact("loss.reduction")
+    return made in (None, "mean") or (made == "sum" and bool(run.fact("loss.divided")))
 
 
 def unweighted(run: Run) -> bool:
@@ -353,15 +359,14 @@ def added(run: Run) -> float | None:
 
     A sum over a batch counts as many as it has targets.
     """
-    if (made := run.fact("loss.reduction")) not in (None, "mean"):
-        sizes = run.fact("loss.target_shape")
-        whole = made == "sum" and not run.fact("loss.divided") and isinstance(sizes, list | tuple)
-        return float(math.prod(int(n) for n in sizes)) if whole and sizes else None
+    if not averaged(run):
+        sizes = run.fact("loss.target_shape") if run.fact("loss.reduction") == "sum" else None
+        return float(math.prod(int(n) for n in sizes)) if isinstance(sizes, list | tuple) and sizes else None
     each, whole = run.series("loss/token_mean").finite(), run.series(TRAIN).finite()
     _, a, b = np.intersect1d(each.steps, whole.steps, return_indices=True)
     kept = each.values[a] > 1e-6
     if kept.sum() < 5:
-        return 1.0
+        return 1.0 if run.fact("loss.reduction") != "sum" else None
     times = whole.values[b][kept] / each.values[a][kept]
     usual, spread = float(np.median(times)), float(np.subtract(*np.quantile(times, (0.9, 0.1))))
     if 2 / 3 < usual < 3 / 2:

@@ -100,7 +100,7 @@ def pretrained_not_loaded(
         or classes < vocabulary
         or not facts.takes_tokens(run)
         or not len(first)
-        or (run.fact("loss.reduction") == "sum" and not run.fact("loss.divided"))
+        or (run.fact("loss.reduction") == "sum" and not regime.averaged(run))
     ):
         return
     level = float(np.median(first))

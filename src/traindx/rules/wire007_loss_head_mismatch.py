@@ -99,7 +99,7 @@ def loss_head_mismatch(
     yield from _head(run, str(kind), where, unreachable)
     if kind in REGRESSION and not regime.adversarial(run):
         yield from _class_ids(run, str(kind), where, even)
-    if run.fact("loss.reduction") == "sum" and not run.fact("loss.divided"):
+    if run.fact("loss.reduction") == "sum" and not regime.averaged(run):
         yield Evidence(where=where, steps=run.steps, say="sum", severity=Severity.INFO)
     if kind in ("bce", "bce_logits") and run.fact("loss.target_one_hot"):
         yield Evidence(where=where, steps=run.steps, say="one-hot", severity=Severity.INFO)

@@ -311,6 +311,8 @@ class Contract(Probe):
                 apart = torch.where(off < _WEIGHED, torch.zeros_like(apart), apart)
             out["batch/micro_valid_cv"] = apart
             out["loss/token_mean"] = (torch.nan_to_num(losses_) * valid).sum() / whole
+        elif parts and self._divided:  # by how much a sum was divided shows beside its mean
+            out["loss/token_mean"] = parts[0][1]
         return out
 
     def on_event(self, scene: Scene, kind: str, data: Mapping[str, Any]) -> None:
@@ -383,9 +385,9 @@ class Contract(Probe):
         out = measured(site, said, self._samples)
         if isinstance(call.output, Tensor) and call.output.numel() == 1:
             out[_TERM] = call.output.detach().reshape(1).float().clone()
-            if said.indices and said.target is not None and said.reduction == "mean":
+            if said.indices and said.target is not None and said.reduction in ("mean", "sum"):
                 valid = torch.ne(said.target, said.ignore_index).sum().float().reshape(1)
-                out[_MICRO] = torch.cat([valid, out[_TERM]])
+                out[_MICRO] = torch.cat([valid, out[_TERM] / valid if said.reduction == "sum" else out[_TERM]])
         return out
 
     def _checked(self, site: Site, said: Spoken, call: LossCall) -> dict[str, Tensor]:
