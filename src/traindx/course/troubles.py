@@ -96,14 +96,14 @@ def exploded(run: Run) -> str:
 
 def lost_again(run: Run) -> str:
     """A third of what training had gained is gone, and of what validation had gained, in its loss or in every metric."""
-    found = {n: c.values for n in (regime.TRAIN, regime.VAL) if len(c := regime.curve(run, n)) >= FEW_EVALUATIONS}
+    both = side_by_side.pair(run)
+    if both is None or regime.curriculum(run):
+        return ""
+    train, val = (way.values for way in both)
     scores = [m.series.values for m in metrics.metrics(run) if m.part == "val" and len(m.series) >= FEW_EVALUATIONS]
-    if len(found) < 2 or regime.curriculum(run):
+    if any(_lost(v) < 1 / 3 for v in (-train, *(scores or [-val]))):
         return ""
-    values = found[regime.TRAIN]
-    if any(_lost(v) < 1 / 3 for v in (-values, *(scores or [-found[regime.VAL]]))):
-        return ""
-    return f"the training loss went from {float(np.min(values)):.4g} at best to {level(values)[0]:.4g}, and validation with it"
+    return f"the training loss went from {float(np.min(train)):.4g} at best to {level(train)[0]:.4g}, and validation with it"
 
 
 def _lost(values: Floats) -> float:

@@ -82,7 +82,8 @@ def val_flat_from_start(
         return
     near = regime.losses_at(run, val.steps)
     start = float(np.median(train.values[: max(3, len(train) // 200)]))
-    before, now = float(near[0]), float(np.median(near[-3:]))
+    # a mean over the first epoch says what was before its end, the next one what was after it
+    before, now = float(near[1 if regime.logged_by_epoch(run) else 0]), float(np.median(near[-3:]))
     fell, total = before - now, start - now
     noise = stats.noise_sigma(val.values)
     noise = noise if math.isfinite(noise) else 0.0

@@ -188,7 +188,8 @@ def _rise(run: Run, val: Series, train: Floats, found: Overfit, sure: Confidence
     span = (int(val.steps[best]), int(val.steps[-1]))
     low = float(val.values[best])
     gained = max(top - low, _train_gain(run))  # the first evaluation may come when most is learned
-    matters = rise >= lost * gained or rise >= max(much * abs(low), 0.05 * (top - low))
+    high = not regime.may_be_negative(run) and rise >= max(much * low, 0.05 * (top - low))
+    matters = high or rise >= lost * gained
     say = "confident" if _accuracy_rises(run, int(val.steps[best])) else ""
     severity = Severity.WARNING if matters and not say else Severity.INFO
     return Evidence(numbers, steps=span, say=say, severity=severity, confidence=sure)
@@ -218,15 +219,17 @@ def _numbers(val: Series, train: Floats, found: Overfit, best: int, now: float) 
 
 def _accuracy_rises(run: Run, since: int) -> bool:
     """A metric of validation went up since the minimum by more than twice its own noise, or is at its best."""
-    found = next((m.series for m in metrics(run) if m.part == "val"), None)
-    if found is None or len(at := found.between(lo=since)) < 4:
+    metric = next((m for m in metrics(run) if m.part == "val"), None)
+    if metric is None or len(at := metric.series.between(lo=since)) < 4:
         return False
+    found = metric.series
     half = len(at) // 2
     noise = stats.noise_sigma(found.values)
     noise = noise if math.isfinite(noise) else 0.0
     up = float(np.mean(at.values[half:]) - np.mean(at.values[:half]))
     best = float(np.max(stats.smooth3(found.values)))
-    stays = best - float(np.mean(at.values[-3:])) < max(0.005, noise) and best > float(found.values[0]) + 0.02
+    hardly = max(0.005, noise, 0.05 * (best - metric.ignorant[1]))  # a twentieth of what it knows
+    stays = best - float(np.mean(at.values[-3:])) < hardly and best > float(found.values[0]) + 0.02
     return stays or up > max(0.005, 2 * noise * math.sqrt(2 / half))
 
 
