@@ -43,19 +43,20 @@ class Course(enum.Enum):
     NOT = "it did not, though it had the time"
 
 
-POLICY: dict[
-    Harm, dict[Course, Severity]
-] = {  # the loudest that is allowed; a pair that is not listed: as large as the rule says
-    Harm.RESULT_WRONG: {},
-    Harm.PROGRAM_WRONG: {Course.WELL: WARNING},
-    Harm.GAIN_LOST: {Course.WELL: WARNING},
-    Harm.BROKE_OFF: {},
-    Harm.NOT_LEARNED: {},
-    Harm.KIND: {Course.WELL: INFO, Course.EARLY: INFO},
-    Harm.COST: {Course.WELL: INFO, Course.PART: INFO, Course.OWN: INFO},
-    Harm.HINDERS: {Course.WELL: INFO, Course.PART: INFO, Course.OWN: INFO, Course.EARLY: INFO},
-    Harm.TREND: {Course.WELL: INFO, Course.OWN: INFO, Course.EARLY: INFO},
-}
+POLICY: tuple[tuple[Harm, tuple[Course, ...], Severity, Severity], ...] = (
+    # read top down, the first line that fits: what a warning becomes, and what a critical finding becomes
+    (Harm.RESULT_WRONG, tuple(Course), WARNING, CRITICAL),
+    (Harm.BROKE_OFF, tuple(Course), WARNING, CRITICAL),
+    (Harm.NOT_LEARNED, tuple(Course), WARNING, CRITICAL),
+    (Harm.PROGRAM_WRONG, (Course.NOT,), CRITICAL, CRITICAL),  # it may be why nothing was learned
+    (Harm.PROGRAM_WRONG, (Course.WELL,), WARNING, WARNING),
+    (Harm.GAIN_LOST, (Course.WELL,), WARNING, WARNING),
+    (Harm.COST, (Course.WELL, Course.PART, Course.OWN), INFO, INFO),
+    (Harm.HINDERS, (Course.WELL, Course.PART, Course.OWN, Course.EARLY), INFO, INFO),
+    (Harm.TREND, (Course.WELL, Course.OWN, Course.EARLY), INFO, INFO),
+    (Harm.KIND, (Course.WELL, Course.EARLY), INFO, INFO),
+    *((harm, tuple(Course), WARNING, CRITICAL) for harm in Harm),  # else as large as the rule says
+)
 HARM: dict[str, Harm] = {  # a variant, a code, or a family; else an exact finding is PROGRAM_WRONG, any other a TREND
     **dict.fromkeys(("ACTV008", "DATA003", "DATA006", "DATA007", "DATA008", "WIRE005", "WIRE013"), Harm.RESULT_WRONG),
     **dict.fromkeys(("EVAL001", "EVAL003", "EVAL006", "EVAL008", "EVAL009"), Harm.RESULT_WRONG),
@@ -83,9 +84,16 @@ def harm_of(finding: Finding) -> Harm:
     return Harm.PROGRAM_WRONG if program else listed
 
 
+def _allowed(finding: Finding, course: Course) -> dict[Severity, Severity]:
+    """What each severity becomes, by the first line of the table that fits."""
+    harm = harm_of(finding)
+    warning, critical = next((w, c) for of, courses, w, c in POLICY if of is harm and course in courses)
+    return {INFO: INFO, WARNING: warning, CRITICAL: critical}
+
+
 def lasting(finding: Finding) -> bool:
     """Whether it stays an alarm even if the run turns out to learn as it should."""
-    return POLICY[harm_of(finding)].get(Course.WELL, WARNING) >= WARNING
+    return _allowed(finding, Course.WELL)[WARNING] >= WARNING
 
 
 def course_of(learned: Learned) -> Course:
@@ -105,10 +113,6 @@ def capped(outcomes: Sequence[Outcome], learned: Learned) -> tuple[Outcome, ...]
     course = course_of(learned)
 
     def cap(f: Finding) -> Finding:
-        harm = harm_of(f)
-        if harm is Harm.PROGRAM_WRONG and course is Course.NOT and f.severity is WARNING:
-            return replace(f, severity=CRITICAL)  # it may be why nothing was learned
-        most = POLICY[harm].get(course, CRITICAL)
-        return f if f.severity <= most else replace(f, severity=most)
+        return replace(f, severity=_allowed(f, course)[f.severity])
 
     return tuple(replace(o, findings=tuple(cap(f) for f in o.findings)) if o.findings else o for o in outcomes)

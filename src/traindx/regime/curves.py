@@ -40,6 +40,11 @@ class Progress:
         """The drop as a share of the first level."""
         return self.drop / abs(self.first) if self.first else 0.0
 
+    @property
+    def stands(self) -> bool:
+        """Whether it never left its first level: no gain beyond its noise, and no trend."""
+        return abs(self.gain) < 2 and self.trend.direction not in (Direction.FALLING, Direction.RISING)
+
     def below(self, level: float, part: float = 0.05) -> bool:
         """Whether the end is surely lower than a level, by that part of it and three standard errors."""
         counted = max(1.0, self.points / 10)  # a fifth of the records, of which one in two counts
@@ -126,6 +131,20 @@ def plateau(
         se = 1.2533 * stats.mad(part) / math.sqrt(size) * math.sqrt((1 + rho) / max(1 - rho, 0.03))  # of a median
         found = Plateau(_since(y, n - size, trend.level, max(eps * abs(drop), 2 * se)), trend.level, se, trend, size / n)
     return found
+
+
+def standstill(series: Series, *, eps: float, least: int = 8, scale: float = 0.0) -> Plateau | None:
+    """Where a curve stands still: from its first record on, or after a drop; None while it moves."""
+    done = progress(series)
+    if done is not None and done.stands:
+        se = 1.2533 * stats.mad(series.values) / math.sqrt(len(series))
+        return Plateau(0, float(np.median(series.values)), se, done.trend, 1.0)
+    return plateau(series, eps=eps, least=least, scale=scale)
+
+
+def falls(values: Floats) -> bool:
+    """Whether the whole of it has a trend downwards, beyond doubt."""
+    return stats.trend_verdict(values, len(values), grow=False).direction is Direction.FALLING
 
 
 def _smooth(y: Floats) -> Floats:

@@ -29,12 +29,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traindx import stats
 from traindx.finding import Confidence, Evidence, Unsure
-from traindx.regime.curves import progress
+from traindx.regime.curves import falls, progress
 from traindx.rule import rule
 from traindx.run import Floats, Matrix, Run, Series
-from traindx.stats import Direction
 
 
 @rule(
@@ -73,7 +71,7 @@ def loss_term_imbalance(
     for i, name in enumerate(terms.names):
         series = terms.column(name).finite()
         done = progress(series)
-        if i == owner or done is None or not _stuck(series):
+        if i == owner or done is None or done.now == 0 or not done.stands:  # a term that is nothing is no level
             continue
         numbers = {"owner": terms.names[owner], "share": float(held[owner]), "level": done.now}
         sure = Confidence.STRONG if measured else Confidence.SUGGESTIVE
@@ -109,12 +107,4 @@ def _falls(series: Series) -> bool:
     done = progress(series.finite())
     if done is not None and done.relative > 0.5 and done.now < done.first - 2 * done.sigma:
         return True
-    return len(values) >= 12 and stats.trend_verdict(values, len(values), grow=False).direction is Direction.FALLING
-
-
-def _stuck(series: Series) -> bool:
-    """Never left its first level, and that level is not nothing."""
-    done = progress(series)
-    if done is None or done.now == 0:
-        return False
-    return abs(done.gain) < 2 and done.trend.direction not in (Direction.FALLING, Direction.RISING)
+    return len(values) >= 12 and falls(values)

@@ -31,10 +31,9 @@ import numpy as np
 from traindx import course, regime
 from traindx.course import chance
 from traindx.finding import Confidence, Evidence, Unsure
-from traindx.regime.curves import plateau, progress
+from traindx.regime.curves import standstill
 from traindx.rule import rule
 from traindx.run import Run, Series
-from traindx.stats import Direction
 
 HALF_WAY = 0.5  # of the loss of an ignorant model: whoever stands above has learned little
 
@@ -65,10 +64,13 @@ def underfitting(
     train, val = regime.curve(run), regime.curve(run, regime.VAL)
     if len(train) < 8 or len(val) < 3:
         raise Unsure("needs a training and a validation loss to compare", needs_steps=None)
-    sure = _stands(run, train, 0.01 if len(train) >= 24 else 0.03)
-    stands = sure if sure is not None else _stands(run, train, 0.03)
-    if stands is None:
+    known = chance.chance(run)
+    scale = known.loss if known else 0.0
+    sure = standstill(train, eps=0.01 if len(train) >= 24 else 0.03, scale=scale)
+    found_still = sure or standstill(train, eps=0.03, scale=scale)
+    if found_still is None:
         return
+    stands = found_still.level
     now = float(np.median(val.values[-min(3, len(val)) :]))
     gained = max(float(np.max(train.values)) - stands, 0.0)
     scale = gained if regime.may_be_negative(run) else abs(stands)
@@ -77,18 +79,6 @@ def underfitting(
     span = (int(train.steps[0]), int(train.steps[-1]))
     found = _against_reference(run, train, stands, now, span)
     yield from (e for e in found if sure is not None or e.say == "high")
-
-
-def _stands(run: Run, train: Series, eps: float) -> float | None:
-    """The level at which training stands still: flat by the equivalence test, or never moved; None while it moves."""
-    known = chance.chance(run)
-    flat = plateau(train, eps=eps, scale=known.loss if known else 0.0)
-    if flat is not None:
-        return flat.level
-    done = progress(train)
-    if done is not None and abs(done.gain) < 2 and done.trend.direction not in (Direction.FALLING, Direction.RISING):
-        return done.now
-    return None
 
 
 def _against_reference(run: Run, train: Series, stands: float, now: float, span: tuple[int, int]) -> Iterator[Evidence]:

@@ -38,10 +38,9 @@ import numpy as np
 
 from traindx import facts, regime, stats
 from traindx.finding import Confidence, Evidence, Severity, Unsure
-from traindx.regime.curves import Plateau, plateau, progress
+from traindx.regime.curves import Plateau, standstill
 from traindx.rule import rule
 from traindx.run import Run, Series
-from traindx.stats import Direction
 
 MEANS = {
     "uniform": "ln C, a model that knows nothing",
@@ -100,7 +99,8 @@ def pinned_level(
     if squashed is not None:
         yield squashed
         return
-    stands = _stands(run, series)
+    eps = 0.01 if len(series) >= 24 else 0.03
+    stands = standstill(series, eps=eps, least=4, scale=regime.chance_level(run) or 0.0)
     if stands is None:
         return
     span = (int(series.steps[stands.start]), int(series.steps[-1]))
@@ -110,18 +110,6 @@ def pinned_level(
     found = _named(run, stands, what, span, accident) or _integer(run, stands, series, what, span, accident)
     if found is not None:
         yield found
-
-
-def _stands(run: Run, series: Series) -> Plateau | None:
-    """Where the curve stands still: after a drop, or from the start."""
-    if len(series) < 4:
-        return None
-    done = progress(series)
-    flat = plateau(series, eps=0.01 if len(series) >= 24 else 0.03, least=4, scale=regime.chance_level(run) or 0.0)
-    if done is not None and abs(done.gain) < 2 and done.trend.direction not in (Direction.RISING, Direction.FALLING):
-        se = 1.2533 * stats.mad(series.values) / len(series) ** 0.5
-        return Plateau(0, float(np.median(series.values)), se, done.trend, 1.0)
-    return flat
 
 
 def _named(run: Run, stands: Plateau, what: str, span: tuple[int, int], accident: float) -> Evidence | None:

@@ -32,6 +32,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts, regime, stats
+from traindx.course.curves import fell
 from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
@@ -91,7 +92,8 @@ def epoch_boundary_pattern(
     jump = stats.boundary_jump(y, per, skip=1 if len(y) // per >= 6 else 0)
     if jump.z < stairs and jump.boundaries >= 2 and _matters(y, jump.jump) and not _lr_steps(run, per, jump.boundaries):
         numbers = {"drop": 1 - float(np.exp(jump.jump)), "z": jump.z, "boundaries": jump.boundaries}
-        stalled = _stalled(run, int(series.steps[min(per, len(series) - 1)]))
+        val = regime.curve(run, regime.VAL).values
+        stalled = len(val) >= 3 and not fell(val)
         yield Evidence(numbers, steps=span, say="stairs", severity=Severity.WARNING if stalled else None)
 
 
@@ -148,10 +150,3 @@ def _lr_steps(run: Run, per: int, boundaries: int) -> bool:
     steps = regime.steps_per_epoch(run) or per
     at = [j for j in regime.lr_jumps(run) if min(j.step % steps, -j.step % steps) <= max(1, steps // 20)]
     return len(at) >= max(1, boundaries // 2)
-
-
-def _stalled(run: Run, since: int) -> bool:
-    """Validation is no better at the end than after the first epoch."""
-    val = regime.curve(run, regime.VAL)
-    early, late = val.between(hi=since * 1.5).values, val.between(lo=since * 1.5).values
-    return len(early) > 0 and len(late) >= 2 and float(np.median(late[-2:])) > float(np.min(early)) * 0.999

@@ -38,11 +38,11 @@ from typing import Any
 
 import numpy as np
 
-from traindx import regime, stats
+from traindx import regime
 from traindx.finding import Confidence, Evidence, Severity, Unsure
+from traindx.regime.curves import falls
 from traindx.rule import rule
 from traindx.run import Run, Series
-from traindx.stats import Direction
 
 
 @rule(
@@ -111,16 +111,9 @@ def _collapse(run: Run, rate: Series, peak: float, low: float, left: float) -> E
         return None
     done = run.steps[1] if run.steps else at
     numbers = {"now": rate.last, "share": rate.last / peak, "left": share, "peak": peak}
-    grave = _flat_since(run, at)
-    return Evidence(numbers, steps=(at, done), say="collapsed", severity=None if grave is not False else Severity.INFO)
-
-
-def _flat_since(run: Run, step: int) -> bool | None:
-    """Whether the loss stopped falling there; None when that cannot be told."""
-    part = regime.curve(run).between(lo=step).values
-    if len(part) < 12:
-        return None
-    return stats.trend_verdict(part, len(part), grow=False).direction is not Direction.FALLING
+    since = regime.curve(run).between(lo=at).values
+    goes_on = len(since) >= 12 and falls(since)  # the loss fell all the same
+    return Evidence(numbers, steps=(at, done), say="collapsed", severity=Severity.INFO if goes_on else None)
 
 
 def _cuts(run: Run, rate: Series) -> Evidence | None:
@@ -134,7 +127,7 @@ def _cuts(run: Run, rate: Series) -> Evidence | None:
     wrong = 0
     for lo, hi in pairwise(edges):
         part = loss.between(lo, hi - 1).values
-        if len(part) >= 24 and stats.trend_verdict(part, len(part), grow=False).direction is Direction.FALLING:
+        if len(part) >= 24 and falls(part):
             wrong += 1
     if len(at) < 3 or wrong < 3:
         return None

@@ -31,10 +31,9 @@ import numpy as np
 from traindx import facts, regime, stats
 from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
 from traindx.regime import params
-from traindx.regime.curves import noise_of, progress
+from traindx.regime.curves import falls, noise_of, progress
 from traindx.rule import rule
 from traindx.run import Run
-from traindx.stats import Direction
 
 
 @rule(
@@ -72,8 +71,7 @@ def warmup_missing(
         return
     done = progress(series)
     later = series.where(np.arange(len(series)) >= len(series) // 4)
-    falls = stats.trend_verdict(later.values, len(later), grow=False).direction is Direction.FALLING
-    if done is None or done.now > start or not falls:
+    if done is None or done.now > start or not falls(later.values):
         return  # never recovered: OPTM002
     over = np.flatnonzero((series.steps > head.steps[peak]) & (stats.running_median(y, 5) <= start))
     back = int(series.steps[over[0]] - first) if len(over) else int(series.steps[-1] - first)
