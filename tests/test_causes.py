@@ -95,3 +95,12 @@ def test_every_rule_is_the_best_witness_of_some_cause_or_a_symptom() -> None:
 @every_cause
 def test_its_cure_leaves_it_to_the_verdict_whether_to_start_again(cause: Cause) -> None:
     assert not re.search(r"\b[Rr]estart\b|start again", cause.cure), "the verdict says it, and may say: resume"
+
+
+def test_every_command_that_confirms_a_cause_can_be_run_as_printed() -> None:
+    from traindx.trials.prescription import change_of
+
+    for each in causes_.catalogue().values():
+        if each.settle == "fix":
+            assert each.command("a.py") == f"traindx trial fix a.py --set cause={each.name}"
+            change_of(each.name)  # a cure that can be tried

@@ -80,6 +80,15 @@ class Cause:
     adaptive: bool = False  # not considered under an optimizer that keeps no second moments
     change: Mapping[str, float | str] = field(default_factory=dict)  # the cure as `trial fix` can apply it (see CHANGES)
 
+    def command(self, target: str = "train.py") -> str:
+        """The command that settles it, ready to type."""
+        return settling(self.settle, target) + (f" --set cause={self.name}" if self.settle == "fix" else "")
+
+    @property
+    def cost(self) -> str:
+        """What the settling trial costs, in words."""
+        return f"about {self.cost_steps} step{'s' if self.cost_steps != 1 else ''}"
+
     @property
     def advice(self) -> str:
         """The cure where no run gives it values."""

@@ -336,7 +336,7 @@ def nearest(wanted: str, known: Iterable[str]) -> str:
     """The known names closest to what was asked for, as the end of an error message."""
     near = difflib.get_close_matches(wanted.upper(), [k.upper() for k in known], n=2, cutoff=0.7)
     names = [k for k in known if k.upper() in near]
-    return f"; did you mean {' or '.join(names)}?" if names else ""
+    return f"; did you mean {' or '.join(names[:2])}?" if names else ""
 
 
 def with_limits(rules: Mapping[str, Rule], limits: Mapping[str, Mapping[str, Any]]) -> dict[str, Rule]:

@@ -88,7 +88,6 @@ CAUSES = (
         cure="Re-initialise dormant units from time to time, normalise layers, and use some weight decay.",
         refutes=("OPTM002",),
         witness=("ACTV002",),
-        settle="fix", cost_steps=400,
     ),
     Cause(
         "representation-collapse", "the representation has collapsed: all inputs look alike", prior=0.4, verdict="restart",

@@ -88,7 +88,6 @@ CAUSES = (
             "standardise the targets of the large one."
         ),
         witness=("GRAD006",),
-        settle="fix", cost_steps=400,
         not_yet=("Leave auxiliary terms small if they are meant to be small.",),
     ),
     # Told from a capacity floor by an anneal fork in which training and validation both drop.

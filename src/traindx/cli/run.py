@@ -26,6 +26,7 @@ from traindx.probes.drive import session
 from traindx.probes.launch import script_runner, torchrun
 from traindx.probes.read.machine import surroundings
 from traindx.record import remote, sources
+from traindx.rule import nearest
 
 PATIENCE_S = 2.0  # after which we say what keeps us
 _FORCED = "traindx.forced"  # `--` stood before TARGET: it is a command, whatever else has its name
@@ -166,7 +167,10 @@ def command(
             launcher.fewer(list(args), folder, nproc, job)
         launcher.command([*words, *args], folder, job, exact=launched and folder is not None)
     if not module and not Path(target).exists():
-        raise UsageError(f"there is no script '{target}' here; `traindx run SCRIPT ARGS…` or `traindx run -m MODULE ARGS…`")
+        here = [str(p) for p in Path(target).parent.glob("*.py")]
+        raise UsageError(
+            f"there is no script '{target}' here{nearest(target, here) or '; `traindx run -m MODULE ARGS…` runs a module'}"
+        )
     options_: dict[str, Any] = {"folder": folder, "budget": share, "addresses": addresses, "live": speaks, "sync": sync}
     watcher = Watcher(target, list(args), chosen, profiler=profiler, **options_)
     off = script_runner.when_torch_is_there(lambda: None if chosen.disabled else watcher.begin())

@@ -16,6 +16,7 @@ from traindx.cli import options
 from traindx.errors import NothingReadable, UsageError
 from traindx.plain import say
 from traindx.report.words import safe
+from traindx.rule import nearest
 from traindx.trial import catalogue
 
 
@@ -58,7 +59,7 @@ def command(
     known = catalogue()
     for name in names:
         if name not in known:
-            raise UsageError(f"there is no trial '{name}'; there are {', '.join(known)}")
+            raise UsageError(f"there is no trial '{name}'{nearest(name, known) or '; there are ' + ', '.join(known)}")
     varied = {key: [v.strip() for v in values.split(",") if v.strip()] for key, values in _pairs(over, "--over").items()}
     fixed = _pairs(limits, "--set")
     for name in names:  # before anything runs

@@ -22,6 +22,7 @@ from traindx.probes.drive import session
 from traindx.record import diary
 from traindx.report.json import plain
 from traindx.report.words import safe
+from traindx.rule import nearest
 from traindx.trial import Declined, Progress, Result, TrialKind
 
 LONG_S = 60.0  # a trial that takes longer is asked for
@@ -81,7 +82,7 @@ def command(
             screen.print(f"[bold]{kind.name:18}[/] {kind.summary} [dim](about {kind.steps}{most} steps)[/]")
         return 0
     if name not in trials:
-        raise UsageError(f"there is no trial '{name}'; there are {', '.join(trials)}")
+        raise UsageError(f"there is no trial '{name}'{nearest(name, trials) or '; there are ' + ', '.join(trials)}")
     if target is None:
         raise UsageError(f"`traindx trial {name}` needs a TARGET such as train.py:make_task")
     kind = trials[name]
@@ -123,7 +124,7 @@ def command(
         sys.stdout.write(text + "\n")
     elif format_ == "rich":
         style = {"pass": "green", "fail": "red", "refused": "yellow", "undecided": "yellow"}.get(result.result, "bold")
-        screen.print(f"[{style}]{result.result}[/]  {safe(result.reason)}", highlight=False)
+        screen.print(f"[{style}]{result.result}[/]  {safe(result.reason).removeprefix(f'{result.result}: ')}", highlight=False)
         if isinstance(result.answer.get("code"), str):
             screen.print(f"\n{safe(result.answer['code'], lines=True)}\n", markup=False, highlight=False, soft_wrap=True)
         screen.print(f"[dim]{result.steps} steps, {result.seconds:.1f} s{_told(result)}[/]", highlight=False, soft_wrap=True)

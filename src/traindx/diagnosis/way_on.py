@@ -21,10 +21,12 @@ def start(run: Run, verdict: str, step: int | None) -> str:
     """
     if verdict == "restart" or (verdict == "fix-and-resume" and step is not None and step <= (run.steps or (0, 0))[0]):
         return "After the fix, start again."
-    if verdict in ("wait", "fix-evaluation"):
-        if not run.steps:
-            return ""
+    if verdict in ("wait", "fix-evaluation") and run.steps:
+        if verdict == "wait" and not _goes_on(run):
+            return "If you want a lower loss, train longer."
         return "Keep training; the weights are fine." if _goes_on(run) else "The weights are fine."
+    if verdict in ("wait", "fix-evaluation"):
+        return ""
     if verdict == "stop-keep-best":
         best = _best(run)
         return f"Keep {_checkpoint(run, best)}; it has the best validation." if best is not None else ""

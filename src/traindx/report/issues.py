@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from traindx import opening
-from traindx.cause import settling
 from traindx.diagnosis import Diagnosis, Suspect
 from traindx.diagnosis.story import Story
 from traindx.diagnosis.verdict import said_by
@@ -122,8 +121,7 @@ def confirm(d: Diagnosis, c: Suspect) -> str:
         kept = d.run.kind == "record" and any(Path(d.run.source).glob("capsules/capsule-*"))
         command = f"traindx replay {shlex.quote(d.run.source)} --" if kept else "traindx run"
         return safe(f"{command} {target}   (names the operation that made the first NaN or infinity)", 400)
-    cost = f"   (about {c.cause.cost_steps} steps)" if c.cause.cost_steps else ""
-    return f"{settling(c.cause.settle, safe(target, 400))}{cost}"
+    return safe(c.cause.command(target), 400) + (f"   ({c.cause.cost})" if c.cause.cost_steps else "")
 
 
 def how_sure(i: Issue) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from traindx.cause import Cause, settling
+from traindx.cause import Cause
 from traindx.rule import Rule
 
 
@@ -58,8 +58,8 @@ def cause_page(cause: Cause, *, site: bool = False) -> str:
     ]
     lines += [f"Note: {warning}\n" for warning in cause.not_yet]
     if cause.settle:
-        cost = f" (about {cause.cost_steps} steps)" if cause.cost_steps else ""
-        lines += [f"To confirm: `{settling(cause.settle, 'train.py')}`{cost}.", ""]
+        cost = f" ({cause.cost})" if cause.cost_steps else ""
+        lines += [f"To confirm: `{cause.command()}`{cost}.", ""]
     return "\n".join([*lines, f"Shows as {shows}.", ""])
 
 

@@ -196,6 +196,8 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
     """The evidence: alarms with what they explain, then remarks, which ask for nothing under an alarm."""
     loud = [s for s in d.stories if s.severity > Severity.INFO]
     quiet = [s for s in d.stories if s.severity is Severity.INFO]
+    if d.verdict_.forecast:  # the page has a row for it
+        quiet = [s for s in quiet if s.root.code != "LOSS004"]
     shown, remarks = (loud, quiet) if verbose else (loud[:MOST_STORIES], quiet[:3])
     wrong = issues.issues(d)
     told = {part for i in wrong for part in (i.why.rstrip("."), i.do, i.at) if part}  # stands above already
@@ -208,7 +210,7 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
         parts.append(Text(issues.remarks_title(d), style="bold"))
         parts += [Padding(_remark(s.root, unicode, told, advise=not loud), (0, 0, 0, 2)) for s in remarks]
         parts.append(Text())
-    left = len(d.stories) - len(shown) - len(remarks)
+    left = len(loud) + len(quiet) - len(shown) - len(remarks)
     if left > 0:
         parts.append(Padding(Text(f"{left} more; --verbose shows them all.", style="dim"), (0, 0, 1, 2)))
     return parts
