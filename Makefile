@@ -52,6 +52,7 @@ docs: $(STAMP)  ## generated pages, then the site
 	$(BIN)/python -m tools.pages
 	$(BIN)/pip install -q -c constraints.txt zensical
 	$(BIN)/zensical build --strict
+	$(BIN)/python -m tools.site
 
 pictures: $(STAMP)  ## the pictures of the rule pages, from runs of the clinic; code=GRAD001 draws one
 	$(BIN)/python -m tools.rule_pictures $(code)

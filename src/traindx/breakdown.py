@@ -29,6 +29,10 @@ class Break:
     index: int = 0  # order of arrival among events
 
     @property
+    def spelled(self) -> str:
+        return "NaN" if self.value == "nan" else "infinite"
+
+    @property
     def rank(self) -> tuple[int, int, int]:
         place = -1 if self.before and self.what in ("param", "state", "buffer") else ORDER.index(self.what)
         return self.step, place, self.index

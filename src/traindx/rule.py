@@ -184,7 +184,8 @@ class Rule:
         if confidence is Confidence.SUGGESTIVE:
             severity = Severity.INFO
         first, last = e.steps or (None, None)
-        where = _listed([outline.spoken(run, w) for w in e.where])
+        layers = not self.code.startswith(("DATA", "EVAL"))  # those name classes and columns, which may be numbers, too
+        where = _listed([outline.spoken(run, w) if layers else w for w in e.where])
         words = {"where": where, "first": first, "last": last, **e.facts}
         if isinstance(count := e.facts.get("count"), int | float):
             words["often"] = often(int(count))

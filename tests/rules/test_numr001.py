@@ -37,7 +37,7 @@ def test_names_the_operation_and_the_line() -> None:
     assert found.where == ("train.py:17", "head") and found.steps == (60, 79)
     assert found.severity is Severity.CRITICAL and found.confidence is Confidence.EXACT
     assert found.message == (
-        "the loss became nan at step 60: log at train.py:17, head turned finite numbers into NaN or infinity"
+        "the loss became NaN at step 60: log at train.py:17, head turned finite numbers into NaN or infinity"
     )
     assert found.fix.startswith("clamp before log") and found.fix.endswith("{not a field}")
 
@@ -49,12 +49,12 @@ def test_an_unproven_origin_is_only_probable() -> None:
 
 def test_without_a_replay_it_still_knows_the_step_and_that_nothing_announced_it() -> None:
     [found] = rule.findings(broken())
-    assert found.variant == "sudden" and found.message.startswith("the loss became nan at step 60 without warning")
+    assert found.variant == "sudden" and found.message.startswith("the loss became NaN at step 60 without warning")
 
 
 def test_at_the_very_start_it_only_knows_the_step() -> None:
     [found] = rule.findings(broken(at=2))
-    assert found.message == "the loss became nan at step 2"
+    assert found.message == "the loss became NaN at step 2"
 
 
 def test_a_finite_run_is_clear() -> None:

@@ -47,7 +47,7 @@ def test_a_loss_that_broke_at_the_same_step_was_not_finite_whatever_the_replay_t
     run = a_run(loss__train=np.r_[learning(40), np.full(20, NAN)], facts={"origin": origin}, events=events)
     assert not list(rule.findings(run))
     [told] = first_nonfinite_forward.findings(run)
-    assert "the loss became inf at step 40" in told.message
+    assert "the loss became infinite at step 40" in told.message
 
 
 def test_nothing_is_said_of_a_loss_that_is_not_recorded_yet() -> None:

@@ -41,5 +41,5 @@ def test_a_known_floor_is_never_undercut() -> None:
 
 
 def test_short_or_broken_series_are_refused_with_the_reason() -> None:
-    assert stats.forecast(np.ones(50), 100).refused == "has 50 points and needs 200"
+    assert stats.forecast(np.ones(50), 100).refused == "it needs 200 records and has 50"
     assert "non-finite" in stats.forecast(np.r_[np.ones(300), np.nan], 400).refused

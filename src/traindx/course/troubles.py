@@ -118,7 +118,7 @@ def broken(run: Run) -> str:
     """The training loss is not finite at its end, and stays so."""
     series: Series = run.series(regime.TRAIN)
     bad = ~np.isfinite(series.values[-max(1, min(5, len(series) // 20)) :])
-    return "the training loss is not finite any more" if len(bad) and bool(bad.all()) else ""
+    return "the training loss is NaN or infinite at the end" if len(bad) and bool(bad.all()) else ""
 
 
 def start(run: Run) -> float:

@@ -72,10 +72,11 @@ def _of_cause(d: Diagnosis, c: Suspect) -> Issue:
     assert told is not None  # an issue is made of causes that findings support
     first = c is d.causes[0]
     title = d.verdict_.headline if first else c.cause.title
+    cure = told.fix if told.fix and told.confidence is Confidence.EXACT else c.prescription  # a fact knows its own cure
     return Issue(
         title[:1].upper() + title[1:],
-        d.verdict_.why if first else told.message.rstrip("."),
-        told.fix if told.fix and told.confidence is Confidence.EXACT else c.prescription,  # a fact knows its own cure
+        shortened(d.verdict_.why if first else told.message.rstrip(".")),
+        cure[:1].upper() + cure[1:],
         next((line for f in d.findings if f.code in c.supports and (line := line_of(f))), ""),
         c.said,
         c.supports,
@@ -87,7 +88,8 @@ def _of_cause(d: Diagnosis, c: Suspect) -> Issue:
 
 def _of_story(s: Story) -> Issue:
     rule = catalogue().get(s.root.code)
-    return Issue(rule.headline if rule else s.root.name, s.root.message, s.root.fix, line_of(s.root), supports=(s.root.code,))
+    title, f = rule.headline if rule else s.root.name, s.root
+    return Issue(title, shortened(f.message), f.fix[:1].upper() + f.fix[1:], line_of(f), supports=(f.code,))
 
 
 def others(d: Diagnosis) -> list[Suspect]:
@@ -149,6 +151,11 @@ def _script_here(d: Diagnosis) -> str:
         return ""
     path = (here / told).resolve()
     return f".{os.sep}{path.relative_to(here)}" if path.is_relative_to(here) and path.is_file() else ""
+
+
+def shortened(text: str) -> str:
+    """A sentence with paths as seen from here."""
+    return text.replace(f"{opening.here()}{os.sep}", "")
 
 
 def line_of(f: Finding) -> str:

@@ -54,7 +54,9 @@ def _one(d: Diagnosis) -> str:
         lines += ["", "| | code | what | where | steps |", "|---|---|---|---|---|"]
         for f in shown[:30]:
             where = ", ".join(escaped(w) for w in f.where[:3])
-            lines.append(f"| {ICON[f.severity]} | {f.code} | {escaped(f.message)} | {where} | {span(f.steps, d.run)} |")
+            lines.append(
+                f"| {ICON[f.severity]} | {f.code} | {escaped(issues.shortened(f.message))} | {where} | {span(f.steps, d.run)} |"
+            )
     if read := profile.sentences(d.run):
         lines += ["", escaped(" ".join(read))]
     lines += ["", issues.checked(d)]

@@ -215,7 +215,9 @@ def _story(s: Story, run: Run, *, advise: bool = True) -> str:
     if s.more:
         rows = "".join(f"<li>{code(m.message)}</li>" for m in s.more[:20])
         more = f"<details><summary>and {len(s.more)} more of the same</summary><ul>{rows}</ul></details>"
-    folded = "".join(f'<li id="{c.code}"><b>{c.code}</b> {escape(c.name)}: {code(c.message)}</li>' for c in s.consequences)
+    folded = "".join(
+        f'<li id="{c.code}"><b>{c.code}</b> {escape(c.name)}: {code(issues.shortened(c.message))}</li>' for c in s.consequences
+    )
     drawn = set(f.signals[:MOST_EVIDENCE])
     wider = "".join(_evidence(c, run, 1, drawn) for c in s.consequences[:MOST_CONSEQUENCES])
     follows = f"<h4>It explains</h4><ul>{folded}</ul>{wider}" if folded else ""
@@ -224,7 +226,7 @@ def _story(s: Story, run: Run, *, advise: bool = True) -> str:
     return (
         f'<article class="card {f.severity.value}" id="{f.code}"><div class="row"><h3><span class="icon {f.severity.value}" aria-hidden="true">{ICON[f.severity]}</span> '
         f'{f.code} <span class="name">{escape(f.name.replace("-", " "))}</span></h3><span class="badge {f.severity.value}">{f.severity.value}</span></div>'
-        f'<p class="said">{code(f.message)}</p><div class="meta">{"".join(f"<span>{m}</span>" for m in meta if m)}</div>'
+        f'<p class="said">{code(issues.shortened(f.message))}</p><div class="meta">{"".join(f"<span>{m}</span>" for m in meta if m)}</div>'
         f'{_evidence(f, run, MOST_EVIDENCE if f.severity > Severity.INFO else 1, set())}{do(f.fix) if advise else ""}{more}{follows}<p class="small soft">Manual page: '
         f"<code>traindx explain {f.code}</code></p></article>"
     )

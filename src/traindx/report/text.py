@@ -219,7 +219,7 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
 def _remark(f: Finding, unicode: bool, told: Set[str], *, advise: bool) -> RenderableType:
     """A remark in a sentence or two: it must not look like an alarm."""
     advice = f"; {f.fix[:1].lower()}{f.fix[1:]}" if f.fix.startswith("No action") else f". {f.fix}"
-    said = f.message.rstrip(".") + (advice if advise and f.fix and f.fix not in told else "")
+    said = issues.shortened(f.message).rstrip(".") + (advice if advise and f.fix and f.fix not in told else "")
     grid = Table.grid(padding=(0, 1))
     grid.add_row(
         Text((ICON if unicode else ASCII_ICON)[f.severity], style="dim"), Text.assemble(safe(said), (f"  {f.code}", "dim"))
@@ -247,8 +247,9 @@ def _finding(f: Finding, d: Diagnosis, unicode: bool, told: Set[str]) -> list[Te
         (f.name, "bold"),
         (f"  {f.severity.value}{sure}" + (f" · {span(f.steps, d.run)}" if f.steps else ""), "dim"),
     )
-    lines = [head] if f.message.rstrip(".").endswith(tuple(told)) else [head, Text(safe(f.message))]
-    if (line := issues.line_of(f)) and line not in f.message and line not in told:
+    message = issues.shortened(f.message)
+    lines = [head] if message.rstrip(".").endswith(tuple(told)) else [head, Text(safe(message))]
+    if (line := issues.line_of(f)) and line not in message and line not in told:
         lines.append(Text(f"at {_short_path(line, 96)}", style="dim"))
     if f.fix and f.code not in told and f.fix not in told:
         lines.append(Text.assemble(("→ " if unicode else "> ", COLOUR[f.severity]), safe(f.fix)))

@@ -36,7 +36,7 @@ from traindx.stats.persistence import finite_median, rising
 @rule(
     "ACTV002",
     needs={"dormant_fraction/module": 8},
-    says="{share:.0%} of the units of {where} are dormant, {before:.0%} at first, and rising",
+    says="{share:.0%} of the units of {where} are dormant ({before:.0%} at the start), and their share is rising",
     fix="Re-initialise dormant units from time to time, and add LayerNorm or a little weight decay.",
 )
 def dormant_units(run: Run, *, most: float = 0.3) -> Iterator[Evidence]:

@@ -37,8 +37,8 @@ from traindx.stats import Direction
 @rule(
     "GRAD005",
     needs={"grad_noise_scale": 10},
-    says="the gradient noise scale is at least {bound:.3g}, {times:.0f} times the batch of {batch:.0f}, and the loss does "
-    "not fall",
+    says="the loss does not fall, and gradients are mostly noise: their noise scale is at least {bound:.3g}, "
+    "{times:.0f} times the batch size of {batch:.0f}",
     fix="Use four to eight times the batch size (or accumulate), or decay the learning rate now.",
     severity=Severity.INFO,
 )

@@ -46,7 +46,7 @@ UNCOUNTED = 30  # records from which a flat curve is worth a hint, where nobody 
     "LOSS002",
     needs={"loss/train | loss/val": 3},
     says={
-        "chance": "the {what} stayed at {now:.4g} over {updates} steps, the level of a model that knows nothing ({chance:.4g})",
+        "chance": "the {what} stayed at {now:.4g} over {updates} steps, the level of guessing ({chance:.4g})",
         "frozen": "the {what} is exactly {now:.6g} in all {records} records",
         "stuck": "the {what} stayed at {now:.4g} over {updates} steps and accuracy never moved from {accuracy:.4g}",
         "": "the {what} has hardly changed: {first_level:.4g} at the start, {now:.4g} after {updates} steps",

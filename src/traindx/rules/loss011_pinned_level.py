@@ -43,7 +43,7 @@ from traindx.rule import rule
 from traindx.run import Run, Series
 
 MEANS = {
-    "uniform": "ln C, a model that knows nothing",
+    "uniform": "the loss of guessing among C classes (ln C)",
     "prior": "the entropy of the label prior: the input is ignored",
     "softmax-twice": "the floor of softmax applied twice",
     "undecided": "ln 2, undecided between two answers",

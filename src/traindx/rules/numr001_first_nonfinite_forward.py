@@ -90,7 +90,7 @@ def first_nonfinite_forward(run: Run, *, growth: float = 5.0) -> Iterator[Eviden
     if loss is None:
         return  # the batch was bad and the loss did not mind
     origin = breakdown.origin(run, "forward")
-    shown: dict[str, Any] = {"value": loss.value, **_told(origin)}
+    shown: dict[str, Any] = {"value": loss.spelled, **_told(origin)}
     say = _story(run, found, loss, shown, growth)
     advice = str(origin.get("advice") or "").replace("{", "{{").replace("}", "}}") if say in ("", "origin", "sudden") else ""
     survived = breakdown.passed(run, loss.step)

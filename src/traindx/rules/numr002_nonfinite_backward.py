@@ -72,7 +72,7 @@ def nonfinite_backward(run: Run) -> Iterator[Evidence]:
     thrown = moved > params.THROWN  # whichever operation overflowed then, the update is to blame
     origin: Mapping[str, Any] = {} if thrown else backward or breakdown.origin(run, "forward")
     survived = breakdown.passed(run, grad.step) and not any(b.what in ("param", "state", "loss") for b in found)
-    shown: dict[str, Any] = {"value": grad.value}
+    shown: dict[str, Any] = {"value": grad.spelled}
     if origin:
         shown |= {"op": str(origin["op"]), "doubt": "" if origin.get("proven") else "probably ", "module": origin.get("module")}
     where = breakdown.place(origin) or grad.names

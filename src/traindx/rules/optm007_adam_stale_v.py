@@ -37,8 +37,8 @@ from traindx.run import Floats, Run
 @rule(
     "OPTM007",
     needs={"adam_rms/param": 10, "loss/train": 250},
-    says="{times} times a jump of the loss followed within {within} steps on updates of {where} {ratio:.1f} times what its "
-    "moments expect",
+    says="{times} times the loss jumped within {within} steps after gradients of {where} were {ratio:.1f} times "
+    "what Adam's moments expect",
     fix="Try a lower learning rate first. Lower β₂ only if `traindx trial fix TARGET --set cause=adam-stale-moments` helps.",
     explains=("LOSS006", "GRAD003"),
     at="optimizer rate",

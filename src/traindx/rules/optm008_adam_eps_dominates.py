@@ -38,7 +38,8 @@ from traindx.run import Run
 @rule(
     "OPTM008",
     needs={"adam_small_v/param": 5},
-    says="ε damps the steps of {share:.0%} of the parameters ({where}): √v̂ is below 10 ε in more than half of their entries",
+    says="Adam's ε is too large for {share:.0%} of the parameters ({where}): their gradients are so small that it "
+    "shortens most of their steps",
     fix="Lower ε to 1e-12, or scale the loss up; check that it is not divided twice.",
     explains=("OPTM001", "LOSS002"),
     at="optimizer sum",

@@ -36,8 +36,8 @@ from traindx.run import Run, Series
 @rule(
     "OPTM011",
     needs={"batch/size": 40, "lr": 5},
-    says="from step {first} on an update sees {factor:.2g}× as many samples and the learning rate changed by {lr_factor:.2g}× "
-    "(expected {expected:.2g}×)",
+    says="from step {first} on the batch is {factor:.2g}× as large, but the learning rate changed by "
+    "{lr_factor:.2g}× (it should change by {expected:.2g}×)",
     fix="Multiply the learning rate by {needed:.2g} and warm up again.",
     severity=Severity.INFO,
     at="optimizer",

@@ -37,7 +37,7 @@ from traindx.run import Run
 @rule(
     "PERF004",
     needs={"sync_calls": 3},
-    says="{calls:.0f} calls a step wait for the device (more than {most}){idle}",
+    says="{calls:.0f} calls per step wait for the device (more than {most}){idle}",
     fix="Log less often, keep sums on the device, copy with non_blocking=True; replace Python conditions on tensors.",
     severity=Severity.WARNING,
 )

@@ -35,7 +35,8 @@ from traindx.run import Run
 @rule(
     "PERF005",
     needs={"fact:perf.profile": 1},
-    says="the device works {busy:.0%} of the time; its median operation takes {kernel:.3g} µs, {ops:.0f} a step",
+    says="the device is busy {busy:.0%} of the time: a step has {ops:.0f} operations, and the median one takes "
+    "only {kernel:.3g} µs",
     fix="Use a larger batch, torch.compile, or a fused optimizer; bf16 autocast and set_float32_matmul_precision('high').",
     severity=Severity.WARNING,
 )

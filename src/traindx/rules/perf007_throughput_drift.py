@@ -43,7 +43,7 @@ from traindx.run import Floats, Ints, Run, Series
 @rule(
     "PERF007",
     needs={"time/step | time/cpu | throughput": 50},
-    says="steps became {ratio:.2f} times as slow ({before:.3g} to {after:.3g} {unit}){part}",
+    says="steps take {ratio:.2f} times as long as at the start ({before:.3g} → {after:.3g} {unit}){part}",
     fix="Compare a profile of early and late steps. Look for growing lists, hooks registered again, torch.cat "
     "onto a history, loggers that keep everything.",
     severity=Severity.WARNING,

@@ -51,7 +51,7 @@ PASSES = "If these passes are an evaluation, make it less often; if they make th
 @rule(
     "PERF008",
     needs={"fact:perf.shares | time/step": 20},
-    says=dict.fromkeys(LIMITS, "{share:.0%} of the time goes into {what} (more than {limit:.0%})"),
+    says=dict.fromkeys(LIMITS, "{share:.0%} of the time is spent on {what} (limit: {limit:.0%})"),
     severity=Severity.WARNING,
     at={"eval": "evaluate guard", "checkpoint": "save"},
 )

@@ -33,7 +33,7 @@ from traindx.run import Run
 @rule(
     "REPR004",
     needs={"fact:compare.separation": 1},
-    says="{where} differs from {reference} from step {step} on by {sigma:.1f} deviations of {spread}",
+    says="from step {step} on {where} differs from {reference} by {sigma:.1f} standard deviations of {spread}",
     fix="Run three seeds of both before concluding; `traindx bisect` finds the change.",
     severity=Severity.WARNING,
 )

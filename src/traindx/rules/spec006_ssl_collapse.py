@@ -35,7 +35,7 @@ from traindx.stats.persistence import k_of_m
 @rule(
     "SPEC006",
     needs={"ssl/embedding_spread": 6},
-    says="embeddings of different samples are nearly the same: their spread is {spread:.2g} of an even one",
+    says="embeddings of different samples are nearly the same: their spread is {spread:.2g} of that of evenly spread ones",
     fix="Use a stop-gradient with a predictor, a variance term, or a higher temperature; restart.",
     severity=Severity.CRITICAL,
     explains=("ACTV009", "LOSS011", "LOSS003"),

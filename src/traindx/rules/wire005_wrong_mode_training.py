@@ -43,7 +43,8 @@ from traindx.stats.persistence import last_stretch
     needs={"loop/eval_mode | loop/eval_submodules": 5},
     says={
         "": "the model trains in eval mode from step {first} on ({share:.0%} of the recorded steps): {effect}",
-        "leftover": "after an evaluation the model stayed in eval mode: {share:.0%} of the steps from {first} on: {effect}",
+        "leftover": "after an evaluation the model stayed in eval mode: {share:.0%} of the steps from step {first} on: "
+        "{effect}",
         "submodule": "{count} sub-modules went to eval mode at step {first} and stayed there: {where}",
     },
     fix="Call model.train() at the start of every epoch, after each evaluation.",

@@ -61,7 +61,7 @@ def forecast(y: ArrayLike, target: float, *, floor: float | None = None, least: 
     n = len(values)
     now = float(np.median(values[-max(1, n // 20) :])) if n else math.nan
     if n < least:
-        return _refusal(target, now, f"has {n} points and needs {least}")
+        return _refusal(target, now, f"it needs {least} records and has {n}")
     if not np.isfinite(values).all():
         return _refusal(target, now, "the series holds non-finite values")
     if back_test:
