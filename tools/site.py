@@ -75,7 +75,11 @@ def faults_in_a_browser() -> Iterator[str]:
     server.shutdown()
 
 
-_EMPTY = "[...document.querySelectorAll('[data-explorer]')].filter(e => !e.querySelector('svg, canvas')).map(e => e.dataset.explorer)"
+_EMPTY = """async () => {
+  const all = [...document.querySelectorAll("[data-explorer]")];
+  for (const one of all) { one.scrollIntoView(); await new Promise((done) => setTimeout(done, 500)); }  // drawn when seen
+  return all.filter((one) => !one.querySelector("svg, canvas")).map((one) => one.dataset.explorer);
+}"""
 
 
 def main(look: bool) -> None:
