@@ -7,8 +7,7 @@ import pkgutil
 import re
 import string
 
-import pytest
-
+from each import each
 from traindx import cause as causes_
 from traindx import signals
 from traindx.cause import Cause
@@ -16,7 +15,7 @@ from traindx.finding import Severity
 from traindx.rule import catalogue as rules
 
 CAUSES = list(causes_.catalogue().values())
-every_cause = pytest.mark.parametrize("cause", CAUSES, ids=[c.name for c in CAUSES])
+every_cause = each(CAUSES, lambda c: c.name)
 
 
 def _code(key: str) -> str:

@@ -16,6 +16,7 @@ from clinic.judge import judge
 from clinic.operators import OPERATORS
 from clinic.surgery import Inapplicable, after, constant
 
+from each import each
 from traindx import cause as causes_
 from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import catalogue
@@ -40,14 +41,14 @@ def test_there_are_enough_cases(made: list[Case]) -> None:
     assert healthy >= 300
 
 
-@pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
+@each(ALL, lambda c: c.name)
 def test_program_compiles_and_does_not_know_traindx(case: Case) -> None:
     compile(case.text, str(case.path), "exec")
     assert "traindx" not in case.text
     assert "seed" in case.text, "a case is seeded"
 
 
-@pytest.mark.parametrize("case", [c for c in ALL if c.kind == SICK], ids=lambda c: c.name)
+@each([c for c in ALL if c.kind == SICK], lambda c: c.name)
 def test_truth_is_whole(case: Case) -> None:
     assert case.fault and case.codes and case.causes and case.verdicts
     assert set(case.verdicts) | set(case.investigated) <= set(VERDICTS)
@@ -56,7 +57,7 @@ def test_truth_is_whole(case: Case) -> None:
     assert case.least in ("info", "warning", "critical")
 
 
-@pytest.mark.parametrize("case", WITH_TWIN, ids=lambda c: c.name)
+@each(WITH_TWIN, lambda c: c.name)
 def test_healing_patch_fits_and_compiles(case: Case) -> None:
     text = heal(case)
     assert text != case.text
@@ -67,7 +68,7 @@ def test_every_sick_case_has_a_healed_twin() -> None:
     assert not [c.name for c in SICK_CASES if not c.healed]
 
 
-@pytest.mark.parametrize("case", [c for c in ALL if c.kind == HEALTHY], ids=lambda c: c.name)
+@each([c for c in ALL if c.kind == HEALTHY], lambda c: c.name)
 def test_healthy_case_says_what_looks_wrong(case: Case) -> None:
     assert case.fault and case.quiet and case.covers
     assert set(case.quiet) <= set(catalogue())
@@ -80,7 +81,7 @@ def test_cause_names_of_the_clinic_exist() -> None:
     assert not unknown, f"no such cause: {unknown}"
 
 
-@pytest.mark.parametrize("row", symptoms.rows())
+@each(symptoms.rows())
 def test_row_of_the_sources_has_a_case(row: str) -> None:
     assert [c.name for c in ALL if row in c.covers]
 

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import traindx.probes
+from each import each
 from probes.conftest import observing
 from traindx.probes.drive.recorder import Recorder
 from traindx.signals import REFINED, SIGNALS, WRITERS
@@ -46,7 +47,7 @@ def test_no_signal_is_written_by_anyone_but_its_writer() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@each(WRITERS)
 def test_every_writer_and_every_signal_is_there(name: str) -> None:
     assert name in SIGNALS
     assert list(PROBES.parent.rglob(f"{WRITERS[name]}.py"))

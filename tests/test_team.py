@@ -21,6 +21,7 @@ import traindx
 from traindx import opening
 from traindx.cli import cli
 from traindx.errors import TraindxError, UsageError
+from traindx.record import diary, sources
 from traindx.record.listing import named
 from traindx.run import Run, Series
 
@@ -275,6 +276,29 @@ def test_the_group_may_read_only_when_told(tmp_path: Path, monkeypatch: pytest.M
     assert modes("private") == {0}
     monkeypatch.setenv("TRAINDX_RECORDS", "group")
     assert modes("shared") == {0o050, 0o040}
+    monkeypatch.delenv("TRAINDX_RECORDS")
+    for name, mode in (("private", 0), ("shared", 0o040)):  # what is put there later is as private as the record
+        sources.keep(tmp_path / name, {"files": {"train.py": "0"}}, sources.CODE)
+        assert {p.stat().st_mode & 0o077 for p in (diary.write(tmp_path / name, "note"), tmp_path / name / sources.CODE)} == {
+            mode
+        }
+
+
+def test_a_watch_follows_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRAINDX_RECORDS", "")
+    (tmp_path / "traindx.toml").write_text('alerts = ["nowhere://"]\n[records]\nmode = "group"\n')
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with traindx.watch(model, optimizer, dir=tmp_path / "a"):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert "'nowhere://' gets no alert" in capsys.readouterr().err
+    assert (tmp_path / "a").stat().st_mode & 0o077 == 0o050
 
 
 # -- what changed

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from each import each
 from runs import a_run, learning
 from traindx.cli.investigate import conversation
 from traindx.diagnosis import Diagnosis, examine
@@ -27,7 +28,7 @@ from traindx.finding import Confidence, Finding, Outcome, Severity, Status
 from traindx.rule import catalogue
 from traindx.run import Run, Series
 
-every_tree = pytest.mark.parametrize("tree", TREES, ids=[t.code for t in TREES])
+every_tree = each(TREES, lambda t: t.code)
 
 
 @every_tree
@@ -65,7 +66,7 @@ def test_what_is_open_names_its_cheapest_trial() -> None:
 
 # -- a path through every tree
 
-BRANCHES = [pytest.param(t, i, id=f"{t.code}-{i}") for t in TREES for i in range(len(t.branches))]
+every_branch = each([(t, i) for t in TREES for i in range(len(t.branches))], lambda at: f"{at[0].code}-{at[1]}")
 
 
 def spoken(code: str, status: Status, confidence: Confidence = Confidence.STRONG) -> Outcome:
@@ -88,8 +89,9 @@ def talked(outcomes: tuple[Outcome, ...], tree: Tree, *answers: str) -> dict[str
     return conversation(told(outcomes, run), lambda _: None, lambda _: left.pop(0) if left else "")
 
 
-@pytest.mark.parametrize(("tree", "i"), BRANCHES)
-def test_what_a_rule_finds_settles_its_hypothesis_and_the_walk_says_so(tree: Tree, i: int) -> None:
+@every_branch
+def test_what_a_rule_finds_settles_its_hypothesis_and_the_walk_says_so(at: tuple[Tree, int]) -> None:
+    tree, i = at
     branch = tree.branches[i]
     walked = walk(tree, a_run(), outcomes_with(**{branch.codes[0]: Status.FOUND}))
     assert walked[i].state is State.CONFIRMED and branch.codes[0] in walked[i].why
@@ -99,8 +101,9 @@ def test_what_a_rule_finds_settles_its_hypothesis_and_the_walk_says_so(tree: Tre
     assert next_test(walked) is None or branch.verdict == "cannot-tell"
 
 
-@pytest.mark.parametrize(("tree", "i"), BRANCHES)
-def test_a_person_who_knows_the_answer_is_led_to_its_verdict(tree: Tree, i: int) -> None:
+@every_branch
+def test_a_person_who_knows_the_answer_is_led_to_its_verdict(at: tuple[Tree, int]) -> None:
+    tree, i = at
     blind = {c: Status.BLIND for b in tree.branches for c in b.codes}
     said = talked(outcomes_with(**blind), tree, *["n"] * i, "y")
     assert said["tree"] == tree.code

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import zoo
+from each import each
 from runs import a_run, learning
 from traindx.diagnosis import Diagnosis, diagnose, way_on
 from traindx.diagnosis.posterior import rank
@@ -51,10 +52,11 @@ BESIDES = [
 ]
 
 
-@pytest.mark.parametrize(("fact", "other"), list(itertools.product(WIRING, BESIDES)), ids=str)
+@each(list(itertools.product(WIRING, BESIDES)))
 def test_a_critical_fact_is_told_first_whatever_else_is_found(
-    fact: tuple[str, str], other: tuple[str, str, Severity, Confidence]
+    both: tuple[tuple[str, str], tuple[str, str, Severity, Confidence]],
 ) -> None:
+    fact, other = both
     run = a_run(loss__train=learning(300), facts={"model.outline": [{}]})
     found = outcome(*fact, CRITICAL, EXACT)
     d = diagnosed(run, found, outcome(*other))

@@ -6,7 +6,6 @@ The judge next to a run sends it (`live/`), or the server for all runs it shows.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from traindx.errors import EnvironmentFault, UsageError
+from traindx.errors import EnvironmentFault, TraindxError, UsageError
+from traindx.plain import safe, say
 
 Send = Callable[[str, str], None]  # title, text
 
@@ -110,10 +110,20 @@ def everyone(addresses: Sequence[str]) -> Send:
     return send
 
 
-def addresses_of(alerts: str | Sequence[str] | None) -> list[str]:
-    """The addresses given, or those of TRAINDX_ALERT (separated by spaces); checked, so that a typo is heard of at once."""
-    given = alerts if alerts is not None else os.environ.get("TRAINDX_ALERT", "").split()
-    found = [given] if isinstance(given, str) else list(given)
-    for address in found:
+def addresses_of(alerts: str | Sequence[str] | None, standing: Sequence[str] = ()) -> list[str]:
+    """The addresses given, or those of the settings. A typo is heard of at once, but one in the settings stops no training."""
+    if alerts is not None:
+        found = [alerts] if isinstance(alerts, str) else list(alerts)
+        for address in found:
+            sender(address)
+        return found
+    return [address for address in standing if _can_be_told(address)]
+
+
+def _can_be_told(address: str) -> bool:
+    try:
         sender(address)
-    return found
+    except TraindxError as why:
+        say(f"{why}; {safe(address)!r} gets no alert")
+        return False
+    return True

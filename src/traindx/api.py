@@ -13,6 +13,7 @@ from traindx import settings as _settings
 from traindx.diagnosis import Diagnosis
 from traindx.diagnosis.row import rank
 from traindx.errors import NothingReadable, UsageError
+from traindx.plain import say
 from traindx.record import diary, listing, sources
 from traindx.run import Run
 from traindx.settings import Settings
@@ -124,15 +125,17 @@ def watch(
     for the report, the answers to the first samples of every evaluation, and the batch in the capsule.
     `profiler`: profile this many steps once with torch.profiler, and say where the time goes. `skip_nonfinite`: do not
     make updates whose gradients are not finite; the only option that changes what your run computes. `alerts`: one or
-    more addresses (a webhook, or anything apprise knows) that get a message for each new finding, once; $TRAINDX_ALERT if
-    absent. `live`: say a finding on stderr as soon as it is settled ($TRAINDX_LIVE if absent, else yes).
+    more addresses (a webhook, or anything apprise knows) that get a message for each new finding, once. `live`: say a
+    finding on stderr as soon as it is settled. Where these two are absent, the settings and the environment decide.
     `stop_on="critical"`: when an exact critical finding is settled, raise KeyboardInterrupt after an update. A separate
     process reads the record for all three.
     """
     if stop_on not in ("", "critical"):
         raise UsageError(f"stop_on is 'critical' or nothing; not {stop_on!r}")
-    told = importlib.import_module("traindx.alerts") if alerts or os.environ.get("TRAINDX_ALERT") else None
-    addresses = told.addresses_of(alerts) if told else []
+    chosen = _settings.load(warn=say)
+    told = importlib.import_module("traindx.alerts") if alerts or chosen.alerts else None
+    addresses = told.addresses_of(alerts, chosen.alerts) if told else []
+    chosen.share_records(samples=capture_batch)
     dx = importlib.import_module("traindx.probes.launch.watch").watch(
         *models_and_optimizers,
         dir=dir,
@@ -154,7 +157,7 @@ def watch(
             forensics.guard(dx._recorder)
     if dx._recorder is not None:
         judging = importlib.import_module("traindx.live.start")
-        judging.beside(dx._recorder, dx.name, live=judging.wanted(live), addresses=addresses, stop_on=stop_on)
+        judging.beside(dx._recorder, dx.name, live=judging.wanted(live, chosen.live), addresses=addresses, stop_on=stop_on)
     return dx
 
 

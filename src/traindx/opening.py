@@ -77,9 +77,10 @@ def private(path: str | Path, how: int) -> int:
     return os.open(path, how | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0), PRIVATE)
 
 
-def for_group(path: str | Path) -> None:
-    """Let the group read a file or folder of a record that was just made, where the settings say so."""
-    if os.environ.get("TRAINDX_RECORDS") == "group":
+def for_group(path: str | Path, record: Path | None = None) -> None:
+    """Let the group read what was just made of a record, where the settings say so, or where it may read the `record`."""
+    shared = os.environ.get("TRAINDX_RECORDS") == "group" if record is None else record.stat().st_mode & stat.S_IRGRP
+    if shared:
         mode = os.stat(path).st_mode  # noqa: PTH116 (paths of many kinds)
         os.chmod(path, stat.S_IMODE(mode) | (0o050 if stat.S_ISDIR(mode) else 0o040))  # noqa: PTH101
 

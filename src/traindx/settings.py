@@ -58,6 +58,11 @@ class Settings:
     def disabled(self) -> bool:
         return os.environ.get("TRAINDX_DISABLE", "") not in ("", "0")
 
+    def share_records(self, *, samples: bool) -> None:
+        """Let the group read what this process and its children record, if it may; kept samples stay private."""
+        if self.mode == "group" and not samples:
+            os.environ["TRAINDX_RECORDS"] = "group"
+
 
 def load(
     start: Path | None = None, file: Path | None = None, *, warn: Callable[[str], None] | None = None, today: Any = None

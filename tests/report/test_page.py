@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from each import each
 from runs import a_run, learning
 from traindx import cause
 from traindx.diagnosis import Diagnosis, diagnose
@@ -40,7 +41,7 @@ DROPOUT = found("EVAL009", Severity.WARNING, "evaluations ran in training mode",
 FALLING = found("LOSS004", Severity.INFO, "the loss still falls", "Let it run.")
 
 
-@pytest.mark.parametrize("title", [r.headline for r in catalogue().values()] + [c.title for c in cause.catalogue().values()])
+@each([r.headline for r in catalogue().values()] + [c.title for c in cause.catalogue().values()])
 def test_every_headline_is_short_and_has_at_most_one_number(title: str) -> None:
     assert len(title.split()) <= 11, "with 'Probably' in front it must still have at most 12 words"
     assert len(re.findall(r"\d+", title)) <= 1 and not title.endswith(".")

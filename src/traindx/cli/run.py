@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import threading
 import traceback
@@ -136,12 +135,11 @@ def command(
     sync = sync or chosen.sync
     if capture_batch:
         chosen = replace(chosen, capture_batch=True)
-    if chosen.mode == "group" and not chosen.capture_batch:  # kept samples stay private
-        os.environ["TRAINDX_RECORDS"] = "group"  # for every process that writes to the record
+    chosen.share_records(samples=chosen.capture_batch)
     if sync is not None:
         remote.opened(sync)  # an address that cannot be is refused before anything runs
     speaks = {"live": live_.wanted(live, chosen.live), "quiet": quiet, "ending": "own", "stop_on": stop_on or ""}
-    addresses = alerts.addresses_of(alert or chosen.alerts or None)
+    addresses = alerts.addresses_of(alert or None, chosen.alerts)
     share = _budget(budget, chosen.budget)
     launched = (module and target in torchrun.LAUNCHERS) or (not module and target == "torchrun")
     if nproc is not None and not launched:

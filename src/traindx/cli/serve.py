@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import rich_click as click
 
-from traindx import alerts
+from traindx import alerts, settings
 from traindx.cli import options
 from traindx.dashboard.library import Library
 from traindx.errors import EnvironmentFault, UsageError
@@ -55,7 +55,7 @@ def command(folder: Path, port: int, host: str, allowed: tuple[str, ...], alert:
     from traindx.dashboard.guard import new_token
     from traindx.dashboard.server import create_app, packed_plotly
 
-    addresses = alerts.addresses_of(alert or None)
+    addresses = alerts.addresses_of(alert or None, settings.load(warn=say).alerts)
     sock = _socket(host, port)
     port = sock.getsockname()[1]
     fixed = os.environ.get("TRAINDX_TOKEN")

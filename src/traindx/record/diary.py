@@ -11,6 +11,7 @@ from typing import Any
 
 from traindx import opening
 from traindx.errors import EnvironmentFault, UsageError
+from traindx.record.manifest import MANIFEST
 
 NAME = "case.traindx-diary"
 KINDS = ("note", "trial", "investigation", "conversation")
@@ -36,6 +37,8 @@ def write(run: str | Path, kind: str, **said: Any) -> Path:
     try:
         with os.fdopen(opening.private(file, os.O_WRONLY | os.O_APPEND), "w", encoding="utf-8") as out:
             out.write(json.dumps(entry) + "\n")
+        if (file.parent / MANIFEST).is_file():
+            opening.for_group(file, file.parent)
     except OSError as why:
         raise EnvironmentFault(f"cannot write the diary {file}: {why.strerror or why}") from None
     return file

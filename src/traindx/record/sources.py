@@ -93,6 +93,7 @@ def keep(record: Path, taken: Mapping[str, Any], name: str = FILE) -> None:
     try:
         with os.fdopen(opening.private(beside, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
             json.dump(taken, file)
+        opening.for_group(beside, record)
         beside.replace(record / name)
     except OSError:
         beside.unlink(missing_ok=True)
