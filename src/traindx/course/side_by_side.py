@@ -106,8 +106,8 @@ def doubt(run: Run) -> str:
         return f"the training loss was {began:.4g} at first and is {stands:.4g}: it had blown up"
     if (high := float(np.max(train.values))) > BURST_AGAIN * began > 0:
         return f"the training loss was {began:.4g} at first and rose to {high:.4g} before it fell to {stands:.4g}"
-    if (low := min(train.rise, val.rise)) > LITTLE:
-        return f"training and validation loss rose again early, by {math.expm1(low):.0%}" if not unscaled else ""
+    if min(train.rise, val.rise) > LITTLE:
+        return f"training and validation loss ended at {stands:.4g} and {now:.4g}, clearly above where they were early on"
     little = above <= EVEN if train.whole > BURST else above <= CLEAR_GAP and train.whole <= LITTLE
     if little and val.whole <= LITTLE and not _two_speeds(val.values):
         return f"the validation loss was {first:.4g} at first and is {now:.4g}, hardly less"
