@@ -92,6 +92,8 @@ class _Stderr:
                 stream.flush()
                 return
             fd = sys.__stderr__.fileno()
+            if not os.get_inheritable(fd):
+                return  # the script has closed stderr, and a file that it opened since got its number
             if wait or select.select((), (fd,), (), 0)[1]:
                 put(fd, text.encode(self.encoding, "replace"))
         except Exception:  # closed, full, without a reader, none at all, or a class of the script's: nobody to tell

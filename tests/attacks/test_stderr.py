@@ -104,6 +104,20 @@ def test_a_line_never_waits_for_a_reader(monkeypatch: pytest.MonkeyPatch) -> Non
     stuck.close()
 
 
+def test_nothing_is_written_into_a_file_that_got_the_number_of_stderr(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN.replace("model =", "import os; os.close(2); mine = open('mine', 'w')\nmodel ="))
+    words = [sys.executable, "-m", "traindx", "run", "--dir", "r", "train.py", "3"]
+    assert subprocess.run(words, cwd=tmp_path, check=False, stderr=subprocess.DEVNULL).returncode == 3
+    assert (tmp_path / "mine").read_text() == "" and (tmp_path / "r").is_dir()
+
+
+def test_the_exit_code_is_the_scripts_where_no_thread_can_be_started(tmp_path: Path) -> None:
+    fails = "import threading; threading.Thread.start = lambda self: 1 / 0\nmodel ="
+    (tmp_path / "train.py").write_text(TRAIN.replace("model =", fails))
+    words = [sys.executable, "-m", "traindx", "run", "--dir", "r", "train.py", "3"]
+    assert subprocess.run(words, cwd=tmp_path, check=False, capture_output=True).returncode == 3
+
+
 def test_a_stderr_of_the_scripts_own_may_do_what_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Odd(io.StringIO):
         def write(self, text: str) -> int:

@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import threading
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -174,11 +175,12 @@ def command(
     off = script_runner.when_torch_is_there(lambda: None if chosen.disabled else watcher.begin())
     ended = script_runner.run_module(target, list(args)) if module else script_runner.run_script(target, list(args))
     code = ended.code
-    late = threading.Timer(PATIENCE_S, say, ["working out the diagnosis; Ctrl-C skips it"])
-    late.daemon = True
-    if not quiet:
-        late.start()
+    late = None if quiet else threading.Timer(PATIENCE_S, say, ["working out the diagnosis; Ctrl-C skips it"])
     try:
+        if late is not None:
+            late.daemon = True
+            with suppress(Exception):  # there is no room for another thread
+                late.start()
         off()
         watcher.end(ended)
         if watcher.recorder is not None and session.rank() > 0:
@@ -203,7 +205,8 @@ def command(
     except KeyboardInterrupt:
         say("no diagnosis was made; `traindx diagnose` on the record makes it")
     finally:
-        late.cancel()
+        if late is not None:
+            late.cancel()
     script_runner.leave(ended, code)
     return code
 
