@@ -10,7 +10,7 @@ import pytest
 
 from runs import a_run, noise
 from traindx import course, regime
-from traindx.course import State, chance, metrics, side_by_side
+from traindx.course import State, chance, metrics, side_by_side, troubles
 from traindx.run import Run, Series
 
 EPOCHS = 20
@@ -240,3 +240,23 @@ def test_bits_tell_a_cross_entropy() -> None:
     nats = 2 + FALL
     assert chance.is_cross_entropy(log(loss__val=nats, metric__val__bits_per_token=nats / math.log(2)))
     assert not chance.is_cross_entropy(log(loss__val=nats, metric__val__bits_per_token=nats))
+
+
+def test_word_errors_have_a_scale_and_a_finished_run_needs_no_more_evaluations() -> None:
+    at = np.array([100, 200, 300, 400])
+    signals = {"loss/train": Series(np.arange(25, 401, 25), np.linspace(2.5, 0.2, 16))}
+    for errors in ([0.56, 0.28, 0.22, 0.2], [56.0, 28.0, 22.0, 20.0], [1.4, 0.9, 0.3, 0.2]):
+        run = Run({**signals, "metric/val/eval_wer": Series(at, np.array(errors))}, {"budget.planned_steps": 400})
+        found = course.learned(run)
+        assert found.yes and 0.4 < found.low < 0.8 and "1 - eval_wer is 0.8" in found.sentence
+    assert state(Run({**signals, "metric/val/eval_wer": Series(at, np.array([0.56, 0.28, 0.22, 0.2]))})) is State.TOO_EARLY
+
+
+def test_a_burst_that_cost_nothing_and_a_first_record_that_had_blown_up_are_no_doubt() -> None:
+    fall = np.geomspace(0.3, 0.0005, 40)
+    burst = np.r_[fall[:10], 1.2, fall[11:]]
+    told = [troubles.unstable(log({"step_unit": "epoch"}, loss__train=fall, loss__val=val)) for val in (burst, burst[:14])]
+    assert "burst" not in told[0] and "burst" in told[1]
+    later = np.r_[35000.0, 0.85 - 0.002 * np.arange(60)]
+    assert not troubles.unstable(log({"step_unit": "epoch"}, loss__train=later))
+    assert troubles.unstable(log({"step_unit": "epoch"}, loss__train=np.r_[35000.0, np.full(60, 0.85)]))

@@ -349,3 +349,10 @@ def test_a_validation_loss_of_zeros_was_not_computed() -> None:
 def test_an_error_of_validation_of_the_size_of_the_training_loss_is_the_validation_loss() -> None:
     assert "loss/val" in of(train_loss=falling(), val_mse=1.1 * falling()).signals
     assert "loss/val" not in of(train_loss=falling(), val_mae=100 * falling()).signals
+
+
+def test_a_value_that_stands_in_a_progress_bar_is_one_evaluation() -> None:
+    epoch = np.repeat(np.arange(4), 15)
+    bar = of(epoch=epoch, loss=falling(), val_loss=np.repeat([7.0, 3.0, 2.0, 2.0], 15))
+    assert bar.series("loss/val").values.tolist() == [7.0, 3.0, 2.0] and len(bar.series("loss/train")) == N
+    assert len(of(epoch=np.arange(N), loss=falling(), val_loss=np.full(N, 7.0)).series("loss/val")) > 20, "stuck, not stale"

@@ -344,3 +344,9 @@ def test_losses_that_are_never_negative_are_no_running_mean_if_undoing_it_makes_
         for i in range(60)
     ]
     assert printed(tmp_path, "\n".join(lines)).series("loss/train").values.min() > 0
+
+
+def test_prose_that_quotes_settings_as_json_is_not_a_file_of_json_lines(tmp_path: Path) -> None:
+    quoted = [f'W0000 omitted engine {{"scale":1,"side":0,"alpha":{i}}} for conv.{i}' for i in range(6)]
+    curve = [f"Epoch {i}: train_loss={2 / (1 + i):.3f} val_loss={2.1 / (1 + i):.3f}" for i in range(12)]
+    assert len(printed(tmp_path, "\n".join(quoted + curve)).series("loss/val")) == 12

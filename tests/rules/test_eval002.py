@@ -54,3 +54,11 @@ def test_a_handful_of_samples_is_said_to_be_one() -> None:
     assert found.variant == "few" and "only 10 samples" in found.message
     [found] = rule.findings(a_run({**few, "eval/samples": np.full(20, 400.0)}))
     assert found.variant == ""
+
+
+def test_evaluations_that_jump_by_their_own_size_and_win_nothing_are_an_alarm() -> None:
+    jumps = np.array([1.2, 0.4, 4.5, 0.5, 3.9, 2.7, 0.4, 4.4, 0.5, 3.4, 2.2, 0.6, 3.8, 2.0])
+    [found] = rule.findings(a_run({"loss/val": Series(AT[:14], jumps)}))
+    assert found.variant == "wild" and found.severity is Severity.WARNING and "model.eval()" in found.fix
+    [better] = rule.findings(a_run({"loss/val": Series(AT[:14], np.r_[9.0, jumps[1:]])}))
+    assert better.severity is Severity.INFO

@@ -190,3 +190,11 @@ def test_classes_that_were_never_seen_before_are_other_data(share: float, severi
     labels = Matrix(steps, ("0", "1"), np.stack([32 - new, new], 1))
     [found] = the(a_run({"loss/train": loss, "batch/labels/class": labels}))
     assert found.severity is (severity or alone.severity)
+
+
+def test_a_dozen_epochs_that_climb_to_a_multiple_of_the_best_are_enough() -> None:
+    epochs = np.array([2.6, 1.7, 1.1, 0.7, 0.35, 0.12, 0.061, 0.067, 0.11, 0.2, 0.33, 0.46])
+    [found] = the(a_run(loss__train=epochs, facts={"step_unit": "epoch"}))
+    assert found.variant == "risen" and found.severity is Severity.WARNING and "0.061" in found.message
+    for other in (np.r_[epochs[:-1], 0.3], epochs[:-2], np.r_[epochs[:7], epochs[6:11] / 3]):  # a step back, too short, lower
+        assert not the(a_run(loss__train=other, facts={"step_unit": "epoch"}))

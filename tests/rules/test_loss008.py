@@ -140,3 +140,14 @@ def test_a_rise_of_half_is_not_vetoed_by_evaluations_that_jump() -> None:
     assert found.severity is Severity.WARNING and found.facts["best_step"] == 0
     wild = np.random.default_rng(3).permutation([58, 73, 89, 113, 71, 123, 103, 114, 86, 168, 122])
     assert not [f for f in the(epochs(train, np.r_[wild[5:], 57, wild[:5]])) if f.severity > Severity.INFO]
+
+
+def test_the_luckiest_of_many_evaluations_is_no_measure_of_those_after_it() -> None:
+    val = [0.31, 0.15, 0.18, 0.12, 0.15, 0.147, 0.134, 0.147, 0.137, 0.27, 0.233]
+    val += [0.113, 0.19, 0.13, 0.176, 0.139, 0.173, 0.127, 0.143, 0.166, 0.259, 0.232]
+    assert not [f for f in the(epochs(np.linspace(0.36, 0.08, 22), val)) if f.severity > Severity.INFO]
+
+
+def test_a_validation_that_was_never_better_has_not_stopped_improving() -> None:
+    train, val = [0.693, 0.69, 0.683, 0.664, 0.657, 0.641, 0.622], [0.6957, 0.693, 0.6909, 0.6907, 0.6902, 0.6909, 0.6845]
+    assert overfitting.outcome(epochs(train, val)).status is Status.UNSURE

@@ -43,3 +43,11 @@ def test_a_return_that_was_good_and_is_gone_and_the_limit() -> None:
     never = 20 + noise(150, 6.0)
     assert not [f for paid in (half, dip, never, rise) for f in rule.findings(a_run(rl__return=paid))]
     assert list(rule.findings(a_run(rl__return=half), lost=0.3))
+
+
+def test_a_policy_that_keeps_a_high_return_need_not_explore() -> None:
+    entropy = np.r_[np.geomspace(1.4, 0.01, 30), np.full(170, 0.01)]
+    solved = np.r_[np.linspace(0.3, 0.95, 40), np.full(160, 0.97)] + noise(200, 0.002)
+    assert next(rule.findings(a_run(rl__entropy=entropy, rl__return=solved))).severity is Severity.INFO
+    poor = next(rule.findings(a_run(rl__entropy=entropy, rl__return=0.3 + noise(200, 0.02))))
+    assert poor.severity is Severity.WARNING

@@ -42,6 +42,7 @@ NOTHING, SOME = 0.05, 0.2  # of what can be had: so little is no knowledge; from
 WELL, NEARLY_ALL = 0.8, 0.9  # from here on it has learned as it should; and also if it was still getting better
 REACHABLE = 0.35  # of a perfect score: what the best run of a task reaches at least
 ROOM = 0.02  # what the draw of the evaluated samples may move
+FINISHED_EVALUATIONS = 3  # of a run that reached its end: there will be no more
 CREDIBLE = 300.0  # times the level at the end: a start above that may be a blow-up that the first record averages over
 
 
@@ -147,7 +148,7 @@ def _judge(run: Run) -> Learned:
         return Learned(State.GOT_WORSE, 0.0, NOTHING, (told,), "", end)
     if regime.reinforcement(run) or regime.adversarial(run) or run.fact("acts"):
         return replace(_by_own_evidence(run, end), own=True)
-    found = _readings(run)
+    found = _readings(run, FINISHED_EVALUATIONS if end.how == "finished" else LEAST_EVALUATIONS)
     if not found:
         return Learned(State.TOO_EARLY, reasons=("no loss and no metric was recorded",), would_tell="a loss curve", ended=end)
     return replace(_weigh(run, found, end), rising=found[0].rising)
@@ -157,7 +158,8 @@ def _weigh(run: Run, found: list[_Reading], end: Ended) -> Learned:
     lead = found[0]
     reasons = tuple(r.said for r in found[:3])
     low, high = _bounds(lead)
-    if not enough(run, LEAST_EVALUATIONS if lead.metric else CLEAN_EVALUATIONS, LEAST_RECORDS):
+    least = FINISHED_EVALUATIONS if lead.sure and lead.moved and end.how == "finished" else LEAST_EVALUATIONS
+    if not enough(run, least if lead.metric else CLEAN_EVALUATIONS, LEAST_RECORDS):
         return Learned(State.TOO_EARLY, low, high, reasons, "more epochs", end)
     if low < WELL and enough(run, FEW_EVALUATIONS, FEW_RECORDS) and not regime.in_warmup(run) and (told := exploded(run)):
         return Learned(State.GOT_WORSE, 0.0, high, (told, *reasons), "", end)
@@ -220,7 +222,7 @@ def _bounds(lead: _Reading) -> tuple[float, float]:
     return min(low, high), high
 
 
-def _readings(run: Run) -> list[_Reading]:
+def _readings(run: Run, least: int) -> list[_Reading]:
     """Every curve that tells something, the most telling first: where ignorance has a known place, and validation."""
     out = [r for m in metrics.metrics(run) if (r := _of_metric(run, m)) is not None]
     losses = {name: r for name in (regime.VAL, regime.TRAIN) if (r := _of_loss(run, name)) is not None}
@@ -235,7 +237,7 @@ def _readings(run: Run) -> list[_Reading]:
         # how a loss moved says less than any metric, and two must agree, unless it is known what a constant answer costs
         losses = {name: replace(r, sure=r.sure and r.known) for name, r in losses.items()}
     out += losses.values()
-    return sorted(out, key=lambda r: (r.points < LEAST_EVALUATIONS, not r.sure, r.vague, r.part == "train", not r.metric))
+    return sorted(out, key=lambda r: (r.points < least, not r.sure, r.vague, r.part == "train", not r.metric))
 
 
 def _of_metric(run: Run, m: metrics.Metric) -> _Reading | None:

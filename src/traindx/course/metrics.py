@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ SCALES: dict[str, float | None] = {  # → the score of a constant answer; None:
     "auc auroc": 0.5,
     "r2 d2 explained mcc matthews kappa pearson spearman correlation": 0.0,
     "acc acc1 acc5 accuracy top1 top5 precision recall sensitivity specificity exact em success winrate hit hits": None,
+    "wer cer": 0.0,  # shares of wrong words, here as shares of right ones: silence gets none right
     "f1 fscore iou miou dice jaccard map map50 map5095 ap auprc bleu rouge rouge1 rouge2 rougel ndcg mrr mar ssim": None,
 }
 
@@ -59,8 +60,12 @@ def metrics(run: Run) -> Iterator[Metric]:
                 continue
             series = signal.finite()
             if len(series) and (ignorant := _scale(last)) is not None:
-                series = _hundredth(series) if float(np.max(series.values)) > 1.5 else series
-                yield Metric(last, part, series, *(ignorant if ignorant[1] else _bounded(run, series)))
+                wrong = _words(last) & {"wer", "cer"}  # may pass 1 at first, also where they are no percentages
+                percent = (np.median if wrong else np.max)(series.values) > 1.5
+                series = _hundredth(series) if percent else series
+                series = replace(series, values=1 - series.values) if wrong else series
+                scale = ignorant if ignorant[1] else _bounded(run, series)
+                yield Metric(f"1 - {last}" if wrong else last, part, series, *scale)
 
 
 def improved(run: Run, parts: tuple[str, ...] = ("val",), least: int = 5) -> bool:
@@ -74,8 +79,12 @@ def _hundredth(series: Series) -> Series:
     return Series(series.steps, series.values / 100.0, series.times)
 
 
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"[a-z]+\d*", name.lower()))
+
+
 def _scale(name: str) -> tuple[tuple[float, float], bool] | None:
-    have = set(re.findall(r"[a-z]+\d*", name.lower()))
+    have = _words(name)
     for names, chance_level in SCALES.items():
         if have & set(names.split()):
             return (chance_level or 0.0, chance_level or 0.0), chance_level is not None

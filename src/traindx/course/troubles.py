@@ -56,9 +56,11 @@ def unstable(run: Run) -> str:
         usual, after = stats.running_median(values, 5), len(values) // 4
         high = after + int(np.argmax(values[after:] / usual[after:]))
         means = name == regime.VAL or regime.logged_by_epoch(run)  # a single batch may be a hard one
-        if means and values[high] > max(BURST * usual[high], 0.5 * values[0]):  # most of what was gained is gone
+        lasting = level(values)[0] > 0.5 * usual[high]  # else it lost nothing: the run came to twice as good a place
+        if means and lasting and values[high] > max(BURST * usual[high], 0.5 * values[0]):  # most of what was gained is gone
             return f"the {part} loss burst to {values[high]:.4g} after {usual[high]:.4g}"
-        if values[0] > BLOWN * usual[-1] and len(regime.curve(run, regime.VAL)) < FEW_EVALUATIONS:
+        blown = values[0] > BLOWN * usual[-1] and not fell(values[values < math.sqrt(BLOWN) * usual[-1]])
+        if blown and len(regime.curve(run, regime.VAL)) < FEW_EVALUATIONS:
             return f"the {part} loss was {values[0]:.4g} at first and is {usual[-1]:.4g}"
     return "" if regime.finetune(run) else side_by_side.doubt(run) or still(run)
 

@@ -28,6 +28,7 @@ class Columns(Taken):
         self._fixed()
         self._identical()
         self.meanings = {name: self._meaning(name) for name in self.tracks if name not in self.taken}
+        self._stale()
         losses = Losses(self)
         losses.work()
         self._rates()
@@ -54,6 +55,23 @@ class Columns(Taken):
         if not m.split and self.log.split and m.role in ("loss", "part", "perplexity", "accuracy", "metric"):
             return Meaning(m.role, self.log.split, m.rest, m.form)
         return m
+
+    def _stale(self) -> None:
+        """A value of validation that stands on every line of a progress bar until the next one is one evaluation."""
+        epochs = self.of_role("epoch")
+        clock = self.tracks[epochs[0]] if epochs else None
+        if clock is None or len(clock) < 20:
+            return
+        told = 0
+        for name in [n for n, m in self.meanings.items() if m.split in ("val", "test")]:
+            track = self.tracks[name]
+            epoch = np.floor(clock.values[np.maximum(np.searchsorted(clock.rows, track.rows, side="right") - 1, 0)])
+            fresh = curves.fresh(track.values, epoch)
+            if len(track) >= 20 and fresh.mean() < 0.2:
+                self.tracks[name] = track.where(np.flatnonzero(fresh))
+                told += len(track) - int(fresh.sum())
+        if told:
+            self.notes.append(f"{told} values of validation stand on lines between evaluations; each evaluation counts once")
 
     def _fixed(self) -> None:
         wanted = {**self.log.meanings, **self.options.signals}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traindx.run import Floats, Ints
 
@@ -112,6 +113,22 @@ def last_of_each(x: Floats) -> Ints:
     keep = np.append(np.diff(x[order]) > 0, True) if len(order) else np.empty(0, bool)
     kept: Ints = order[keep].astype(np.int64)
     return kept
+
+
+def fresh(values: Floats, epoch: Floats) -> NDArray[np.bool_]:
+    """Which records are new: the value is another one, or the same one for two epochs.
+
+    >>> fresh(np.array([7.0, 7.0, 7.0, 7.0, 2.0]), np.array([0.0, 1.0, 1.0, 2.0, 2.0])).tolist()
+    [True, False, False, True, True]
+    """
+    if not len(values):
+        return np.empty(0, dtype=bool)
+    same = (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
+    changed = np.append(True, ~same)
+    since = np.maximum.accumulate(np.where(changed, np.arange(len(values)), 0))
+    pairs = (epoch - epoch[since]) // 2
+    again: NDArray[np.bool_] = changed | np.append(False, np.diff(pairs) > 0)
+    return again
 
 
 def after_seams(rows: Ints, x: Floats, seams: list[Seam]) -> Ints:

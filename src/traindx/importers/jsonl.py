@@ -15,11 +15,11 @@ _EMBEDDED = re.compile(r"\{\s*\"[^{}]{2,20000}\}")
 
 
 def can_read(source: Source) -> bool:
-    """Whether at least two of the first lines are JSON objects (or most of a short file)."""
+    """Whether at least two of the first lines are JSON objects, or hold one that is a record among other words."""
     if source.binary or "{" not in source.text_head:
         return False
     lines = [line for line in source.text_head.splitlines()[:200] if line.strip()]
-    found = [o for line in lines if (o := _object(line)) is not None]
+    found = [o for line in lines if (o := _object(line)) is not None and (line.lstrip()[0] in "{\ufeff" or _has_data(o))]
     if len(found) >= 2:
         return True
     # one line is a file of lines only when it is a flat record with a step of its own

@@ -5,7 +5,8 @@
 The standard error of the validation loss, from its per-sample spread where it was seen, else from how much consecutive
 evaluations differ after their drift is taken out. It fires when the best evaluation beats the others of the second half
 by less than two standard errors of a difference. That error must be at least 1 % of the level, and what cannot be
-resolved at least a tenth of what validation has gained. Next to a large gain the same noise does no harm.
+resolved at least a tenth of what validation has gained. Next to a large gain the same noise does no harm. It is a warning
+where one evaluation is off by more than half of the level and the second half is no better than the first evaluation.
 
 ## Why it matters
 
@@ -44,10 +45,15 @@ from traindx.run import Run
     says={
         "": "evaluations vary by {se:.2g} ({relative:.1%}) at random, so differences below {resolution:.2g} mean "
         "nothing; the best one (step {best}) leads by {lead:.2g}",
+        "wild": "the validation loss jumps between {least:.3g} and {most:.3g}, and is no better than at first ({first:.3g})",
         "few": "validation has only {n:.0f} samples, so evaluations vary by {se:.2g} ({relative:.0%}) at random and "
         "differences below {resolution:.2g} mean nothing; the best one (step {best}) leads by {lead:.2g}",
     },
-    fix="Average the last 3–5 evaluations, or enlarge the validation set{samples}.",
+    fix={
+        "": "Average the last 3–5 evaluations, or enlarge the validation set{samples}.",
+        "wild": "Look for what changes from one evaluation to the next: BatchNorm statistics of few samples, a missing "
+        "`model.eval()`, other preprocessing, weights thrown about by the learning rate. Keep the best checkpoint.",
+    },
     severity=Severity.INFO,
     at="val_loader given",
 )
@@ -57,6 +63,7 @@ def eval_too_noisy(
     relative: float = 0.01,  # noise below 1 % of the level misleads nobody
     deviations: float = 2.0,  # CATALOGUE EVAL002
     few: int = 30,  # samples up to which an accuracy may be off by ten points either way
+    wild: float = 0.5,  # of the level: no sample of ordinary size scatters so, the weights do
     of_gain: float = 0.1,  # share of the gain that must stay unresolved; every small experiment has noise
 ) -> Iterator[Evidence]:
     val = regime.curve(run, "loss/val")
@@ -81,7 +88,11 @@ def eval_too_noisy(
     seen = run.series("eval/samples").finite().values
     n = float(np.median(seen)) if len(seen) else math.inf
     told = {**values, "n": n, "each": 1 / n, "samples": needed}
-    yield Evidence(told, ("loss/val",), (int(val.steps[0]), int(val.steps[-1])), "few" if 2 <= n <= few else "")
+    aimless = se > wild * level and float(np.median(late)) >= float(val.values[0])
+    told |= {"least": float(late.min()), "most": float(late.max()), "first": float(val.values[0])}
+    say = "wild" if aimless else "few" if 2 <= n <= few else ""
+    span = (int(val.steps[0]), int(val.steps[-1]))
+    yield Evidence(told, ("loss/val",), span, say, severity=Severity.WARNING if aimless else None)
 
 
 def _samples(run: Run, factor: float) -> str:

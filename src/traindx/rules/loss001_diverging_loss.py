@@ -4,8 +4,9 @@
 
 Three things, in this order. *Non-finite*: the training loss ends in NaN or infinity. *Risen*: the level at the end is
 above the best level of the run. The rise exceeds six deviations of its noise and a tenth of the gain. The curve is not
-on its way back. *Excursion*: it came back, but for a while it had lost more than half of what was gained. The A dozen
-means over whole epochs are enough where the second half is above the start. So is a leap within the first tenth, from
+on its way back. *Excursion*: it came back, but for a while it had lost more than half of what was gained. A dozen
+means over whole epochs are enough where the second half is above the start. They are also enough where the loss rose at
+each of the last four or more, to twice its best. So is a leap within the first tenth, from
 one record to the next, that the gradient norm makes too and that never returns. The best level is taken where the
 learning rate was comparable to the current one. The climb after a warm restart counts only when it exceeds the last
 cycle.
@@ -81,7 +82,7 @@ def diverging_loss(
     series = regime.curve(run, name)
     what = _words(name)
     if len(series) < least:
-        blown = _blown(series, what) or _outgrown(run, series, what, deviations)
+        blown = _blown(series, what) or _outgrown(run, series, what, deviations) or _climbing(run, series, what, lost)
         if blown is None and len(series) < 5:
             raise Unsure(f"{len(series)} finite records of the {what} are too few", needs_steps=least)
         if blown is not None:
@@ -157,6 +158,19 @@ def _outgrown(run: Run, series: Series, what: str, deviations: float, least: int
     low = int(np.argmin(y))
     facts = {"what": what, "start": float(y[0]), "now": float(np.median(half)), "best": float(y[low])}
     return Evidence(facts, steps=(int(series.steps[low]), int(series.steps[-1])), say="worse")
+
+
+def _climbing(run: Run, series: Series, what: str, lost: float, least: int = 10) -> Evidence | None:
+    """A short log of means over whole epochs: since its best it rises at every record, to a multiple of it."""
+    y = series.values
+    low = int(np.argmin(y))
+    start, best, now = float(np.max(y[:2])), float(y[low]), float(y[-1])
+    if len(y) < least or len(y) - low < 5 or not regime.logged_by_epoch(run) or len(regime.lr_jumps(run)):
+        return None
+    if best <= 0 or now < 2 * best or now - best <= lost * (start - best) or np.any(np.diff(y[low:]) <= 0):
+        return None
+    facts = {"what": what, "start": start, "now": now, "best": best, "lost": (now - best) / (start - best)}
+    return Evidence(facts, steps=(int(series.steps[low]), int(series.steps[-1])), say="risen", severity=Severity.WARNING)
 
 
 @dataclass(frozen=True)

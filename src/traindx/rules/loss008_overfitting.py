@@ -5,11 +5,12 @@
 The evaluations since the smoothed minimum of the validation loss. It fires after three evaluations in a row. The rise
 exceeds four times the noise of an evaluation and 1 % of the minimum, the evaluations since then keep rising (Kendall
 above 0.5), and the training loss fell meanwhile. With four to seven evaluations it asks for an unbroken rise instead
-and stays a remark unless the rise is plain. Evaluations that jump too much for this count too when, of seven or more
-since the best, half stand 30 % above it, three quarters 15 %, and they tend upwards (Kendall, 5 %). It is a warning
-when a third of all that had been gained is lost again, or the loss is half as high again as at its minimum. A training loss
-that has run away from a validation loss that no longer improves is reported as a *gap*, a remark. Prechelt's GL, PQ and UP
-are given as numbers. Where a log holds accuracies and no validation loss, the test looks at errors.
+and stays a remark unless the rise is plain. Evaluations that jump too much for this count too, when there are seven or
+more since the best. Half of them must stand 30 % above the best mean of three, three quarters 15 %, and they must tend
+upwards (Kendall, 5 %). It is a warning when a third of all that had been gained is lost again, or the loss is half as
+high again as at its minimum. A training loss that has run away from a validation loss that no longer improves is reported
+as a *gap*, a remark. Prechelt's GL, PQ and UP are given as numbers. Where a log holds accuracies and no validation loss,
+the test looks at errors.
 
 ## Why it matters
 
@@ -175,7 +176,8 @@ def _jumping(val: Series, train: Floats, far: float = 1.3) -> Confidence | None:
     if n < 7 or val.values[best] <= 0 or train[-1] > 0.9 * train[best]:
         return None
     rising = 3 * stats.kendall(after) * math.sqrt(n * (n - 1)) / math.sqrt(2 * (2 * n + 5))  # against no order at all
-    above = np.quantile(after[1:], [0.25, 0.5]) / val.values[best]
+    low = float(np.min(stats.smooth3(val.values)))  # the best of many that jump is a lucky one
+    above = np.quantile(after[1:], [0.25, 0.5]) / low
     return Confidence.STRONG if rising > 1.64 and above[1] > far and above[0] > 1 + (far - 1) / 2 else None
 
 
@@ -247,7 +249,8 @@ def _gap(run: Run, val: Series, train: Floats, found: Overfit, least: float) -> 
     third = max(1, len(val) // 3)
     before, since = val.values[:-third], val.values[-third:]
     won, little = float(np.min(before) - np.min(since)), 0.01 * abs(float(np.min(before)))
-    stalled = won < max(little, 0.1 * apart) and not (best == len(val) - 1 and won > little)  # the last is the best by far
+    ahead = best == len(val) - 1 and (won > little or len(val) < 8)  # the last is the best, by far or of a few
+    stalled = won < max(little, 0.1 * apart) and not ahead
     fell = float(np.median(train[: max(1, len(train) // 3)]) - np.median(train[-third:]))
     noise = found.sigma if math.isfinite(found.sigma) else 0.0
     times = apart > 0.04 * gained and now > 3 * (now - apart) > 0  # small next to the gain, but validation is a multiple

@@ -16,7 +16,7 @@ the region where their estimates hold.
 
 ## What else looks like this
 
-- Entropy that falls late, when the task is solved: fine.
+- Entropy that falls late, or while the return rises to a height that it keeps: the task is solved. Then it is a remark.
 - Differential entropy of continuous actions may be negative: then it is not judged.
 
 ## What to do
@@ -70,7 +70,8 @@ def rl_entropy_collapse(run: Run, *, left: float = 0.05, kl: float = 0.1, lost: 
         low = finite_median(quarter[-5:])
         if first > 0 and low < left * first:
             at = int(entropy.steps[int(np.argmax(entropy.values < left * first))])
-            yield Evidence(steps=(at, int(entropy.steps[-1])), say="entropy", facts={"share": low / first})
+            severity = Severity.INFO if _solved(run) else None
+            yield Evidence(steps=(at, int(entropy.steps[-1])), say="entropy", facts={"share": low / first}, severity=severity)
     moved = run.series("rl/kl").finite()
     usual = finite_median(moved.values[-20:])
     if len(moved) >= 20 and usual > kl:
@@ -81,6 +82,16 @@ def rl_entropy_collapse(run: Run, *, left: float = 0.05, kl: float = 0.1, lost: 
     if len(explained) >= 30 and finite_median(late) < 0:
         steps = (int(explained.steps[-len(late)]), int(explained.steps[-1]))
         yield Evidence(steps=steps, say="value", severity=Severity.INFO, facts={"variance": finite_median(late)})
+
+
+def _solved(run: Run, tenths: int = 10) -> bool:
+    """The return rose clearly, and stands where it was highest: a policy that knows what to do need not try other things."""
+    paid = run.series("rl/return").finite().values
+    if len(paid) < 4 * tenths:
+        return False
+    levels = np.array([np.median(part) for part in np.array_split(paid, tenths)])
+    rise, scatter = float(levels.max() - np.median(paid[: len(paid) // 40 + 1])), float(np.ptp(levels[-3:]))
+    return rise > 0 and levels.max() - levels[-1] <= 0.05 * rise and scatter <= 0.1 * rise
 
 
 def _fallen(run: Run, lost: float) -> Evidence | None:
