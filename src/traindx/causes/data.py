@@ -102,7 +102,7 @@ CAUSES = (
         not_yet=("Do not tune anything before you have checked the labels.",),
     ),
     Cause(
-        "repeated-batches", "the same batch is served again and again", prior=0.6, verdict="restart",
+        "repeated-batches", "the same samples are served again and again", prior=0.6, verdict="restart",
         likely={
             "DATA012:repeat": 0.9, "DATA012": 0.9, "LOSS008": 0.4, "EVAL007": 0.4, "EVAL004": 0.3, "DATA012:constant": 0.2,
             "EVAL005": 0.1, "LOSS011": 0.1, "LOSS002": 0.05,

@@ -137,7 +137,7 @@ CAUSES = (
         settle="lr-tenth", cost_steps=200,
         not_yet=(
             "Regularisation or another architecture does not cure a divergence.",
-            "Do not clip first: clipping hides a learning rate that is too high.",
+            "Do not only clip: clipping hides a learning rate that is too high.",
         ),
         poisons=True, change={"lr": 0.1, "warmup": 0.03},
     ),

@@ -273,7 +273,7 @@ def _shade(f: _Frame, steps: tuple[int, int], name: str, kind: str) -> Part:
     drawn = f'<rect class="shade {kind}" x="{x0:.1f}" y="0" width="{max(x1 - x0, 4):.1f}" height="{H:.0f}"/><path class="edge {kind}" d="M{x0:.1f} 0V{H:.0f}"/>'
     if not name:
         return drawn, ""
-    side = f"left:{x0 / W:.2%}" if x0 < 0.6 * W else f"right:{1 - min(x1, W) / W:.2%}"
+    side = f"left:{x0 / W:.2%}" if x0 < 0.4 * W else f"right:{1 - min(x1, W) / W:.2%}"
     return drawn, f'<span class="lab {kind}" style="{side};top:1%">{escape(safe(name, 60))}</span>'
 
 

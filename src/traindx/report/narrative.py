@@ -63,6 +63,7 @@ def head(d: Diagnosis) -> str:
     rest = [
         (f"{'Until then' if wrong else 'Next'}: {issues.until_then(d)}") if issues.until_then(d) else "",
         f"{'To confirm' if v.why else 'Needs'}: {'; '.join(v.needs)}" if v.needs else "",
+        d.learned.sentence,
     ]
     body += "".join(f"<p>{code(r)}</p>" for r in rest if r)
     return (
@@ -200,7 +201,8 @@ def findings(d: Diagnosis) -> str:
         return ""
     loud = [s for s in d.stories if s.severity > Severity.INFO]
     quiet = [s for s in d.stories if s.severity is Severity.INFO]
-    out = f"<h2>Evidence</h2>{''.join(_story(s, d.run) for s in loud[:12])}"
+    told = {c for i in issues.issues(d) for c in i.supports}  # what to do about them stands at the top
+    out = f"<h2>Evidence</h2>{''.join(_story(s, d.run, advise=s.root.code not in told) for s in loud[:12])}"
     if not loud:
         return f"<h2>{issues.remarks_title(d)}</h2>{''.join(_story(s, d.run) for s in quiet[:8])}"
     if quiet:

@@ -48,7 +48,7 @@ from traindx.run import Run, Series
     says={
         "high": "the first loss is {initial:.4g}; an untrained model should start at {expected:.4g}. The logits are "
         "spread too widely ({spread:.2g})",
-        "large": "the first loss is {initial:.4g}, {ratio:.0f} times what predicting zero would give ({expected:.4g})",
+        "large": "the first loss is {initial:.4g}, {ratio:,.0f} times what predicting zero would give ({expected:.4g})",
         "summed": "the first loss is {initial:.4g}, {ratio:.0f} times the expected {expected:.4g}: it is summed over "
         "{ratio:.0f} samples instead of averaged",
         "targets": "the targets are large ({size:.3g}, standard deviation {deviation:.3g}) and an untrained model starts "

@@ -50,8 +50,8 @@ HELD = 200  # steps of falling loss after which the first ones are not to blame 
     "OPTM002",
     needs={"loss/train": 3},
     says={
-        "": "a step moved {where} by {early:.0%} of its size at step {at}; {harm}",
-        "survived": "a step moved {where} by {early:.0%} of its size at step {at}; the run recovered",
+        "": "a step moved {where} by {far} at step {at}; {harm}",
+        "survived": "a step moved {where} by {far} at step {at}; the run recovered",
         "raised": "the learning rate rose from {before:.3g} to {after:.3g} at step {at}, and the loss blew up {soon}",
     },
     fix={
@@ -99,7 +99,8 @@ def updates_too_large(
     found = course.learned(run)
     harm = found.reasons[0] if found.no and _of_the_first_steps(run) else ""
     normalised = regime.adam_like(run) is not False
-    numbers = {"early": early, "at": at, "harm": harm or "the loss kept falling"}
+    far = f"{early:.0%} of its size" if early < 10 else f"{early:,.3g} times its size"
+    numbers = {"early": early, "far": far, "at": at, "harm": harm or "the loss kept falling"}
     names = where or ("the weights",)
     if harm and early > (harmful if normalised else adam):
         yield Evidence(numbers, names, (at, at), severity=Severity.CRITICAL)

@@ -37,7 +37,7 @@ from traindx.rule import rule
 from traindx.run import Run
 
 LIMITS = {"eval": (0.2, 0.5), "checkpoint": (0.05, 0.2), "logging": (0.05, 0.2), "traindx": (0.01, 1.1)}  # CATALOGUE PERF008
-WORDS = {"eval": "evaluation", "checkpoint": "checkpoints", "logging": "logging", "traindx": "observing (traindx itself)"}
+WORDS = {"eval": "evaluation", "checkpoint": "checkpoints", "logging": "logging", "traindx": "observing by traindx"}
 FIXES = {
     "eval": "Evaluate less often, or on a fixed part of the validation set.",
     "checkpoint": "Save the last and the best checkpoint only, or save in a thread.",
