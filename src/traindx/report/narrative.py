@@ -77,7 +77,7 @@ def issue(i: issues.Issue) -> str:
     sure = f' <span class="soft small">{i.sure}</span>' if i.sure else ""
     at = f'<p class="small"><span class="soft">At</span> <code>{text(i.at, 240)}</code></p>' if i.at else ""
     check = f'<p class="small"><span class="soft">To confirm:</span> <code class="copy">{text(i.confirm)}</code></p>'
-    return f"<p>{code(i.why)}.{sure}</p>{do(i.do)}{at}{_not_yet(i.not_yet)}{check if i.confirm else ''}"
+    return f"<p>{code(i.why[:1].upper() + i.why[1:])}.{sure}</p>{do(i.do)}{at}{_not_yet(i.not_yet)}{check if i.confirm else ''}"
 
 
 def _model(run: Run) -> str:

@@ -39,7 +39,8 @@ from traindx.run import Run
 @rule(
     "OPTM004",
     needs={"loss/train": 100, "lr": 20},
-    says="the run starts without a warm-up: the loss first jumped from {start:.4g} to {peak:.4g} and took {back} steps to recover",
+    says="the run starts without a warm-up: the loss first jumped from {start:.4g} to {peak:.4g} and took {back} steps to "
+    "recover",
     fix="Warm the learning rate up linearly over {steps} steps.",
     severity=Severity.INFO,
     explains=("LOSS006",),
