@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -81,13 +82,13 @@ def test_the_exit_code_is_the_scripts_on_a_stderr_that_cannot_be_written(
 @pytest.mark.parametrize("redirect", ["2>&-", ">&- 2>&-"])
 def test_the_exit_code_is_the_scripts_without_a_stderr(tmp_path: Path, redirect: str) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
-    line = f"exec {sys.executable} -m traindx run --dir r train.py 0 {redirect}"
+    line = f"exec {shlex.quote(sys.executable)} -m traindx run --dir r train.py 0 {redirect}"
     assert subprocess.run(["sh", "-c", line], cwd=tmp_path, check=False).returncode == 0
 
 
 def test_a_verb_that_cannot_speak_keeps_its_exit_code(tmp_path: Path) -> None:
     for redirect in ("2>&-", "2>/dev/full"):
-        line = f"exec {sys.executable} -m traindx diagnose no-such-log {redirect}"
+        line = f"exec {shlex.quote(sys.executable)} -m traindx diagnose no-such-log {redirect}"
         assert subprocess.run(["sh", "-c", line], cwd=tmp_path, check=False).returncode == 3
 
 

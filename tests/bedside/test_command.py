@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -149,9 +150,9 @@ def test_a_python_without_numpy_or_too_old_runs_unobserved_and_says_so(tmp_path:
 
 def test_env_does_the_same_for_a_shell(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
-    ours = f"{sys.executable} -m traindx env"
+    ours = f"{shlex.quote(sys.executable)} -m traindx env"
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TRAINDX_LIVE": "0"}
-    line = f'eval "$({ours})"; {sys.executable} train.py'
+    line = f'eval "$({ours})"; {shlex.quote(sys.executable)} train.py'
     done = subprocess.run(
         ["sh", "-c", line], cwd=tmp_path, env=env, input="hello\n", capture_output=True, text=True, timeout=200
     )
@@ -173,7 +174,9 @@ def test_what_is_sent_to_us_alone_is_passed_on_once(tmp_path: Path) -> None:
 def test_what_is_a_script_and_what_a_command(tmp_path: Path) -> None:
     table = {
         "train.py": ("", True),
-        "tool": (f"#!{sys.executable}\n", True),
+        "tool": (f"#!{sys.executable}\n", " " not in sys.executable),
+        "spaced": (f"#!/bin/sh\n'''exec' \"{sys.executable}\" \"$0\" \"$@\"\n' '''\n", True),
+        "not ours": ("#!/bin/sh\n'''exec' \"/opt/a b/python\" \"$0\" \"$@\"\n' '''\n", False),
         "other": ("#!/opt/other/bin/python3\n", False),
         "with-env": ("#!/usr/bin/env python3\n", True),
         "job.sh": ("#!/bin/sh\n", False),

@@ -224,3 +224,29 @@ def test_a_model_that_holds_its_data_is_no_agent() -> None:
                 print(epoch, (found[VAL].argmax(1) == Y[VAL]).float().mean().item())
 
     assert run_of(loop)[0].fact("acts") is None
+
+
+class Later(nn.Module):
+    """Makes its layers when it is first called, as Keras does without an input shape."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not hasattr(self, "body"):
+            self.body = nn.Sequential(nn.Linear(x.shape[1], 16), nn.ReLU(), nn.Linear(16, 2))
+        out: Tensor = self.body(x)
+        return out
+
+
+def test_a_model_that_makes_its_layers_at_the_first_call_is_known_from_the_second() -> None:
+    """It was taken for a module without parameters for good: its bias for a matrix, its first batch for validation."""
+
+    def loop(said: list[float]) -> None:
+        model = Later()
+        model(X[:4])
+        optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+        for i in range(30):
+            optimizer.zero_grad()
+            F.cross_entropy(model(X[TRAIN][i * 10 : i * 10 + 10]), Y[TRAIN][i * 10 : i * 10 + 10]).backward()
+            optimizer.step()
+
+    run, _ = run_of(loop)
+    assert run.fact("model.class") == "Later" and set(run.fact("model.param_shapes")) >= {"body.0.weight", "body.2.bias"}

@@ -106,17 +106,24 @@ def leave(code: int) -> None:
     sys.exit(code if code >= 0 else 128 - code)
 
 
+_THROUGH_SH = b"'''exec' "
+
+
 def is_python(path: Path) -> bool:
     """Whether a file is a program that our own Python is to run: `.py`, a folder or archive with a main, or written for it."""
     if path.suffix in (".py", ".pyw", ".pyz", ".zip") or (path / "__main__.py").is_file():
         return True
     try:
         with opening.opened(path, named=True) as file:
-            first = file.readline(300)
+            first, second = file.readline(300), file.readline(4096)
     except OSError:
         return False
     if not first.startswith(b"#!"):
         return not os.access(path, os.X_OK) and path.suffix == ""
+    if second.startswith(_THROUGH_SH):  # how pip starts a Python whose path has spaces or is long
+        return Path(os.fsdecode(second.removeprefix(_THROUGH_SH).strip().partition(b'" ')[0].strip(b'"'))) == Path(
+            sys.executable
+        )
     named = first[2:].split()
     at = Path(os.fsdecode(named[0])) if named else Path()
     if at.name == "env":

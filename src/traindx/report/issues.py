@@ -71,8 +71,9 @@ def _of_cause(d: Diagnosis, c: Suspect) -> Issue:
     told = said_by(c, d.findings)
     assert told is not None  # an issue is made of causes that findings support
     first = c is d.causes[0]
+    own = told.confidence is Confidence.EXACT or f"{told.code}:{told.variant}" in c.cause.witness  # it knows its own cure
     title = d.verdict_.headline if first else c.cause.title
-    cure = told.fix if told.fix and told.confidence is Confidence.EXACT else c.prescription  # a fact knows its own cure
+    cure = told.fix if told.fix and own else c.prescription
     return Issue(
         title[:1].upper() + title[1:],
         shortened(d.verdict_.why if first else told.message.rstrip(".")),

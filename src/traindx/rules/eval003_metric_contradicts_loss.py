@@ -92,8 +92,7 @@ def metric_contradicts_loss(
         reported, recomputed = facts.pair(both)
         gap = abs(reported - recomputed)
         how = str(facts.table(run, "eval.metric_formula").get(name, ""))
-        doubt = name == "accuracy" and (reported > recomputed or how == "half") and _loss_may_be_wrong(run)
-        if not math.isfinite(gap) or doubt:
+        if not math.isfinite(gap) or (name == "accuracy" and _loss_may_be_wrong(run)):
             continue
         share = min(max(recomputed, 0.0), 1.0)
         error = math.sqrt(share * (1 - share) / size) if size > 0 and 0 <= recomputed <= 1 else 0.0

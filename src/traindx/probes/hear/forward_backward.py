@@ -40,6 +40,7 @@ clock = time.perf_counter
 Function = Callable[..., Any]
 Hook = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
 _ACTIVATIONS = "torch.nn.modules.activation"
+_ASKED = 3  # calls of a module without parameters that are waited for until it makes some
 _thread = threading.get_ident
 _compiling = torch.compiler.is_compiling
 _graph_task = innards.graph_task  # -1 outside a backward; checkpointing runs forwards inside one
@@ -180,7 +181,7 @@ class Modules:
         self.patches, self.state = patches, state
         self.depth = 0
         self.thread = 0  # of the outermost call
-        self._model: dict[int, tuple[Any, bool]] = {}  # by place in memory, with a reference: modules may not be hashable
+        self._model: dict[int, tuple[Any, bool, int]] = {}  # by place in memory, with a reference: modules may not be hashable
         self._undo: list[Callable[[], None]] = []
         self.wide = self.lent = self.stopped = False
         self.widen()
@@ -270,13 +271,17 @@ class Modules:
         return __call__
 
     def _is_model(self, module: nn.Module) -> bool:
-        """Whether it holds parameters. It is asked outside every guard, so it asks nothing that a user's class may answer."""
+        """Whether it holds parameters. It is asked outside every guard, so it asks nothing that a user's class may answer.
+
+        A module that makes its parameters when it is first called has none before: who holds none is asked again, a few times.
+        """
         known = self._model.get(id(module))
-        if known is None or known[0]() is not module:
+        asked = known[2] if known is not None and known[0]() is module else 0
+        if known is None or not asked or (not known[1] and asked < _ASKED):
             parts = list(_parts(module))
             self.patches.leave(held_by(parts))
             holds = any(p is not None for part in parts for p in list(_own(part).get("_parameters", {}).values()))
-            known = self._model[id(module)] = weakref.ref(module), holds
+            known = self._model[id(module)] = weakref.ref(module), holds, asked + 1
         return known[1]
 
 
