@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from probes.watched import fit, watched
-from traindx.probe import LossCall
 from traindx import regime
+from traindx.probe import LossCall
 from traindx.probes.read.common import graph, losses
 from traindx.probes.read.loss.contract import Contract
 from traindx.run import Run
