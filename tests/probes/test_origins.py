@@ -69,6 +69,29 @@ SCRIPTS = {
         [g.update(lr=5.0) for g in opt.param_groups]  # made
         """,
     ),
+    "answers that are compared": (
+        "answers",
+        """
+        for images, labels in test_loader:
+            outputs = net(images)
+            _, predicted = torch.max(outputs.data, 1)  # made
+            correct += (predicted == labels).sum().item()  # used
+        """,
+    ),
+    "weights written by hand": (
+        "written",
+        """
+        def soften(m):
+            nn.init.constant_(m.weight, 0.5)
+        net.apply(soften)
+        self.data = read()
+        opt = SGD(net.parameters(), lr=0.1)  # used
+        opt.param_groups[0]["params"][0].data.view(-1)[0] = float("nan")  # made
+        for x in loader:
+            loss(net(x)).backward()
+            target.weight.data.copy_(net.weight)
+        """,
+    ),
     "a number under a condition": (
         "rate",
         """

@@ -131,3 +131,16 @@ def test_an_accuracy_that_is_printed_without_any_evaluation() -> None:
     [found] = rule.findings(a_run({"loss/train": learning(300)}, facts={"eval.echo": echo}))
     assert found.variant == "echo" and found.severity is Severity.WARNING and found.steps == (25, 233)
     assert "0.4688 9 times" in found.message
+
+
+def test_one_evaluation_of_a_copy_that_knows_nothing() -> None:
+    facts = {"loss.kind": "ce", "loss.classes": 10}
+
+    def told(val: float, differ: float = 1.0) -> list[str]:
+        seen = {"eval/weights_differ": Series(AT[:1], np.array([differ])), "loss/train": 2.3 * np.exp(-np.arange(1001) / 100)}
+        run = a_run({**seen, "loss/val": Series(AT[:1], np.array([val]))}, facts=facts)
+        return [f.variant for f in rule.findings(run)]
+
+    assert told(2.35) == ["untrained"]
+    assert not told(0.3)  # an average of the weights
+    assert not told(2.35, differ=0.0)  # bad validation of the right weights: other rules

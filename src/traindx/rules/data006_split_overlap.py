@@ -61,7 +61,7 @@ from traindx.stats.tails import most_expected
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("EVAL006",),
-    at="val_loader val_data",
+    at="val_loader|judged_loader val_data|judged_data",
 )
 def split_overlap(
     run: Run,

@@ -6,7 +6,8 @@ A validation loss that repeats to six significant digits over three or more eval
 Weights moved between the evaluations or, in a log, the training loss kept changing at a learning rate above zero. The
 log must itself hold six digits; a value rounded to 2.341 may repeat honestly. Four digits are enough for a value that
 never moved in at least eight evaluations while training lost a fifth of its level. Where it was seen: evaluated weights
-that are not the trained ones. It is critical if they never change (an average that is not updated). It is a warning if
+that are not the trained ones. It is a warning at once if they are no better than a constant answer while training is far
+below it (a copy made before training). It is critical if they never change (an average that is not updated). It is a warning if
 validation gained less than a tenth of what training has (an average that forgets too slowly). It is a remark while
 their loss moves with training. And an accuracy that is printed again and again, to the last digit, without any
 evaluation in between.
@@ -38,6 +39,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import facts, regime
+from traindx.course.chance import chance
 from traindx.finding import Confidence, Evidence, Severity, Unsure
 from traindx.regime.curves import progress
 from traindx.rule import rule
@@ -47,7 +49,7 @@ from traindx.run import Floats, Ints, Run, Series
 @rule(
     "EVAL001",
     subject="evaluation",
-    needs={"loss/val | eval/weights_differ | fact:eval.echo": 3},
+    needs={"loss/val | eval/weights_differ | fact:eval.echo": 1},
     says={
         "": "the validation loss is {value:.6g} to the last digit in {count} evaluations (steps {first} to {last}) "
         "while training continued",
@@ -57,6 +59,8 @@ from traindx.run import Floats, Ints, Run, Series
         "other": "{count} of {evaluations} evaluations used weights other than the ones being trained",
         "behind": "{count} of {evaluations} evaluations used weights that hardly follow the trained ones: validation "
         "made {gained:.0%} of the progress of training",
+        "untrained": "the evaluated weights are not the trained ones and know nothing: validation loss {value:.4g}, a constant "
+        "answer costs {chance:.4g}, training came to {now:.4g}",
     },
     fix={
         "": "Evaluate the module that the optimizer updates; look for a copy, a reloaded checkpoint or a cached result.",
@@ -168,7 +172,12 @@ def _other_weights(run: Run, val: Series) -> Iterator[Evidence]:
         return
     other = run.series("eval/weights_differ").finite()
     late = other.values[-3:]
-    if len(other) < 2 or not np.all(late > 0):
+    if not len(other) or not np.all(late > 0):
+        return
+    if known := _untrained(run, val):
+        yield Evidence(known, (), (int(other.steps[0]), int(other.steps[-1])), "untrained")
+        return
+    if len(other) < 2:
         return
     moves = len(np.unique(val.values[-len(late) :])) > 1 or math.isnan(val.last)
     count = int(np.count_nonzero(other.values > 0))
@@ -181,6 +190,16 @@ def _other_weights(run: Run, val: Series) -> Iterator[Evidence]:
         yield Evidence(told, (), steps, "behind", Severity.WARNING, Confidence.STRONG)
         return
     yield Evidence({"count": count, "evaluations": len(other)}, (), steps, "other", severity, Confidence.EXACT)
+
+
+def _untrained(run: Run, val: Series) -> dict[str, float]:
+    """What the losses are where evaluation is at the level of a constant answer and training is far below it."""
+    ignorant, train = chance(run), regime.curve(run).finite().values
+    if ignorant is None or not len(train):
+        return {}
+    now = float(np.median(train[-10:]))
+    known = {"value": val.last, "chance": ignorant.loss, "now": now}
+    return known if val.last > 0.95 * ignorant.loss and now < 0.5 * ignorant.loss else {}
 
 
 def _moved(run: Run, steps: Ints) -> bool:

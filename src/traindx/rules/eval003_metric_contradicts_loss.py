@@ -70,7 +70,7 @@ from traindx.run import Run
     },
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
-    at={"": "compared", "constant": "metric figure", "printed": "metric figure"},
+    at={"": "compared answers", "constant": "metric figure", "printed": "metric figure"},
 )
 def metric_contradicts_loss(
     run: Run,

@@ -80,6 +80,7 @@ from traindx.run import Run
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("NUMR003", "NUMR005", "LOSS001", "LOSS006", "LOSS007", "LOSS011", "EVAL001", "EVAL004", "EVAL007", "ACTV005"),
+    at={"weights": "written"},
 )
 def first_nonfinite_forward(run: Run, *, growth: float = 5.0) -> Iterator[Evidence]:
     # [def] `growth`: the loss stood this many times its own size above its best before it broke: it had been diverging.

@@ -52,6 +52,7 @@ CARRIED = ("buffer", "param", "state")
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("LOSS001", "LOSS002", "LOSS011", "EVAL001", "EVAL004", "EVAL007", "ACTV005", "NUMR005", "GRAD004"),
+    at={"loaded": "written"},
 )
 def state_poisoned(run: Run) -> Iterator[Evidence]:
     found = breakdown.breaks(run)

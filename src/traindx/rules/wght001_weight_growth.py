@@ -48,6 +48,7 @@ _LEAST = 5  # looks after the first percent of a run: a norm has no noise, and l
     },
     fix="Use weight decay of 0.01 to 0.1, divide the learning rate by 3, or clip gradients.",
     explains=("ACTV004", "ACTV007", "NUMR004", "LOSS008"),
+    at="optimizer rate",
 )
 def weight_growth(
     run: Run,

@@ -44,6 +44,7 @@ from traindx.stats.persistence import finite_median, k_of_m
     },
     fix="Use a tenth of the weight decay; make sure that it is not applied twice.",
     explains=("ACTV005", "LOSS002", "LOSS009", "GRAD001", "OPTM009"),
+    at="optimizer",
 )
 def weight_collapse(run: Run, *, share: float = 0.01) -> Iterator[Evidence]:
     # CATALOGUE: a hundredth of the first value.

@@ -41,6 +41,7 @@ from traindx.run import Run
     says="{share:.0%} of the units of {where} are identical after {updates} updates: they can only learn the same thing",
     fix="Initialise with kaiming_normal_ or xavier_uniform_ instead of a constant.",
     explains=("LOSS002", "LOSS003", "LOSS009", "LOSS011", "GRAD004", "ACTV001", "ACTV005", "WGHT005"),
+    at="written|model",
 )
 def symmetry(
     run: Run,

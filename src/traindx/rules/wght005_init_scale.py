@@ -46,6 +46,7 @@ from traindx.run import Run
     },
     fix="Initialise with kaiming_normal_ (ReLU) or xavier_uniform_ (tanh); 0.02 for transformers.",
     explains=("ACTV004", "LOSS010", "LOSS006", "GRAD001", "ACTV003"),
+    at="written|model",
 )
 def init_scale(
     run: Run,

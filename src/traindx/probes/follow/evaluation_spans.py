@@ -307,7 +307,7 @@ class Evaluations:
         on_train = on_train or self._apart.trained(open_.key)
         if not on_train:
             self._stage.lines.put("evaluate", open_.line)
-            self._stage.lines.feeds("val_loader", evaluation.loader)
+        self._stage.lines.feeds("judged_loader" if on_train else "val_loader", evaluation.loader)
         back = self._recorder.apart()
         if values:
             self._record(values, evaluation, on_train, max(open_.key, 0))

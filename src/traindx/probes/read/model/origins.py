@@ -94,6 +94,28 @@ class Source:
             if isinstance(node, ast.Call) and _name(node) == "scaled_dot_product_attention":
                 yield node.lineno
 
+    def written(self) -> Iterator[int]:
+        """Where weights are written by hand, outside the loop that trains; the latest first, which holds."""
+        for node in sorted(ast.walk(self.tree), key=lambda n: -getattr(n, "lineno", 0)):
+            if isinstance(node, ast.Call) and _name(node).endswith("_") and isinstance(node.func, ast.Attribute):
+                target: ast.AST = node if isinstance(node.func.value, (ast.Name, ast.Attribute)) else node.func
+            elif isinstance(node, (ast.Assign, ast.AugAssign)):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            else:
+                continue
+            parts = {n.attr for n in ast.walk(target) if isinstance(n, ast.Attribute) and not _own(n)}
+            if parts & {"data", "weight", "bias", "init"} and not self._trains(node):
+                yield node.lineno
+
+    def _trains(self, node: ast.AST) -> bool:
+        """Whether something stands in a loop that goes backward."""
+        while (node := self._up.get(node, self.tree)) is not self.tree:
+            if isinstance(node, (ast.For, ast.While)) and any(
+                isinstance(n, ast.Call) and _name(n) == "backward" for n in ast.walk(node)
+            ):
+                return True
+        return False
+
     def guarded(self, line: int) -> Iterator[int]:
         """The number that decides when a line is reached, or the condition over it, in its function."""
         for node in ast.walk(self.tree):
@@ -264,6 +286,11 @@ class Source:
         return known[-1] if known else None
 
 
+def _own(node: ast.Attribute) -> bool:
+    """`self.data`: an object's own field of that name."""
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
 def _counts(over: ast.expr) -> bool:
     return isinstance(over, ast.Call) and _name(over) in ("range", "trange")
 
@@ -384,6 +411,12 @@ def _receiver(_: Source, call: ast.Call) -> Iterator[ast.expr]:
         yield call.func.value
 
 
+def _answers(source: Source, line: int) -> Iterator[int]:
+    """Where the latest of what is compared was made: `predicted` of (predicted == labels)."""
+    sides = (side for node in source.within(line) if isinstance(node, ast.Compare) for side in (node.left, *node.comparators))
+    yield from sorted((source.made(side) for side in sides if isinstance(side, ast.Name)), reverse=True)
+
+
 def _model(_: Source, call: ast.Call) -> Iterator[ast.expr]:
     """`net` of Adam(net.parameters())."""
     for node in ast.walk(call):
@@ -431,6 +464,9 @@ PARTS: dict[str, tuple[str, Part]] = {  # the site that it starts from, and how 
     "average": ("mean", _values(_words)),
     "figure": ("metric", _values(_words)),
     "mask": ("loss", lambda source, _: source.masked()),
+    "answers": ("compared", _answers),
+    "judged_data": ("judged_loader", _argument(0, "dataset")),
+    "written": ("optimizer", lambda source, _: source.written()),
 }
 
 
