@@ -28,12 +28,12 @@ def noise(values: Floats) -> float:
 def rises(values: Floats) -> bool:
     """Whether the last third still goes up, by more than its noise and by a visible part of the whole way."""
     n = len(values)
-    if n < 6:
+    if n < 4:
         return False
     third = values[-max(4, n // 3) :]
     half = len(third) // 2
     gain = float(np.median(third[-half:]) - np.median(third[:half]))
-    return gain > max(2.5 * noise(values) / math.sqrt(half), 0.02 * float(np.ptp(values)))
+    return gain > max(2.5 * noise(values) / math.sqrt(half), 0.06 * float(np.ptp(values)))
 
 
 def second_fall(values: Floats, part: float = 0.1, slower: float = 2.0) -> float:

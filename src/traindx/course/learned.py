@@ -163,7 +163,7 @@ def _weigh(run: Run, found: list[_Reading], end: Ended) -> Learned:
         return Learned(State.TOO_EARLY, low, high, reasons, "more epochs", end)
     if low < WELL and enough(run, FEW_EVALUATIONS, FEW_RECORDS) and not regime.in_warmup(run) and (told := exploded(run)):
         return Learned(State.GOT_WORSE, 0.0, high, (told, *reasons), "", end)
-    unmoved = lead.low <= NOTHING and lead.metric and not lead.moved and (lead.same or lead.now <= 0.5)
+    unmoved = lead.low <= NOTHING and lead.metric and not lead.rising and (lead.same or lead.now <= 0.5)
     if unmoved and enough(run, FEW_EVALUATIONS, FEW_RECORDS) and (told := absurd(run)):
         return Learned(State.NOT_LEARNING, 0.0, high, (told, *reasons), "", end)
     if lead.metric and not lead.sure and lead.best > SOME and lead.best > 2 * max(lead.high, NOTHING) and not end.may_go_on:

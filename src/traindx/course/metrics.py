@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from traindx import facts
+from traindx import facts, stats
 from traindx.course import chance
 from traindx.course.curves import rose
 from traindx.course.side_by_side import doubt, errors
-from traindx.run import Run, Series
+from traindx.run import Floats, Run, Series
 
 PARTS = ("val", "test", "train")
+STEADY = 0.7  # Kendall's tau of a score that rises at most evaluations
 # The last part of a metric's name, in words, decides its scale. Each ends at 1 (or 100).
 SCALES: dict[str, float | None] = {  # → the score of a constant answer; None: not known from the name
     "auc auroc": 0.5,
@@ -64,7 +65,7 @@ def metrics(run: Run) -> Iterator[Metric]:
                 percent = (np.median if wrong else np.max)(series.values) > 1.5
                 series = _hundredth(series) if percent else series
                 series = replace(series, values=1 - series.values) if wrong else series
-                scale = ignorant if ignorant[1] else _bounded(run, series)
+                scale = ignorant if ignorant[1] else _bounded(run, series, steady=_steady(series.values))
                 yield Metric(f"1 - {last}" if wrong else last, part, series, *scale)
 
 
@@ -73,6 +74,10 @@ def improved(run: Run, parts: tuple[str, ...] = ("val",), least: int = 5) -> boo
     if any(rose(m.series.values) for m in metrics(run) if m.part in parts and len(m.series) >= least):
         return True
     return any(rose(-v) for part in parts for v in errors(run, part).values() if len(v) >= least)
+
+
+def _steady(values: Floats) -> bool:
+    return len(values) >= 5 and rose(values) and stats.kendall(values) > STEADY
 
 
 def _hundredth(series: Series) -> Series:
@@ -131,11 +136,13 @@ def _guessing(run: Run, part: str, right: Series) -> tuple[tuple[float, float], 
     return (known[0], frequent), True  # so near to 1/K it may be the share of a more frequent class
 
 
-def _bounded(run: Run, series: Series) -> tuple[tuple[float, float], bool]:
+def _bounded(run: Run, series: Series, steady: bool = False) -> tuple[tuple[float, float], bool]:
     """Where nobody says what a constant answer scores, it scores no more than the first evaluations, and no more than half.
 
-    Where the losses speak of a constant answer, one may score all that was ever seen below one half.
+    Where the losses speak of a constant answer, one may score all that was ever seen below one half; unless an overlap
+    or a rank rose step by step, which that of a constant answer does not.
     """
-    head = series.values if doubt(run) else series.values[: max(1, min(3, len(series) // 4))]
-    most = np.max(head) if doubt(run) else np.min(head)
+    constant = not steady and bool(doubt(run))
+    head = series.values if constant else series.values[: max(1, min(3, len(series) // 4))]
+    most = np.max(head) if constant else np.min(head)
     return (0.0, min(0.5, max(0.0, float(most)))), False
