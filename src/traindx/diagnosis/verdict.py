@@ -76,6 +76,8 @@ def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cau
     story, suspect = _decisive(alarming, causes)
     broke = _broke(run)
     name = suspect.cause.verdict if suspect else _by_family(story.root)
+    if name == "wait" and not course.learned(run).yes:
+        name = _by_family(story.root)  # what shows no sign of learning is not worth waiting for
     if (story.root.code, story.root.variant) in EVALUATION_ONLY:
         name = "fix-evaluation"
     elif name == "restart" and _worth_keeping(run, story, suspect, broke):

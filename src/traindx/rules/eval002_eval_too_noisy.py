@@ -33,6 +33,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import regime, stats
+from traindx.course import metrics
 from traindx.finding import Evidence, Severity
 from traindx.rule import rule
 from traindx.run import Run
@@ -89,6 +90,7 @@ def eval_too_noisy(
     n = float(np.median(seen)) if len(seen) else math.inf
     told = {**values, "n": n, "each": 1 / n, "samples": needed}
     aimless = se > wild * level and float(np.median(late)) >= float(val.values[0])
+    aimless = aimless and not regime.may_be_negative(run) and not metrics.improved(run)
     told |= {"least": float(late.min()), "most": float(late.max()), "first": float(val.values[0])}
     say = "wild" if aimless else "few" if 2 <= n <= few else ""
     span = (int(val.steps[0]), int(val.steps[-1]))

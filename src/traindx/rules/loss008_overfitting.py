@@ -173,10 +173,10 @@ def _jumping(val: Series, train: Floats, far: float = 1.3) -> Confidence | None:
     """Evaluations that jump too much to prove a steady rise, and yet stand far above the best while training falls."""
     best = int(np.argmin(val.values))
     after, n = val.values[best:], len(val.values) - best
-    if n < 7 or val.values[best] <= 0 or train[-1] > 0.9 * train[best]:
+    low = float(np.min(stats.smooth3(val.values)))  # the best of many that jump is a lucky one
+    if n < 7 or min(low, val.values[best]) <= 0 or train[-1] > 0.9 * train[best]:
         return None
     rising = 3 * stats.kendall(after) * math.sqrt(n * (n - 1)) / math.sqrt(2 * (2 * n + 5))  # against no order at all
-    low = float(np.min(stats.smooth3(val.values)))  # the best of many that jump is a lucky one
     above = np.quantile(after[1:], [0.25, 0.5]) / low
     return Confidence.STRONG if rising > 1.64 and above[1] > far and above[0] > 1 + (far - 1) / 2 else None
 
