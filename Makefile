@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # one thread per test process: the tests share two cores, and thread counts change floating-point sums
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check docs pictures bench clinic wild rule setup browser release test-matrix audit clean
+.PHONY: help demo test test-slow check check-types check-texts docs pictures bench clinic wild rule setup browser release test-matrix audit clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,7 +32,7 @@ browser:  # and gdb, with which the tests attach to programs
 	@test -x /usr/bin/chromium -a -x /usr/bin/gdb || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium gdb >/dev/null)
 
 test: $(STAMP) browser  ## every test but the slow ones
-	$(BIN)/python -m pytest -n 2 -m "not slow and not framework"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not framework"
 	$(MAKE) --no-print-directory check
 
 test-slow: $(STAMP) browser  ## soak, kill, fuzzing and framework suites
@@ -41,9 +41,14 @@ test-slow: $(STAMP) browser  ## soak, kill, fuzzing and framework suites
 	$(BIN)/python -m tools.framework_env all
 
 check: $(STAMP)  ## format, lint, types, layers, fresh docs
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-texts
+
+check-types:
+	$(BIN)/mypy -p traindx
+
+check-texts:
 	$(BIN)/ruff format --check -q src tests bench tools
 	$(BIN)/ruff check -q src tests bench clinic examples tools
-	$(BIN)/mypy -p traindx
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.pages --check
 	$(BIN)/python -m tools.voice

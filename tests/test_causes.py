@@ -99,7 +99,7 @@ def test_its_cure_leaves_it_to_the_verdict_whether_to_start_again(cause: Cause) 
 def test_every_command_that_confirms_a_cause_can_be_run_as_printed() -> None:
     from traindx.trials.prescription import change_of
 
-    for each in causes_.catalogue().values():
-        if each.settle == "fix":
-            assert each.command("a.py") == f"traindx trial fix a.py --set cause={each.name}"
-            change_of(each.name)  # a cure that can be tried
+    for c in causes_.catalogue().values():
+        if c.settle == "fix":
+            assert c.command("a.py") == f"traindx trial fix a.py --set cause={c.name}"
+            change_of(c.name)  # a cure that can be tried

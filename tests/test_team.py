@@ -109,14 +109,21 @@ def test_a_run_as_frame_chart_and_report(tmp_path: Path) -> None:
 
 def test_the_preflight_takes_a_model() -> None:
     torch = pytest.importorskip("torch")
-    data = [(torch.randn(4), torch.randn(1)) for _ in range(16)]
-    loader = torch.utils.data.DataLoader(data, batch_size=4)
-    checked = traindx.check(torch.nn.Linear(4, 1), torch.nn.functional.mse_loss, loader, level="quick")
-    assert checked.items
     x, y = torch.randn(64, 4), torch.randn(64, 1)
-    for given in (((x, y),), (x, y)):
-        found = traindx.check(torch.nn.Linear(4, 1), torch.nn.functional.mse_loss, *given, level="quick")
-        assert "a step can be made" not in str(found) and found.items
+    found = traindx.check(torch.nn.Linear(4, 1), torch.nn.functional.mse_loss, x, y, level="quick")
+    assert "a step can be made" not in str(found) and found.items
+
+
+def test_a_preflight_takes_data_in_any_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    from traindx.trials import check
+
+    monkeypatch.setattr(check, "check", lambda task, **options: task)
+    x, y = torch.randn(64, 4), torch.randn(64, 1)
+    loader = torch.utils.data.DataLoader(list(zip(x, y)), batch_size=32)
+    for given in ((loader,), ((x, y),), (x, y)):
+        task = traindx.check(torch.nn.Linear(4, 1), torch.nn.functional.mse_loss, *given)
+        assert [tuple(part.shape) for part in next(iter(task.train))] == [(32, 4), (32, 1)]
 
 
 def test_real_signatures() -> None:
@@ -329,12 +336,16 @@ def test_files_that_differ_without_their_lines() -> None:
 def test_compare_shows_what_changed(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(SCRIPT)
-    for name, rate in (("a", 0.1), ("b", 0.2)):
-        (tmp_path / "parts.py").write_text(f"RATE = {rate}\n")
-        words = ["run", "--dir", name, "--no-live", "-q", "--keep-source", "train.py"]
-        env = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run([sys.executable, "-m", "traindx", *words], cwd=tmp_path, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    (tmp_path / "parts.py").write_text("RATE = 0.1\n")
+    words = ["run", "--dir", "a", "--no-live", "-q", "--keep-source", "train.py"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-m", "traindx", *words], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    kept = json.loads((tmp_path / "a" / "code.json").read_text())
+    assert set(kept["files"]) == set(kept["text"]) == {"train.py", "parts.py"}
+    kept["files"]["parts.py"], kept["text"]["parts.py"] = "0", "RATE = 0.2"
+    (tmp_path / "b" / "code.json").write_text(json.dumps(kept))
     found = traindx.compare(tmp_path / "a", tmp_path / "b").code
     assert list(found) == ["parts.py"]
     assert "-RATE = 0.1\n+RATE = 0.2" in found["parts.py"]
