@@ -68,3 +68,10 @@ def test_no_decay_is_clear_and_nothing_known_is_blind() -> None:
 
 def test_its_limits_are_ratio_and_shrinking() -> None:
     assert the(decaying(3.0, 0.2), ratio=5.0) == [] and the(decaying(3.0, 0.2), shrunk=0.1) == []
+
+
+def test_decay_that_throws_the_weights_past_zero_is_critical() -> None:
+    [found] = the(decaying(0.1, 1.0, "SGD", decay=10.0, rate=0.2, n=40))
+    assert found.variant == "flips" and found.severity is Severity.CRITICAL and "multiplies the weights by -1" in found.message
+    assert all(f.variant != "flips" for f in the(decaying(0.1, 1.0, "Adam", decay=10.0, rate=0.2)))
+    assert all(f.variant != "flips" for f in the(decaying(0.1, 1.0, "SGD", decay=1.0, rate=0.2)))

@@ -3,7 +3,8 @@
 ## What it sees
 
 The decay part of the update over its gradient part: above 1 for most of the run in tensors that also shrink to less
-than half is a warning. Remarks: norm gains that decay pulls towards zero; L2 regularisation inside Adam (not
+than half is a warning. A product lr·wd of 2 or more in SGD or AdamW is critical: decay alone makes the weights grow.
+Remarks: norm gains that decay pulls towards zero; L2 regularisation inside Adam (not
 decoupled). Also a decay whose horizon 1/(lr·wd) is shorter than a tenth of the run. Or a strong decay whose horizon is
 a hundred times the run, so that it cannot act.
 
@@ -45,6 +46,8 @@ from traindx.run import Run
         "coupled": "weight decay {decay:g} in {optimizer} is L2 regularisation, which is weaker for weights with large "
         "gradients; AdamW is not",
         "horizon": "weight decay {decay:g} at learning rate {lr:g} erases what was learned within {horizon} of {steps} steps",
+        "flips": "weight decay {decay:g} at learning rate {lr:g} alone multiplies the weights by {factor:.3g} at every step: "
+        "they cannot settle",
         "idle": "weight decay {decay:g} at learning rate {lr:g} needs {horizon} steps to act, and the run had {steps}: "
         "it did nothing",
     },
@@ -53,6 +56,7 @@ from traindx.run import Run
         "gains": "Put norm gains and biases into a group with weight decay 0.",
         "coupled": "Use AdamW.",
         "horizon": "Divide the weight decay by 10.",
+        "flips": "Lower weight decay × learning rate far below 1; 1e-4 to 0.1 is usual for weight decay.",
         "idle": "Raise it if it is meant to regularise.",
     },
     severity=Severity.INFO,
@@ -65,17 +69,28 @@ def weight_decay_misapplied(
     shrunk: float = 0.5,
     gone: float = 0.01,  # what is left of the weights of most layers
 ) -> Iterator[Evidence]:
+    groups, name = facts.rows(run, "optimizer.groups"), str(run.fact("optimizer.name") or "")
+    decay = max((facts.number(g.get("weight_decay"), 0.0) for g in groups), default=0.0)
+    if flips := _flips(run, decay, name):
+        yield flips
+        return
     yield from _strong(run, ratio, shrunk)
-    groups = facts.rows(run, "optimizer.groups")
-    decays = [facts.number(g.get("weight_decay"), 0.0) for g in groups]
-    decay = max(decays, default=0.0)
     if decay <= 0:
         return
-    name = str(run.fact("optimizer.name") or "")
     if name in ("Adam", "RAdam", "NAdam", "Adamax", "RMSprop"):
         yield Evidence({"decay": decay, "optimizer": name}, say="coupled", confidence=Confidence.EXACT)
     yield from _gains(run, decay, shrunk)
     yield from _horizon(run, decay, name, gone)
+
+
+def _flips(run: Run, decay: float, name: str) -> Evidence | None:
+    """From lr·wd = 2 on decay throws the weights past zero to at least the same distance."""
+    lr = run.series("lr").finite().values
+    rate = float(np.median(lr)) if len(lr) else 0.0
+    if rate * decay < 2 or name not in ("AdamW", "SGD"):
+        return None
+    told = {"decay": decay, "lr": rate, "factor": 1 - rate * decay}
+    return Evidence(told, (), run.steps, "flips", Severity.CRITICAL, Confidence.EXACT)
 
 
 def _strong(run: Run, ratio: float, shrunk: float) -> Iterator[Evidence]:
