@@ -1,5 +1,5 @@
 """Tables in text: CSV, TSV, semicolons, pipes, aligned columns. Lightning's metrics.csv, Keras' CSVLogger, W&B's exports and
-YOLO's results.csv are such tables; what is special about them stands in their own files.
+YOLO's results.csv are such tables, told apart by their headers.
 
 Rows may be longer or shorter than the header; a quote that never closes costs its row and not the rest of the file.
 """
@@ -22,6 +22,7 @@ BLOCK = 4096  # rows converted at a time
 MAX_CELL = 200_000  # characters of one quoted cell
 _SAYS = re.compile(r"[:=]\s*[-+]?[\d.]")  # "loss: 0.5", which a header does not say
 _CHANGING = re.compile(r"[\d.# ]+")  # what differs between printed lines of one shape
+_KERAS = re.compile(r"(val_)?[a-z][a-z0-9_]*")  # its column names
 _STAMPED = re.compile(r"\W{0,2}\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d,\d{3}\b")
 DELIMITERS = (",", "\t", ";", "|")
 
@@ -54,10 +55,39 @@ def read(source: Source, options: Options) -> list[Log]:
             f"{source.name}: the rows look like one line per finished run ({', '.join(shape.header[:6])}), not like a curve; "
             "give the log of one run, or name the counting column with --map COLUMN=step"
         )
+    kind = _kind(source, shape)
     logs = axis.logs_of(rows, "csv", source.name)
     for log in logs:
+        log.kind = kind
         log.notes.extend(notes)
+        _dressed(log)
     return logs
+
+
+def _kind(source: Source, shape: Shape) -> str:
+    """Who wrote the table, by its header: Ultralytics, Lightning's CSVLogger, Keras, or nobody that is known."""
+    names = {n.strip() for n in shape.header}
+    detector = sum(n.startswith("train/") and n.endswith("_loss") for n in names) >= 2
+    if detector and any("mAP" in n or n.startswith("metrics/") for n in names):
+        return "ultralytics"
+    if source.stem.lower().startswith("metrics") and {"epoch", "step"} <= names:
+        return "lightning"
+    steps = any(meaning(n).role in ("step", "log_step", "samples", "tokens") for n in names)
+    keras = shape.named and {"loss", "val_loss"} <= names and not steps and all(_KERAS.fullmatch(n) for n in names)
+    return "keras" if keras else "csv"
+
+
+def _dressed(log: Log) -> None:
+    """What the writer leaves unsaid: Keras and Ultralytics write a row for each epoch, with means over it."""
+    if log.kind == "ultralytics":
+        log.forms.update({n: "window-mean" for n in log.tracks if meaning(n).role in ("loss", "part")})
+        log.forms["loss/train"] = "window-mean"
+    if log.kind == "keras":
+        log.forms["loss"] = "window-mean"
+        if log.unit == "record":
+            log.unit = "epoch"
+            log.notes = [n for n in log.notes if "no step or epoch column" not in n]
+            log.notes.append("there is no epoch column; rows are counted as epochs, as Keras writes them")
 
 
 def table(source: Source, options: Options) -> tuple[Rows, Shape, list[str]]:

@@ -11,8 +11,6 @@ from traindx.importers import (
     jsondict,
     jsonl,
     jsonlog,
-    keras_log,
-    lightning,
     mlflow,
     neptune,
     notebook,
@@ -20,7 +18,6 @@ from traindx.importers import (
     tidy,
     trackio,
     trainer_state,
-    ultralytics,
     wandb_binary,
     wandb_export,
 )
@@ -31,10 +28,7 @@ MARKED: tuple[ModuleType, ...] = (wandb_binary, trackio, mlflow, neptune, tensor
 TEXTUAL: tuple[ModuleType, ...] = (
     trainer_state,
     tidy,
-    ultralytics,
-    lightning,
     wandb_export,
-    keras_log,
     csvlog,
     jsonl,
     jsondict,
@@ -69,9 +63,7 @@ def _textual(source: Source, options: Options, in_folder: bool) -> list[Log]:
             logs: list[Log] = module.read(source, options)
         except NothingReadable as why:
             first = first or why
-            if module is notebook or (
-                module in (trainer_state, csvlog, keras_log) and not source.stem.endswith((".log", ".txt", ".out"))
-            ):
+            if module is notebook or (module in (trainer_state, csvlog) and not source.stem.endswith((".log", ".txt", ".out"))):
                 break
             continue
         if not logs:
