@@ -350,3 +350,14 @@ def test_prose_that_quotes_settings_as_json_is_not_a_file_of_json_lines(tmp_path
     quoted = [f'W0000 omitted engine {{"scale":1,"side":0,"alpha":{i}}} for conv.{i}' for i in range(6)]
     curve = [f"Epoch {i}: train_loss={2 / (1 + i):.3f} val_loss={2.1 / (1 + i):.3f}" for i in range(12)]
     assert len(printed(tmp_path, "\n".join(quoted + curve)).series("loss/val")) == 12
+
+
+def test_the_speed_of_a_bar_makes_no_other_kind_of_line_and_a_bar_drawn_anew_no_other_run(tmp_path: Path) -> None:
+    def bar(epoch: int, at: int, done: int) -> str:
+        shown = f"v_num=0, train_loss={3 / (1 + done / 40):.3f}" + (", val_loss=1.7" if done >= 40 else "")
+        drawn = f"{at / 0.4:3.0f}%|{'#' * (at // 4)}5  | {at}/40 [00:0{at // 9}<00:04, {7.1 + at * 1.37:.2f}it/s, {shown}]"
+        return f"Epoch {epoch}: {drawn}"
+
+    lines = [bar(0, i, i) for i in range(1, 41)] + [bar(0, 0, 40)] + [bar(1, i, 40 + i) for i in range(1, 41)]
+    run = printed(tmp_path, "Seed set to 1337\n" + "\n".join(lines))
+    assert run.series("loss/train").steps.tolist() == list(range(1, 81)) and len(run.series("loss/val")) <= 2

@@ -114,9 +114,17 @@ def _steady(records: list[Record]) -> list[Record]:
     kinds = Counter(frozenset(r.values) for r in records)
     return [
         r
-        for r in records
-        if np.isfinite(r.step) or np.isfinite(r.epoch) or np.isfinite(r.inner) or kinds[frozenset(r.values)] >= 3
+        for r, before in zip(records, [Record({}), *records])
+        if (np.isfinite(r.step) or np.isfinite(r.epoch) or np.isfinite(r.inner) or kinds[frozenset(r.values)] >= 3)
+        and not _drawn_anew(r, before)
     ]
+
+
+def _drawn_anew(record: Record, before: Record) -> bool:
+    """A progress bar at nothing, with the values of the full one: "Epoch 0: 0%| 0/40" before "Epoch 1" begins."""
+    shared = record.values.keys() & before.values.keys()
+    again = bool(shared) and all(record.values[k] == before.values[k] for k in shared)
+    return record.bar and record.inner == 0 and before.inner > 0 and again
 
 
 def _placed(records: list[Record], name: str, options: Options, state: State) -> Log:

@@ -46,6 +46,7 @@ _NO_DATA = re.compile(
     rf"|(?<![\d.])\d{{1,2}}[-/.]\d{{1,2}}(?:[-/.]\d{{2,4}})?[T ]+{_CLOCK}|\b[A-Z][a-z]{{2}} +\d{{1,2}} +{_CLOCK}"
     rf"|^[IWEF]\d{{4}} {_CLOCK} +\d+|(?<![\d.:])(?:\d+ days?, )?{_CLOCK}(?![\d.:])"
     r"|^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]*:|[\w./-]+\.py:\d+|\b[\w.]+:\w+:\d+(?= -)"
+    r"|(?<![\w.])\d+(?:\.\d+)?(?:(?!epoch)[a-z]+/s|s/(?!epoch)[a-z]+)(?![\w/])"  # the speed of a progress bar
     r"|[█▉▊▋▌▍▎▏━╸╺]+|(?<=\[)[=#>.-]{2,}(?=\])|(?<=%\|)[#\d ]+(?=\|)"
 )
 _GLUED = re.compile(r"\b(ep|epoch|e|it|iter|step)[-_#]?(\d+)(?=$|[\s/:,;|\])])", re.I)  # "ep03/50", "E003"
