@@ -260,3 +260,38 @@ def test_a_burst_that_cost_nothing_and_a_first_record_that_had_blown_up_are_no_d
     later = np.r_[35000.0, 0.85 - 0.002 * np.arange(60)]
     assert not troubles.unstable(log({"step_unit": "epoch"}, loss__train=later))
     assert troubles.unstable(log({"step_unit": "epoch"}, loss__train=np.r_[35000.0, np.full(60, 0.85)]))
+
+
+def test_a_part_of_what_was_gained_that_both_lose_again_got_worse() -> None:
+    """Noise of single steps is no gain: only means between evaluations are."""
+    down = np.concatenate([np.exp(-np.arange(12) / 5), 0.1 + 0.06 * np.arange(8)])
+    assert troubles.lost_again(log(loss__train=down, loss__val=1.1 * down))
+    steps = np.repeat(0.2 + FALL, 20) * np.exp(noise(20 * EPOCHS, 0.8))
+    jitters = Run(
+        {"loss/train": Series(np.arange(20 * EPOCHS), steps), "loss/val": Series(20 * np.arange(EPOCHS) + 19, 0.2 + FALL)}
+    )
+    assert not troubles.lost_again(jitters)
+
+
+def test_a_leap_after_the_first_epoch_and_a_rise_of_both_losses_show_nothing() -> None:
+    leapt = np.concatenate([[3.0, 90.0, 30.0], 2.5 + noise(17, 0.05)])
+    assert "rose to" in side_by_side.doubt(log(loss__train=leapt, loss__val=leapt + 0.4))
+    crept = np.concatenate([[9.0, 1.0], 1.0 + 0.03 * np.arange(18)])
+    assert "clearly above" in side_by_side.doubt(log(loss__train=crept, loss__val=1.02 * crept))
+    assert not side_by_side.doubt(log(loss__train=0.2 + FALL + 3 * FALL**4, loss__val=0.3 + FALL + 3 * FALL**4))
+
+
+def test_half_right_is_guessing_only_where_there_may_be_two_answers() -> None:
+    score = 0.5 + noise(EPOCHS, 0.01)
+    many = log(loss__train=1.8 + 1.2 * FALL, loss__val=2.6 - 0.2 * FALL, metric__val__macro_recall=score)
+    assert state(many) is not State.NOT_LEARNING
+    two = log(loss__train=0.69 + 0.05 * FALL, loss__val=np.full(EPOCHS, 0.7), metric__val__macro_recall=score)
+    assert state(two) is State.NOT_LEARNING
+
+
+def test_an_accuracy_that_begins_high_and_hardly_gains_may_be_that_of_a_frequent_class() -> None:
+    falls = 0.2 + 0.3 * FALL
+    hardly = course.learned(log(loss__train=falls, loss__val=falls, accuracy__val=0.9 + 0.01 * (1 - FALL)))
+    sure = falls - 0.15
+    clearly = course.learned(log(loss__train=sure, loss__val=sure, accuracy__val=0.9 + 0.08 * (1 - FALL)))
+    assert hardly.low < 0.3 and clearly.low > 0.7
