@@ -65,9 +65,10 @@ def test_the_run_says_how_it_was_started(project: Path) -> None:
 
 def test_a_finding_stands_at_the_operation_and_shows_its_source(project: Path) -> None:
     (found,) = [f for f in report(api.diagnose(project / "rec"))["findings"] if f["code"] == "WIRE006"]
-    first, call = found["sites"]
+    first, call, made = found["sites"]
     assert first["file"].endswith("model.py") and first["line"] == 12 and "torch.softmax(out, dim=1)" in first["source"]
     assert call["file"].endswith("train.py") and "criterion(model(x), y)" in call["source"]
+    assert made["line"] == 6 and "model = Net()" in made["source"]  # where the model comes from
     assert "battery" not in json.dumps(found) and len(call["source"].splitlines()) <= 5
 
 

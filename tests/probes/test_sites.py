@@ -109,4 +109,4 @@ def test_without_known_lines_nothing_is_added():
 
 
 def test_the_line_is_printed():
-    assert "at /home/me/train.py:41" in plain(diagnose(clipped()))
+    assert "at /home/me/train.py:41" in " ".join(plain(diagnose(clipped())).split())
