@@ -113,3 +113,11 @@ def test_targets_far_below_one_that_are_never_reached() -> None:
 def test_a_penalty_is_no_spread_of_logits(largest: float, status: Status) -> None:
     run = starting(math.log(10) + 9.0).with_(a_run(logit_maxabs=np.full(500, largest)).signals)
     assert initial_loss_off.outcome(run).status is status
+
+
+def test_the_losses_of_several_calls_are_judged_as_one() -> None:
+    """One loss for each letter of a word, added up."""
+    each = 2.0 + 10.0 * np.exp(-np.arange(500) / 30)
+    told = {"loss/token_mean": each, "loss/train": 6 * each}
+    [found] = the(a_run(told, facts=zoo.CE10))
+    assert found.variant == "high" and found.facts["initial"] == pytest.approx(12.0)

@@ -36,6 +36,7 @@ from dataclasses import replace
 import numpy as np
 
 from traindx import regime
+from traindx.course import chance
 from traindx.finding import Blind, Confidence, Evidence, Muted, Severity
 from traindx.regime.curves import ends, level_of
 from traindx.rule import rule
@@ -97,6 +98,8 @@ def initial_loss_off(
     if run.fact("loss.reduction") == "none":
         raise Muted("the script reduces the loss by itself")
     expected = _expected(run)
+    if expected is None and (times := regime.added(run)) and (known := chance.chance(run)):  # of the sum of several calls
+        first, expected, series = first / times, known.loss / times, Series(series.steps, series.values / times)
     if expected is None:
         raise Blind("the kind of loss has no known start", "loss.classes")
     excess = first - expected
