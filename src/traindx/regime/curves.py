@@ -142,6 +142,15 @@ def standstill(series: Series, *, eps: float, least: int = 8, scale: float = 0.0
     return plateau(series, eps=eps, least=least, scale=scale)
 
 
+def settled(series: Series, share: float) -> Series:
+    """The part after this share of the drop: on a steep slope a running median hides the noise."""
+    if not len(series):
+        return series
+    smooth = stats.running_median(series.values, 51)
+    goal = smooth[0] - share * (smooth[0] - float(np.min(smooth)))
+    return series.where(np.arange(len(smooth)) >= int(np.argmax(smooth <= goal)))
+
+
 def falls(values: Floats) -> bool:
     """Whether the whole of it has a trend downwards, beyond doubt."""
     return stats.trend_verdict(values, len(values), grow=False).direction is Direction.FALLING

@@ -38,7 +38,7 @@ import numpy as np
 
 from traindx import regime, stats
 from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
-from traindx.regime.curves import sampling_noise
+from traindx.regime.curves import sampling_noise, settled
 from traindx.rule import rule
 from traindx.run import Floats, Run, Series
 from traindx.stats import Direction
@@ -115,7 +115,7 @@ def _excess(run: Run, series: Series, window: int) -> Floats:
     calm = series.steps >= regime.start(run)
     for lo, hi in muted:
         calm &= (series.steps < lo) | (series.steps > hi)
-    kept = _settled(series.where(calm))
+    kept = settled(series.where(calm), 0.9)
     if len(kept) < 100 or not regime.plain_loss(run):
         return np.empty(0)
     return stats.evr_windows(kept.values, sampling_noise(run, kept), _size(kept, window))
@@ -130,7 +130,7 @@ def _by_eye(run: Run, series: Series, wider: float) -> Iterator[Evidence]:
         return
     if len(y) < 400:
         return
-    same = _settled(_same_rate(run, series))
+    same = settled(_same_rate(run, series), 0.9)
     size = max(40, len(same) // 10)
     widths = stats.spread_windows(same.values, size)
     trend = stats.trend_verdict(y)
@@ -200,15 +200,6 @@ def _bounces(run: Run, series: Series) -> Iterator[Evidence]:
             span = (int(part.steps[0]), int(part.steps[-1]))
             yield Evidence(numbers, steps=span, say="bounces", confidence=Confidence.SUGGESTIVE)
             return
-
-
-def _settled(series: Series) -> Series:
-    """The part after nine tenths of the drop: on a steep slope a running median hides the noise."""
-    if not len(series):
-        return series
-    smooth = stats.running_median(series.values, 51)
-    goal = smooth[0] - 0.9 * (smooth[0] - float(np.min(smooth)))
-    return series.where(np.arange(len(smooth)) >= int(np.argmax(smooth <= goal)))
 
 
 def _alternates(series: Series) -> Evidence | None:

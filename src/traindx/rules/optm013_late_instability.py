@@ -30,7 +30,7 @@ import numpy as np
 
 from traindx import facts, regime, stats
 from traindx.finding import Blind, Confidence, Evidence, Severity, Unsure
-from traindx.regime.curves import noise_of, progress, sampling_noise
+from traindx.regime.curves import noise_of, progress, sampling_noise, settled
 from traindx.rule import rule
 from traindx.run import Run, Series
 
@@ -73,8 +73,7 @@ def late_instability(
         raise Unsure("too few finite losses", needs_steps=400)
     if done.gain < 4:
         return  # it never converged: not *late*
-    settled = series.steps >= _settled(series)
-    late = series.where(settled)
+    late = settled(series, 0.8)
     ratios = stats.evr_windows(late.values, sampling_noise(run, late), max(50, min(400, len(late) // 8)))
     if len(ratios) < 4:
         raise Unsure("too few steps since the run settled", needs_steps=400)
@@ -119,10 +118,3 @@ def _raised(run: Run, series: Series) -> Evidence | None:
             numbers = {"times": jump.ratio, "before": level, "now": now, "lost": (now - level) / gained, "lower": lower}
             return Evidence(numbers, steps=(jump.step, int(series.steps[-1])), say="raised", severity=Severity.WARNING)
     return None
-
-
-def _settled(series: Series) -> int:
-    """The step at which four fifths of the drop had been made."""
-    smooth = stats.running_median(series.values, 51)
-    goal = smooth[0] - 0.8 * (smooth[0] - float(np.min(smooth)))
-    return int(series.steps[int(np.argmax(smooth <= goal))])
