@@ -136,6 +136,7 @@ class Scene:
         self.compiled = False  # torch.compile was seen: modules are left alone
         self.autocast: tuple[str, Any] | None = None  # device and dtype of the script's autocast at this moment
         self.facts: dict[str, Any] = {}  # facts so far
+        self.taped_whole = False  # no call can be missing among them
         self.taped: Callable[[], Sequence[Any]] = (
             tuple  # the script's torch calls since the model returned, where they are kept
         )

@@ -136,3 +136,29 @@ def test_a_second_backward_of_a_skipped_step_is_told_at_length(observed: Callabl
     assert 49 in skipping and 50 not in skipping
     backwards = run.series("loop/backwards")
     assert dict(zip(backwards.steps.tolist(), backwards.values.tolist(), strict=True))[50] == 2
+
+
+NEW_WAYS = {
+    "loss = torch.log(loss * 0 - 1)": "log",
+    "loss = (loss * 0 - 1).sqrt() + 1": "sqrt",
+    "loss = loss / (loss * 0)": "div",
+    "loss = loss / 0.0": "div",
+    "loss = 2 * (loss * 0).log()": "log",
+    "loss = loss * float('nan')": "mul",
+    "loss = torch.exp(loss * 0 + 1000) - 1": "exp",
+}
+
+
+@pytest.mark.parametrize("way", NEW_WAYS)
+def test_a_loss_that_goes_a_new_way_on_a_skipped_step_is_told_by_its_graph(
+    way: str, observed: Callable[..., Any], skipping: list[int]
+) -> None:
+    """What was learnt of other steps is not believed of this one."""
+    loss = f"loss = F.mse_loss(out, y)\n    if step == 70: {way}"
+    origin = observed(program("return self.head(h)", loss, bad="1.0"), budget=0.01).sink.run().fact("origin")
+    assert 69 in skipping and (origin["op"], origin["line"], origin["place"], origin["proven"]) == (
+        NEW_WAYS[way],
+        0,
+        "loss",
+        False,
+    )

@@ -100,6 +100,17 @@ def test_all_are_counted(guarded: Callable[..., Tensor | None], loader: bool) ->
     assert left(ran(guarded, loader=loader)) == (BAD, BAD, BAD)
 
 
+def test_a_loss_that_goes_another_way_where_it_breaks_is_heard_whole() -> None:
+    def rarely(model: nn.Module, x: Tensor, y: Tensor) -> Tensor | None:
+        loss = F.mse_loss(model(x), y)
+        if x.min() == 0:
+            loss = (loss * 0).log()
+        return loss if loss > 0 else None
+
+    batches, looked, broke = left(ran(rarely, 0.0))
+    assert batches == BAD and 0 < broke == looked
+
+
 def test_where_only_the_loss_breaks_all_are_counted_and_those_that_were_looked_at_tell_why() -> None:
     batches, looked, broke = left(ran(of_the_loss, 0.0))
     assert batches == BAD and 0 < broke == looked < BAD

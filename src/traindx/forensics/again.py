@@ -27,9 +27,11 @@ from traindx.forensics.advice import FUSED, advise
 from traindx.forensics.moment import Called, Moment, Taped
 from traindx.forensics.places import ours
 from traindx.forensics.tensors import finite, has_nan, tensors_in
-from traindx.forensics.trace import Origin, Trace, entering, explain
+from traindx.forensics.trace import Origin, Trace, entering, explain, forward_name
 
 SECONDS = 10.0
+_PASS_ON = ("add", "sub", "neg", "mul", "div", "mean", "sum", "view", "to_copy", "squeeze", "unsqueeze", "select")
+MOST_NODES = 100  # of the graph, between the loss and the operation that broke
 _COLLECTIVES = (
     "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_reduce_coalesced",
     "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list", "gather",
@@ -52,9 +54,9 @@ def investigate(moment: Moment, params: Sequence[Tensor], names: Sequence[str], 
         if any(t.device.type != "cpu" for c in calls for t in tensors_in((c.args, c.kwargs))):
             raise CannotReplay("the step ran on an accelerator, and a replay in this process could touch the run")
         found = in_child(lambda: _work(moment, params, names, seconds * 0.9), seconds)
-        return found if "origin" in found else {**_first_module(moment), **found}
+        return found if "origin" in found else {**_without_replay(moment), **found}
     except CannotReplay as why:
-        return {"replay.failed": str(why), **_first_module(moment)}
+        return {"replay.failed": str(why), **_without_replay(moment)}
 
 
 def _replayable(moment: Moment, calls: Sequence[Called]) -> None:
@@ -407,8 +409,8 @@ def _json(value: Any) -> Any:
 # -- without a replay
 
 
-def _first_module(moment: Moment) -> dict[str, Any]:
-    """What is known without a replay: the first call of the tape or the model whose output is not finite."""
+def _without_replay(moment: Moment) -> dict[str, Any]:
+    """What is known all the same: the first call of the tape or the model whose output is not finite, or a node of the graph."""
     for thing in moment.happened:
         if thing.output is not None and not all(finite(t) for t in tensors_in(thing.output)):
             op = getattr(thing.func, "__name__", "") if isinstance(thing, Taped) else "forward"
@@ -416,4 +418,35 @@ def _first_module(moment: Moment) -> dict[str, Any]:
             why = "the first result that was not finite"
             out = _plain(op, "", why, "", "loss" if isinstance(thing, Taped) else "model", proven=False)
             return {"origin": {**out, "module": module, "file": thing.file, "line": thing.line}}
-    return {}
+    op = _broken_node(moment.root.grad_fn) if moment.root is not None and not finite(moment.root) else ""
+    if not op:
+        return {}
+    why = "the loss of this step was made in a way that was not seen before, so only the operation is known: line unknown"
+    return {"origin": _plain(op, "operation", why, "", "loss", proven=False)}
+
+
+def _broken_node(node: Any) -> str:
+    """The operation, at or below a node whose result is not finite, that made it so; "" where the graph does not tell."""
+    for _ in range(MOST_NODES):
+        own, other, result = (getattr(node, f"_saved_{what}", None) for what in ("self", "other", "result"))
+        name = forward_name(node)
+        if isinstance(own, Tensor) and not finite(own):
+            pass  # it came so
+        elif own is not None or _breaks(name, other, result):
+            return name
+        elif name not in _PASS_ON:
+            return ""
+        below = [following for following, _ in node.next_functions if following is not None]
+        if len(below) != 1:
+            return ""
+        node = below[0]
+    return ""
+
+
+def _breaks(name: str, other: Any, result: Any) -> bool:
+    """Whether what a node keeps of its call shows that it is this one that broke."""
+    if isinstance(result, Tensor) and not finite(result):
+        return True
+    return other is not None and (
+        not finite(torch.as_tensor(other)) or (name == "div" and not bool(torch.as_tensor(other).all()))
+    )

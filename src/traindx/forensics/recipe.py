@@ -21,6 +21,7 @@ from traindx.forensics.moment import Called, Moment, Taped
 from traindx.forensics.places import library
 from traindx.forensics.tensors import tensors_in
 
+MOST_NODES = 200  # of a loss
 MOST_FRAMES = 40  # of the script and its frameworks, in which a tensor is looked for
 _OPTIMIZED = 0x1  # a function's frame: before Python 3.13 looking at its variables leaves a copy of them behind
 
@@ -150,6 +151,21 @@ class Recipe:
     calls: tuple[tuple[Call, str, int], ...]  # with the user's file and line
     loss: int
     sources: tuple[_Source, ...]
+    way: tuple[str, ...]  # kinds of the graph's nodes between the model's outputs and the loss
+
+
+def _way(root: Tensor, called: Sequence[Called]) -> tuple[str, ...]:
+    """What the graph says that a loss was made by: a step whose loss went another way is not told by this recipe."""
+    floor = max(
+        (int(t.grad_fn._sequence_nr()) for c in called for t in tensors_in(c.output) if t.grad_fn is not None), default=0
+    )
+    nodes, found = [root.grad_fn], []
+    while nodes and len(found) < MOST_NODES:
+        node = nodes.pop()
+        if node is not None and int(node._sequence_nr()) > floor:
+            found.append(type(node).__name__)
+            nodes += [following for following, _ in node.next_functions]
+    return tuple(found)
 
 
 def learnt(moment: Moment, frame: FrameType) -> Recipe | None:
@@ -170,7 +186,7 @@ def learnt(moment: Moment, frame: FrameType) -> Recipe | None:
     if loss is None:
         return None
     sources = _sources(writer, _given(called), moment.batch, frame)
-    return Recipe(tuple(id(c.model) for c in called), tuple(calls), loss, sources)
+    return Recipe(tuple(id(c.model) for c in called), tuple(calls), loss, sources, _way(moment.root, called))
 
 
 def _sources(writer: Writer, given: Sequence[Tensor], batch: Any, frame: FrameType) -> tuple[_Source, ...]:
@@ -239,6 +255,8 @@ def told_again(recipe: Recipe | None, moment: Moment, frame: FrameType) -> list[
     """What happened in a step of which only the model's calls were seen; None when a tensor cannot be found."""
     called = [c for c in moment.happened if not hasattr(c, "func")]
     if recipe is None or recipe.models != tuple(id(c.model) for c in called) or any(c.output is None for c in called):
+        return None
+    if moment.root is None or _way(moment.root, called) != recipe.way:
         return None
     found = _all_found(recipe.sources, _given(called), tensors_in(moment.batch), frame)
     if found is None:

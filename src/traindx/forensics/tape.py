@@ -30,6 +30,7 @@ Hear = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, FrameType], None]
 _OWNERS = (Tensor, torch, functional, torch.linalg, torch.fft, torch.special)
 SWEPT = 100  # functions that are put right at the beginning of a step, of about a thousand
 MOST_MISSED = 8  # times that all of torch is heard again, because a loss was made of something new
+WIDE = 16  # losses that are heard whole when a step went otherwise
 # torch asks whether an activation is one of these; Lightning keeps the reductions and asks for them later
 _ASKED_FOR = {(functional, "relu"), (functional, "gelu"), *((torch, name) for name in ("mean", "sum", "max", "min"))}
 _VIEWS = ("T", "mT", "H", "mH", "real", "imag")  # attributes that are calls
@@ -149,6 +150,7 @@ class Tape:
         self._hear: Hear | None = None
         self.busy: Callable[[], bool] = _never  # whether the calls that are made now are our own
         self._thread = self._swept = 0
+        self._wide = 0  # losses that are heard whole before that
         self._missed = 0  # times that a loss was made of more than was heard
         self.used: dict[_Wrapped, None] = {}  # those that were heard so far
         self._narrow = False  # they are enough
@@ -200,9 +202,21 @@ class Tape:
         if hear == self._hear:
             self._hear = None
 
+    @property
+    def whole(self) -> bool:
+        """Whether every call is heard, and not only those that losses were made of so far."""
+        return not self._narrow
+
+    def doubt(self) -> None:
+        """A step went otherwise: hear all calls for a while, for its loss may have been made of others."""
+        if self._missed < MOST_MISSED:
+            self._wide = WIDE
+            self.learnt(False)
+
     def learnt(self, whole: bool) -> None:
         """A loss was made, of calls that were heard or of others, too: hear those, or all of them again."""
-        if whole == self._narrow or (not whole and self._missed >= MOST_MISSED):
+        self._wide -= whole and self._wide > 0
+        if whole == self._narrow or (self._wide if whole else self._missed >= MOST_MISSED):
             return
         self._missed += not whole
         standing = self.standing
@@ -216,7 +230,7 @@ class Tape:
         self.off()
         for one in self._wrapped:
             one.off()
-        self._hear, self.busy, self.used, self._narrow, self._missed = None, _never, {}, False, 0
+        self._hear, self.busy, self.used, self._narrow, self._missed, self._wide = None, _never, {}, False, 0, 0
 
 
 def _points() -> list[tuple[Any, str]]:

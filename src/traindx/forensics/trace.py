@@ -181,7 +181,7 @@ class Tracer(innards.DispatchMode):
             file, line, function = user_line(sys._getframe(2))
         else:
             file, line, function = line_in(node.metadata.get("traceback_", []))
-            op = _forward_name(node)
+            op = forward_name(node)
             module, place = self._module_of(node)
         flat = out.detach().reshape(-1)
         wrong = ~torch.isfinite(flat)
@@ -367,7 +367,7 @@ def _operand(t: Tensor) -> Operand:
     return Operand(tuple(t.shape), str(t.dtype).removeprefix("torch."), float(low), float(high), float(x.abs().min()))
 
 
-def _forward_name(node: Any) -> str:
+def forward_name(node: Any) -> str:
     """The forward operation a backward node belongs to: `SqrtBackward0` is sqrt, a custom `CubeBackward` is Cube."""
     name = re.sub(r"Backward\d*$", "", str(node.name()).rpartition("::")[2])
     if isinstance(node, torch.autograd.function.BackwardCFunction) or not re.search(r"Backward\d+$", node.name()):

@@ -114,6 +114,9 @@ class Witness(Keeper):
         self._forwards += 1
         if scene.full:
             scene.taped = self._taped
+            scene.taped_whole = TAPE.whole and (scene.taped_whole or not self._moment.happened)
+            if self._recipe is not None and self._forwards > len(self._recipe.models):
+                TAPE.doubt()  # a batch was left out, and its loss may have been made of calls that were not heard
         key = id(model)
         if scene.full or key not in self._lines:
             self._lines[key] = user_line(sys._getframe(1))[:2]

@@ -48,6 +48,8 @@ from traindx.run import Run
     says={
         "": "the loss became {value} at step {first}",
         "origin": "the loss became {value} at step {first}: {op} at {where} {doubt}turned finite numbers into NaN or infinity",
+        "unlocated": "the loss became {value} at step {first}: {op} in the loss probably turned finite numbers into NaN or "
+        "infinity (line unknown)",
         "sudden": "the loss became {value} at step {first} without warning; shortly before it was {before:.3g} (best "
         "{best:.3g})",
         "batch": "the loss became {value} at step {first}: {held} already held NaN or infinity",
@@ -64,6 +66,8 @@ from traindx.run import Run
     fix={
         "": "Run it again with `traindx run`: it names the operation. Fix that operation and resume from before this step.",
         "batch": "Find and drop the samples of that batch; resume from before it.",
+        "unlocated": "Guard `{op}` in the loss. Its line is not known, because the loss of this step was made in a new way. "
+        "With `traindx run --budget none` every step is looked at, and the line is named.",
         "sudden": "Find the operation or sample of step {first} (`traindx run` names it); the loss had not been growing.",
         "weights": "Find the code that changes {name} between two steps, and go back to a checkpoint with finite weights.",
         "between": "Check what you do to the batch before the model gets it, such as a division by a standard deviation of "
@@ -111,7 +115,8 @@ def _told(origin: Any) -> dict[str, Any]:
         return {}
     doubt = "" if origin.get("proven") else "probably "
     return {"op": str(origin["op"]), "doubt": doubt, "blame": str(origin.get("blame") or ""), "module": origin.get("module"),
-            "name": str(origin.get("name") or "a parameter"), "place": str(origin.get("place") or "")}  # fmt: skip
+            "line": origin.get("line"), "name": str(origin.get("name") or "a parameter"),
+            "place": str(origin.get("place") or "")}  # fmt: skip
 
 
 def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: float) -> str:
@@ -143,7 +148,7 @@ def _story(run: Run, first: Break, loss: Break, shown: dict[str, Any], growth: f
         shown |= {"moved": moved, "moved_layer": layer}
         return "moved"
     if "op" in shown:
-        return "origin"
+        return "origin" if shown["line"] or shown["module"] else "unlocated"
     if _long_enough(run, loss.step):
         shown |= {"before": before, "best": best}
         return "sudden"

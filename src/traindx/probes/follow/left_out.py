@@ -51,14 +51,15 @@ class LeftOut:
         """A backward has not gone through these passes, of all there were."""
         values = [(w.node, w.value) for w in waiting]
         if scene.full:
-            values += [
-                (node_of(t), scalar(t)) for one in scene.taped() for t in [first_tensor((one.output,), {})] if t is not None
-            ]
+            outputs = (first_tensor((one.output,), {}) for one in scene.taped())
+            values += [(node_of(t), scalar(t)) for t in outputs if t is not None]
+        all_heard = scene.full and scene.taped_whole
         ends = {p.serial: after.first for p, after in pairwise(passes)}
         for p in left:
             own = [v for at, v in values if isinstance(v, float) and p.first <= at < ends.get(p.serial, math.inf)]
-            if own and not p.broke:
-                p.broke = not all(map(math.isfinite, own))
+            finite = all(map(math.isfinite, own))
+            if own and (all_heard or not finite):
+                p.broke = p.broke or not finite
             p.left = True
             self.count(p.broke)
 
