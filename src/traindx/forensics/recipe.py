@@ -159,7 +159,8 @@ def _way(root: Tensor, called: Sequence[Called]) -> tuple[str, ...]:
     floor = max(
         (int(t.grad_fn._sequence_nr()) for c in called for t in tensors_in(c.output) if t.grad_fn is not None), default=0
     )
-    nodes, found = [root.grad_fn], []
+    nodes: list[Any] = [root.grad_fn]
+    found: list[str] = []
     while nodes and len(found) < MOST_NODES:
         node = nodes.pop()
         if node is not None and int(node._sequence_nr()) > floor:
