@@ -12,7 +12,7 @@ TABLES: dict[str, dict[str, str]] = {
         "000:symptom-1": "the loss explodes or is NaN at once",
         "000:symptom-2": "the loss is NaN after a while",
         "000:symptom-3": "the loss has not moved since the first step",
-        "000:symptom-4": "the loss fell, then stands still",
+        "000:symptom-4": "the loss fell, then stopped moving",
         "000:symptom-5": "the loss swings all the time",
         "000:symptom-6": "training is fine, validation gets worse",
         "000:symptom-7": "both losses are high, and equal",
@@ -37,9 +37,9 @@ TABLES: dict[str, dict[str, str]] = {
         "000:curve-6": "both stay high",
     },
     "Loss and accuracy": {
-        "000:loss-accuracy-1": "the loss falls, the accuracy stands",
-        "000:loss-accuracy-2": "the loss stands, the accuracy rises",
-        "000:loss-accuracy-3": "the loss rises, the accuracy stands or rises",
+        "000:loss-accuracy-1": "the loss falls, the accuracy does not move",
+        "000:loss-accuracy-2": "the loss does not move, the accuracy rises",
+        "000:loss-accuracy-3": "the loss rises, the accuracy holds or rises",
         "000:loss-accuracy-4": "both jump",
     },
     "Patterns of a curve": {

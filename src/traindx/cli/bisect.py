@@ -204,7 +204,7 @@ def _not_apart(good: str, bad: str, of_good: str, of_bad: str) -> None:
         "skip": "could not be judged (it fails, or its runs do not decide)",
     }
     screen = options.console()
-    screen.print("[bold]No commit is named: the two ends were not told apart.[/]")
+    screen.print("[bold]No commit can be named: the two ends do not differ clearly.[/]")
     screen.print(f"The run of {good} {said[of_good]}, the run of {bad} {said[of_bad]}.", markup=False)
     screen.print("More steps, more evaluations or a larger --repeat may decide it.", style="dim")
 

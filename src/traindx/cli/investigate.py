@@ -38,7 +38,7 @@ def investigated(
     complaint: str = "",
     quiet: bool,
 ) -> int:
-    """Run the experiments that settle the complaint of a run, and print how every hypothesis stands."""
+    """Run the experiments that settle the complaint of a run, and print the state of every hypothesis."""
     from traindx.capture.start import investigate_on
 
     if len(paths) > 1:
@@ -160,7 +160,7 @@ def _asked_about(w: Walked, say: Callable[[Any], None], ask: Callable[[str], str
     if w.why:
         say(f"[dim]{escape(safe(w.why, 300))}[/]")
     if b.trial:
-        say(f"[dim]`{settling(b.trial, 'train.py')}` would tell (about {b.cost} steps).[/]")
+        say(f"[dim]`{settling(b.trial, 'train.py')}` would decide it (about {b.cost} steps).[/]")
     while True:
         given = ask("Does it hold? [y]es, [n]o, [Enter] not known: ").strip().lower()
         if given in ("y", "yes"):

@@ -84,7 +84,7 @@ def _sort_if_needed(log: Log) -> None:
     rows, x = _master(log)
     if not curves.unsorted(x):
         return
-    log.notes.append("the records did not stand in order of their steps (shuffled, or several writers); they were sorted")
+    log.notes.append("the records were not in the order of their steps (shuffled, or several writers); they were sorted")
     order = np.argsort(x, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))

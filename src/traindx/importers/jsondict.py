@@ -41,7 +41,7 @@ def read(source: Source, options: Options) -> list[Log]:
         )
     if cut:
         for log in logs:
-            log.damage("the JSON is cut or broken; what stands after the break was skipped")
+            log.damage("the JSON is cut or broken; the rest was skipped")
     return logs
 
 

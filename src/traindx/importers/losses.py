@@ -212,7 +212,9 @@ class Losses:
         own = self.own
         if (name := self._bare()) and name not in own.taken:
             own.take(name, VAL)
-            own.notes.append(f"'{name}' stands next to a training loss and scores of an evaluation: it is the validation loss")
+            own.notes.append(
+                f"'{name}' is logged next to a training loss and scores of an evaluation: it is the validation loss"
+            )
 
     def _test_as_val(self) -> None:
         own = self.own
@@ -223,7 +225,7 @@ class Losses:
             return
         own.facts["_test_is_val"] = True
         own.notes.append(
-            f"{_listed(curve)} were logged along training and there is no validation: the test set is taken for it"
+            f"{_listed(curve)} are logged during training and there is no validation: the test set is used as validation"
         )
         losses = [n for n in curve if own.meanings[n].role == "loss"]
         if losses:
@@ -255,7 +257,7 @@ class Losses:
             if TRAIN in own.out:
                 if val and not train and self._same_scale(val):
                     own.take(val, VAL)
-                    own.notes.append(f"'{val}' is taken for the validation loss: it stands where the training loss does")
+                    own.notes.append(f"'{val}' is taken for the validation loss: it is logged with the training loss")
                     return
                 continue
             if not train:

@@ -56,7 +56,7 @@ def read(source: Source, options: Options) -> list[Log]:
         raise NothingReadable(f"{source.name}: its log history is empty{' or cut off' if cut else ''}; the run logged nothing")
     [log] = _logs(entries, source.name, options)
     if cut:
-        log.damage("the file is cut or broken; what stands after the break was skipped")
+        log.damage("the file is cut or broken; the rest was skipped")
     if isinstance(state, dict):
         log.hparams = hparams.collect({k: state[k] for k in _STATED if k in state})
     return [log]

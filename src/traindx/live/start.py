@@ -68,7 +68,7 @@ class Judge:
         try:
             child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
         except OSError as why:  # no process to be had: training continues, without a judge
-            say(f"nobody judges this run while it trains: {why.strerror or why}")
+            say(f"live findings are off for this run: {why.strerror or why}")
             return
         assert child.stdin is not None
         pipe = os.dup(child.stdin.fileno())

@@ -239,7 +239,7 @@ def landscape(run: Run) -> Pictures:
             rows, title="loss around the weights", log=positive, rows=60, note="two filter-normalised random directions"
         )
     line = charts.Trace("loss", np.round(axis * 100).astype(np.int64), loss[len(loss) // 2])
-    note = "percent of the weights' own norm; 0 is where the run stands"
+    note = "percent of the weights' own norm; 0 is the current point"
     yield charts.line_chart([line], title="loss along one direction", note=note, height=190)
 
 

@@ -7,7 +7,7 @@ three of the last five looks. Low entropy alone is no fault.
 
 ## Why it matters
 
-Softmax of huge logits has no gradient left; the head cannot change its mind, and the loss spikes or diverges when it
+Softmax of huge logits has no gradient left; the head cannot change any more, and the loss spikes or diverges when it
 has to.
 
 ## What else looks like this

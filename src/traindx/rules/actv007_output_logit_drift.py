@@ -8,8 +8,8 @@ warning in half precision and above `far`, info in float32.
 
 ## Why it matters
 
-Softmax does not mind a common shift, so nothing holds logits back. In half precision their differences drown in
-rounding, and late in long runs the loss becomes unstable.
+Softmax ignores a common shift, so nothing keeps logits small. In half precision their differences drown in rounding,
+and late in long runs the loss becomes unstable.
 
 ## What else looks like this
 

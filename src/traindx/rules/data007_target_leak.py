@@ -2,9 +2,9 @@
 
 ## What it sees
 
-For flat inputs, how well every single feature alone gives the target: AUC for two classes, gain over the prior for more, R²
-for numbers. Above .99 in one feature, while no other comes near it (at most .9) and there are at least four: that feature
-stands out as no ordinary feature does.
+For flat inputs, how well every single feature alone gives the target: AUC for two classes, gain over the prior for
+more, R² for numbers. Above .99 in one feature, while no other comes near it (at most .9) and there are at least four:
+no ordinary feature does that.
 
 ## Why it matters
 

@@ -19,8 +19,8 @@ jitters in the third to fifth digit; a number that does not jitter is not being 
 
 ## What else looks like this
 
-- Training itself stands still (learning rate zero, every parameter frozen, early stopping): then the repeat is honest, and
-  this rule is silent.
+- Training itself has stopped (learning rate zero, every parameter frozen, early stopping): then the repeat is honest,
+  and this rule is silent.
 - Validation targets in other units (raw prices, training standardised): the loss is so large that nothing training gains shows
   in its seven digits. It repeats, and DATA008 names the reason.
 - Accuracy on a few samples has few levels and repeats: only the loss is judged.

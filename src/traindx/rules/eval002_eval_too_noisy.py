@@ -10,8 +10,8 @@ where one evaluation is off by more than half of the level and the second half i
 
 ## Why it matters
 
-The "best" checkpoint is then the luckiest one, a plateau and a slow fall look alike, and an early stop is a coin toss. What
-the set can resolve is stated, and how many samples a resolution of 1 % would take.
+The "best" checkpoint is then the luckiest one, a plateau and a slow fall look alike, and early stopping is a coin
+toss. The finding says which differences the set can resolve, and how many samples a resolution of 1 % would take.
 
 ## What else looks like this
 

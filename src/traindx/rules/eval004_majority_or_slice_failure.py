@@ -21,8 +21,8 @@ always wrong, does not show in an average.
 ## What else looks like this
 
 - LOSS002, ACTV005: the model answers the same to everything because it has not learned at all. Then that is the root.
-- DATA011: imbalanced training data are the usual reason. A failed class that is as frequent as others has another one,
-  and is told apart.
+- DATA011: imbalanced training data are the usual reason. A failed class that is as frequent as others has another
+  cause.
 - DATA003: a class that is never right because it is named differently in validation.
 - The first evaluations of a run: everything starts at the majority. The rule waits for two evaluations and 100 steps. Classes
   are learned one after another: while accuracy still rises beyond chance, one that is as frequent as others may be next.

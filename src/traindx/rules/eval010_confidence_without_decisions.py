@@ -2,10 +2,10 @@
 
 ## What it sees
 
-Over at least the last quarter of the run the loss falls (a significant slope) while accuracy stays within one point, at
-a level below 97 %. Both are tested; flat is not just a failed test. Where that shows nothing, the first and last of at
-least eight evaluations are compared. The loss lost more than 15 % of its height, and accuracy gained almost nothing of
-what was missing. The mirror case, accuracy that rises at a flat loss, is told as well.
+Over at least the last quarter of the run the loss falls (a significant slope) while accuracy stays within one point,
+at a level below 97 %. Both are tested; flat is not just a failed test. Where that shows nothing, the first and last
+of at least eight evaluations are compared. The loss lost more than 15 % of its height, and accuracy gained almost
+nothing of what was missing. The mirror case, accuracy that rises at a flat loss, is reported as well.
 
 ## Why it matters
 

@@ -3,11 +3,11 @@
 ## What it sees
 
 The root mean square of each weight's gradient along the depth of the network: the first quarter below a thousandth of
-the last over at least 50 steps. With plain SGD the early layers must also hardly move: less than 1e-6 of their size per
-step. Adam normalises its steps, so there more than half of the entries must have a second moment below ten times ε, or
-the loss must have learned nothing. Whether it was so before the first update tells an architecture from a rate that
-broke it. A ratio that does no visible harm is a remark. So is one where the last layers, which do get their gradient,
-move less than 1e-5 of their size per step: then the step size is the reason.
+the last over at least 50 steps. With plain SGD the early layers must also hardly move: less than 1e-6 of their size
+per step. Adam normalises its steps, so there more than half of the entries must have a second moment below ten times
+ε, or the loss must have learned nothing. If it was so before the first update, the architecture is the cause;
+otherwise the learning rate broke it. A ratio that does no visible harm is a remark. So is one where the last layers,
+which do get their gradient, move less than 1e-5 of their size per step: then the step size is the reason.
 
 Through time: a recurrent layer passes on too little of its state per step (`model.recall`). Less than 1e-4 of the first
 step is left at the end of a sequence. The weights must move and the loss stay flat. A remark where gates are as torch

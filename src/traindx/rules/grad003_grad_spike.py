@@ -1,18 +1,18 @@
-"""The gradient norm bursts for one or a few steps.
+"""The gradient norm spikes for one or a few steps.
 
 ## What it sees
 
 Records whose logarithm lies more than eight robust deviations above the 200 before them, and at least five times the
 usual norm. A few are a remark, five in 1,000 steps a warning, unless they are so common (more than one in fifty) that
-the norm is simply heavy-tailed. It gives the quantiles to take a clipping threshold from. Where they were recorded, it
-names the layers that carry more than half of the squared norm at the worst burst. Coarse logs are judged afterwards
-against their neighbours. Where no burst stands out because the norm as a whole scatters over more than a factor of e,
-and more than it did at first, that is told instead.
+the norm is simply heavy-tailed. It gives the quantiles to take a clipping threshold from. Where they were recorded,
+it names the layers that carry more than half of the squared norm at the worst burst. Coarse logs are judged
+afterwards against their neighbours. Where no burst stands out because the norm as a whole scatters over more than a
+factor of e, and more than it did at first, it reports that instead.
 
 ## Why it matters
 
-Bursts come one to ten steps before jumps of the loss: one such step can throw the weights away. Clipping at the usual norm is
-cheap.
+Spikes come one to ten steps before jumps of the loss, and one such step can ruin the weights. Clipping at the usual
+norm is cheap.
 
 ## What else looks like this
 

@@ -3,18 +3,17 @@
 ## What it sees
 
 Three things, in this order. *Non-finite*: the training loss ends in NaN or infinity. *Risen*: the level at the end is
-above the best level of the run. The rise exceeds six deviations of its noise and a tenth of the gain. The curve is not
-on its way back. *Excursion*: it came back, but for a while it had lost more than half of what was gained. A dozen
-means over whole epochs are enough where the second half is above the start. They are also enough where the loss rose at
-each of the last four or more, to twice its best. So is a leap within the first tenth, from
-one record to the next, that the gradient norm makes too and that never returns. The best level is taken where the
-learning rate was comparable to the current one. The climb after a warm restart counts only when it exceeds the last
-cycle.
+above the best level of the run. The rise exceeds six deviations of its noise and a tenth of the gain. The curve is
+not on its way back. *Excursion*: it came back, but for a while it had lost more than half of what was gained. A dozen
+means over whole epochs are enough where the second half is above the start. They are also enough where the loss rose
+at each of the last four or more, to twice its best. A jump within the first tenth of the run counts too if the
+gradient norm jumps with it and neither comes back. The best level is taken where the learning rate was comparable to
+the current one. The climb after a warm restart counts only when it exceeds the last cycle.
 
 ## Why it matters
 
-From the onset on every step undoes work. Once the weights have been thrown far away the run rarely finds back by itself, and
-a checkpoint written after the onset is worse than the one before.
+From the onset on, every step undoes progress. Once the weights have jumped far away the run rarely recovers, and a
+checkpoint written after the onset is worse than the one before.
 
 ## What else looks like this
 
@@ -23,8 +22,8 @@ a checkpoint written after the onset is worse than the one before.
 - A warm restart, a cyclic rate, the end of a warm-up: muted after jumps of the learning rate, and compared at equal rates.
 - Harder data (curriculum, another source): the loss of an *old* batch under the same weights has not moved. Muted when the
   run is known to follow a curriculum, a remark when training began to draw from another data set before.
-- Another task, stage or fold in the same log: the loss leaps from one record to the next and falls like a training that
-  begins. A remark, when at least half is regained.
+- Another task, stage or fold in the same log: the loss jumps from one record to the next and then falls as at the
+  start of a training. A remark, when at least half is regained.
 - Two players or a policy: their losses are no measure of progress. Only non-finite values count there.
 - A loss that is a sum over a growing batch or sequence.
 

@@ -4,21 +4,21 @@
 
 The longest stretch at the end of the curve, at least 15 % of the records, that is flat. An equivalence test keeps its
 drift within 1 % of everything gained before, and the forecast promises no further gain. A loss that has come down to
-its known floor, or to almost nothing, is finished and not stuck. It is a remark. It becomes a warning when more than 30
-% of the planned steps remain at a learning rate that has not decayed, or when your target is not reached. Where the
-decay is over, or most of what a model that ignores its input would lose has been gained, it is told as the normal end
-of a run.
+its known floor, or to almost nothing, is finished and not stuck. It is a remark. It becomes a warning when more than
+30 % of the planned steps remain at a learning rate that has not decayed, or when your target is not reached. Where
+the decay is over, or most of what a model that ignores its input would lose has been gained, it is called the normal
+end of a run.
 
 ## Why it matters
 
-From here on compute buys nothing unless something changes.
+More steps will not help unless something changes.
 
 ## What else looks like this
 
-- LOSS004: a power law looks flat on a linear axis and still falls; the forecast tells.
+- LOSS004: a power law looks flat on a linear axis and still falls; the forecast shows it.
 - OPTM003: the schedule has taken the learning rate away.
-- OPTM005: the noise floor of the learning rate; the curve falls as soon as the rate is lowered (`traindx trial anneal`
-  tells).
+- OPTM005: the noise floor of the learning rate; the curve falls as soon as the rate is lowered (`traindx trial
+  anneal` shows it).
 - Coarse rounding: values printed with two digits look flat. Then this rule says unsure.
 - The normal end of a finished run.
 

@@ -1,4 +1,4 @@
-"""The loss is still falling: not sick, only not done.
+"""The loss is still falling: nothing is wrong, the run only needs more time.
 
 ## What it sees
 
@@ -10,12 +10,12 @@ quarter of what can be learned. The loss still falls about as fast as at first.
 
 ## Why it matters
 
-The commonest question about a slow run is whether to wait. The forecast answers it with an interval.
+The usual question about a slow run is whether to wait. The forecast answers it with an interval.
 
 ## What else looks like this
 
-- LOSS003: flat. The equivalence test tells.
-- OPTM001: falling, but only because every step is tiny; the update ratio tells.
+- LOSS003: flat. An equivalence test decides.
+- OPTM001: falling, but only because every step is tiny; the update ratio shows it.
 - A learning-rate decay still to come adds a drop that no fit can see: the forecast holds for the rate as it is.
 
 ## What to do

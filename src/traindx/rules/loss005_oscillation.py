@@ -90,7 +90,7 @@ def oscillation(
     hints = list(_together(run)) or list(_by_eye(run, series, wider)) or list(_bounces(run, series))
     yield from hints
     if not hints and not len(run.series("loss/sample_var")):
-        raise Blind("the loss alone does not tell shaking weights from sampling noise", "loss/sample_var")
+        raise Blind("the loss alone does not show whether the weights swing or the samples differ", "loss/sample_var")
     if not hints:
         raise Unsure("too few records with the spread of the samples", needs_steps=window)
 

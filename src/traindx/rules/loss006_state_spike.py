@@ -3,11 +3,12 @@
 ## What it sees
 
 A record more than six robust deviations above the median of the 200 before it. Three of the next ten must still be
-above two and a half, and at least a tenth of everything gained so far be lost. Coarse logs (fewer than 250 records, a record
-per epoch, and validation losses) are judged afterwards, against the median of the neighbours on both sides. One recovered
-event is a remark; three in 5,000 steps, or one that has not recovered after 500, is a warning (jumps over within eight records
-cost nothing). Jumps that follow a raised learning rate, a resume or other data are expected and not counted. A jump
-back to where training began that has not recovered is told as such: weights were lost or created again.
+above two and a half, and at least a tenth of everything gained so far be lost. Coarse logs (fewer than 250 records, a
+record per epoch, and validation losses) are judged afterwards, against the median of the neighbours on both sides.
+One recovered event is a remark; three in 5,000 steps, or one that has not recovered after 500, is a warning (jumps
+over within eight records cost nothing). Jumps that follow a raised learning rate, a resume or other data are expected
+and not counted. A jump back to where training began that has not recovered has its own message: weights were lost or
+created again.
 
 ## Why it matters
 

@@ -15,8 +15,8 @@ One corrupt sample can dominate the gradient of its batch, and does so again in 
 ## What else looks like this
 
 - LOSS006: the next records stay high; the weights were hit.
-- Losses near zero after a long fit: a single misread sample stands out a thousandfold without meaning anything; hence the
-  share of the gain as a second threshold.
+- Losses near zero after a long fit: a single misread sample stands out a thousandfold and means nothing. So the
+  deviation must also be a share of the gain.
 - Rare tokens, long sequences, a small last batch.
 
 ## What to do

@@ -4,11 +4,12 @@
 
 A training loss that stays flat, a validation loss within 5 % of it, and a level that a reference says is too high.
 References are your target and the level of a model that ignores its input. Without a reference it is only a hint: the
-level may be the irreducible noise of the data. So it is where more than half of the level of an ignorant model is left.
+level may be the irreducible noise of the data. The same is true where the loss is still more than half of that of a
+model that ignores its input.
 
 ## Why it matters
 
-More of the same training will not help; the model, its regularisation, its learning rate or a bug holds it back.
+Training longer will not help: the model, its regularisation, its learning rate or a bug is the limit.
 
 ## What else looks like this
 

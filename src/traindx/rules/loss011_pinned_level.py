@@ -106,7 +106,7 @@ def pinned_level(
     span = (int(series.steps[stands.start]), int(series.steps[-1]))
     by_epoch = run.fact("step_unit") == "epoch" or regime.logged_by_epoch(run, name)
     if span[1] - span[0] < steps and not by_epoch:
-        raise Unsure(f"stands for {span[1] - span[0]} steps only", needs_steps=steps - (span[1] - span[0]))
+        raise Unsure(f"has lasted only {span[1] - span[0]} steps", needs_steps=steps - (span[1] - span[0]))
     found = _named(run, stands, what, span, accident) or _integer(run, stands, series, what, span, accident)
     if found is not None:
         yield found

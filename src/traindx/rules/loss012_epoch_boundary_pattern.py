@@ -16,8 +16,9 @@ Stairs are memorisation made visible. After them the training loss no longer say
 ## What else looks like this
 
 - A learning rate that steps once per epoch: boundaries with a jump of the rate are not counted.
-- Several models trained one after the other (folds, seeds): another model is seen to begin, and only the last is judged. In
-  a log of another tool this cannot be seen, and the pattern is a remark; a warning where only evaluations tell the epochs.
+- Several models trained one after the other (folds, seeds): another model is seen to begin, and only the last is
+  judged. In a log of another tool this cannot be seen, and the pattern is a remark; a warning where only evaluations
+  mark the epochs.
 - A tiny last batch, a sampler that reshuffles.
 
 ## What to do

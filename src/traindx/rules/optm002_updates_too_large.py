@@ -2,13 +2,13 @@
 
 ## What it sees
 
-The largest update ratio |Δw|/|w| of a weight matrix in the first ten steps (and the first ten after warm-up). It fires
-above 0.3 with Adam, or above 0.1 with a loss that then diverged, never got below its start, or fell back to chance. The
-first steps destroyed such a run, even if it looks calm now. So it is, as a warning, after a step of more than the
-weights' own size when the loss has hardly fallen since. A large early update that the run survived well is a remark.
-Without recorded updates it hints: the loss shot far above its start within the first tenth and then stayed at or above
-it. Later in the run it looks at the rate only: it rose to at least twice its highest value so far, and within 25 steps
-the loss was lost for good.
+The largest update ratio |Δw|/|w| of a weight matrix in the first ten steps (and the first ten after warm-up). It
+fires above 0.3 with Adam, or above 0.1 with a loss that then diverged, never got below its start, or fell back to
+chance. The first steps destroyed such a run, even if it looks calm now. So it is, as a warning, after a step of more
+than the weights' own size when the loss has hardly fallen since. A large early update that the run survived well is a
+remark. Without recorded updates it hints: the loss shot far above its start within the first tenth and then stayed at
+or above it. Later in the run it looks at the rate only: it rose to at least twice its highest value so far, and
+within 25 steps the loss blew up and never recovered.
 
 ## Why it matters
 

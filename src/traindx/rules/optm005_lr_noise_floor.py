@@ -14,8 +14,8 @@ The run is not finished and not stuck: the gain is waiting for the decay.
 
 - LOSS008: the anneal drops training only; generalisation is the limit.
 - LOSS009, LOSS011: neither drops; the model or the data allow no better.
-- A lower rate looks better for a while in any run: hence a control fork, and the advice is when to decay, not that the rate
-  was wrong.
+- A lower rate looks better for a while in any run, so a control fork is made, and the advice is when to decay, not
+  that the rate was wrong.
 
 ## What to do
 

@@ -65,7 +65,7 @@ def late_instability(
         yield raised
         return
     if len(run.series("loss/sample_var")) < 20 or not len(run.series("batch/size")):
-        raise Blind("the loss alone does not tell shaking weights from sampling noise", "loss/sample_var")
+        raise Blind("the loss alone does not show whether the weights swing or the samples differ", "loss/sample_var")
     if len(rate) and rate.last < 0.5 * regime.peak_lr(run):
         return
     done = progress(series)

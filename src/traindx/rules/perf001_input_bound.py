@@ -5,9 +5,9 @@
 The time spent in the loader's `next` against the time of a step, medians after 20 warm steps. Above 15 % it is a
 remark. A warning needs more than 30 %, a wait of at least 10 ms a step and 20 s in total. More than 55 %, or a
 cached-batch trial that was 15 % faster, also counts. Tiny networks on a CPU wait a millisecond for a tenth of a
-millisecond of work, which is harmless. Pauses at the first batch of every epoch (workers that start again) are told
-apart. Without a loader, more than half of a step that passes outside forward, backward and update is a remark: batches
-are made there, or other work is done.
+millisecond of work, which is harmless. Pauses at the first batch of every epoch (workers that start again) are
+reported separately. Without a loader, more than half of a step that passes outside forward, backward and update is a
+remark: batches are made there, or other work is done.
 
 ## Why it matters
 

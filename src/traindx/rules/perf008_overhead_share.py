@@ -15,8 +15,8 @@ The hours you pay for are not spent on learning.
 
 - PERF001: the loader's time is its own share.
 - Evaluation of a small experiment after every epoch: right as it is.
-- Passes without gradients that nobody measures are no evaluation: an agent acts, negatives are mined, labels are guessed,
-  samples are drawn. They are told as what they are, as a remark, and not at all where the data come from the model.
+- Passes without gradients that nobody measures are no evaluation: an agent acts, negatives are mined, labels are
+  guessed, samples are drawn. They are a remark, and are not reported where the data come from the model.
 
 ## What to do
 

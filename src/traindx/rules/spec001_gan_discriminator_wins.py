@@ -1,4 +1,4 @@
-"""The discriminator wins: it tells real from fake almost always, and the generator has nothing to learn from.
+"""The discriminator wins: it recognises fakes almost always, and the generator has nothing to learn from.
 
 ## What it sees
 
@@ -9,8 +9,8 @@ twentieth of its start (and of ln 2) for that long. The generator's is more than
 
 ## Why it matters
 
-A perfect discriminator has a flat landscape around every fake: the generator's gradient vanishes and the game stands
-still.
+A perfect discriminator has a flat landscape around every fake: the generator's gradient vanishes and neither player
+improves.
 
 ## What else looks like this
 

@@ -4,8 +4,8 @@
 
 `gan/fake_diversity`, the mean distance between fakes of a batch divided by that between reals. It is below `least` in
 three of the last five looks (or in all, if there are fewer). At least `steps` steps must have passed, or a tenth of
-them where fakes once differed by more than twice that. Fakes that never differed by more than a tenth of it are told
-after half of them.
+them where fakes once differed by more than twice that. Fakes that never differed by more than a tenth of it are
+reported after half of them.
 
 ## Why it matters
 

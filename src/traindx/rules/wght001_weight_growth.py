@@ -13,7 +13,7 @@ Weights that grow in proportion to time end in overflow, saturated attention and
 
 ## What else looks like this
 
-- Growth from a tiny initialisation up to a usual scale: the gain tells them apart.
+- Growth from a tiny initialisation up to a usual scale: the gain shows which it is.
 - Layers followed by a norm grow harmlessly: their scale does not matter, but the effective learning rate falls.
 - Embeddings, norm gains and adapters have their own scales: left out.
 

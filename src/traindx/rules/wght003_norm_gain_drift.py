@@ -7,8 +7,8 @@ and keeps rising. As info: embeddings whose largest rows have more than ten time
 
 ## Why it matters
 
-A gain of zero switches its channel off for good measure; a large one amplifies whatever comes. Weight decay on gains
-drives them to zero for no benefit.
+A gain of zero switches its channel off; a large one amplifies whatever comes. Weight decay on gains drives them to
+zero for no benefit.
 
 ## What else looks like this
 

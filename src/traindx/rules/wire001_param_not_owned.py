@@ -3,8 +3,8 @@
 ## What it sees
 
 Parameters with `requires_grad` and a gradient whose identity is in no parameter group of any optimizer
-(`model.unowned`). It is a fact, so it speaks after the first update. It is critical when the parameters make up at
-least `critical_share` of the trainable ones. It is also critical when the optimizer holds as many tensors that the
+(`model.unowned`). It is a fact, so it is reported after the first update. It is critical when the parameters make up
+at least `critical_share` of the trainable ones. It is also critical when the optimizer holds as many tensors that the
 model no longer has: then it was built for another model.
 
 ## Why it matters

@@ -13,8 +13,8 @@ Calls of `scheduler.step` counted against updates and epochs. It looks for:
 
 ## Why it matters
 
-The run follows a learning rate nobody chose: decayed to nothing within minutes, or never moved. It looks like a
-plateau or like slow learning.
+The run follows a learning rate that you did not choose: decayed to nothing within minutes, or never moved. It looks
+like a plateau or like slow learning.
 
 ## What else looks like this
 

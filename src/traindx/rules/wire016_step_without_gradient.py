@@ -3,18 +3,18 @@
 ## What it sees
 
 Updates at which every gradient was None or zero (`loop/empty_step`), in at least `least` recorded steps. Gradients
-that are None, or no backward since the last update, are facts about the order of calls. Whether the backward brought the
-optimizer's parameters gradients that were cleared before the update, or never reached one of them, is seen as well. When
-all gradients are zero because the loss is exactly zero, or because no target was valid, other rules speak and this one
-does not. It also counts how often the line that trains went backward after the last step of any optimizer. It speaks from
-twenty times on, and from four times as many as one update ever had.
+that are None, or no backward since the last update, are facts about the order of calls. Whether the backward brought
+the optimizer's parameters gradients that were cleared before the update, or never reached one of them, is seen as
+well. When all gradients are zero because the loss is exactly zero, or because no target was valid, other rules report
+it and this one does not. It also counts how often the line that trains went backward after the last step of any
+optimizer. It is reported from twenty times on, and from four times as many as one update ever had.
 
 ## Why it matters
 
 `zero_grad` between `backward` and `step` erases what was just computed; a forgotten `backward` computes nothing. An
 optimizer created before its layers were replaced or frozen, or whose layers are cut off from the loss, has nothing to
-do. The loop runs, the weights stand still, or drift by weight decay and old momentum. A condition around the step that is
-never true again has the same effect.
+do. The loop runs, but the weights do not move, or only drift by weight decay and old momentum. A condition around the
+step that is never true again has the same effect.
 
 ## What else looks like this
 

@@ -1,4 +1,5 @@
-"""Anneal fork: what would a decay to zero bring from here? It tells a noise floor from the end of what can be learned."""
+"""Anneal fork: what would a decay to zero bring from here? It shows whether the loss is at its noise floor or cannot
+fall further."""
 
 from __future__ import annotations
 

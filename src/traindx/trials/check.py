@@ -354,7 +354,7 @@ def _logged(run: Run) -> Item:
     words = [n for n in run.signals if n.startswith("metric/") and set(re.findall("[a-z]+", n.lower())) & RATES]
     if words:
         return Item(LOGGED, "pass", f"the script logs {words[0].rpartition('/')[2]}")
-    said = "no tracker was heard logging it in the steps that were watched; `traindx run` records it at every step"
+    said = "no tracker logged it in the watched steps; `traindx run` records it at every step"
     return Item(LOGGED, "cannot-tell", said)
 
 

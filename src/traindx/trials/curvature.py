@@ -134,7 +134,7 @@ def _said(answer: dict[str, Any], small: bool) -> str:
     least = f"from {bottom:.4g} (λ_min)" if math.isfinite(bottom) else "(λ_min not found)"
     said += f"; curvature {least} to {top:.4g} (λ_max)"
     if answer["plateau"]:
-        return said + ": a plateau (neither slope nor curvature: nothing here tells the optimizer where to go)"
+        return said + ": a plateau (neither slope nor curvature: the optimizer gets no direction)"
     if answer["saddle"] and small:
         return said + ": a saddle (no slope, negative curvature)"
     if answer["word"] == "not at a minimum":

@@ -1,4 +1,4 @@
-"""Device, dtype and shape errors told as a person would: what happened, and on which line of yours."""
+"""Device, dtype and shape errors in plain words: what happened, and on which line of yours."""
 
 from __future__ import annotations
 

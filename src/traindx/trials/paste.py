@@ -1,6 +1,6 @@
 """Prescriptions as code to paste: schedules, clipping, scaling and the mixed-precision loop, with the measured numbers in place.
 
-Everything stands on `torch.optim.lr_scheduler`, `torch.nn.utils` and `torch.amp`; nothing of traindx is needed to run it.
+Everything uses `torch.optim.lr_scheduler`, `torch.nn.utils` and `torch.amp`; nothing of traindx is needed to run it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def watch(
 
     `dir` is where the record goes, `budget` the share of step time observing may cost (None: everything every step),
     `log_every` prints a line every so many steps, `facts` states what only you know (`{"rl": True}`). `alert_grad_norm`: the
-    gradient norm is read at every step, and a line and an event tell when it rises above this or is not finite.
+    gradient norm is read at every step, and a line and an event say when it rises above this or is not finite.
     Watching the same model again closes the earlier watch, so that a notebook cell can be run twice.
     """
     models, optimizers = _sorted(things)
