@@ -18,7 +18,7 @@ def test_the_interval_covers_the_truth() -> None:
 def test_a_curve_of_another_kind_is_refused(name: str) -> None:
     t = np.arange(2000.0) + 1
     y = bench.MISFITS[name](t) * (1 + 0.03 * np.random.default_rng(0).standard_normal(2000))
-    assert "does not meet" in stats.forecast(y, 4000, floor=0.0).refused
+    assert "does not predict" in stats.forecast(y, 4000, floor=0.0).refused
 
 
 def test_an_exponential_goes_to_its_floor() -> None:

@@ -236,7 +236,7 @@ def _hinted(name: str, f: Finding, needs: tuple[str, ...]) -> Verdict:
         None,
         needs,
         "the result of that test",
-        headline=f"No alarm, but {what[:1].lower()}{what[1:]}",
+        headline=what,
         why=f.message,
     )
 

@@ -109,6 +109,11 @@ def remarks_title(d: Diagnosis) -> str:
     return "Also noticed (no action needed)" if d.verdict in ("healthy", "wait") else "Also noticed"
 
 
+def hint(d: Diagnosis) -> str:
+    """What to do about the remark behind a verdict without an alarm."""
+    return "" if d.alarmed else next((f.fix for f in d.findings if f.message == d.verdict_.why), "")
+
+
 def until_then(d: Diagnosis) -> str:
     """Wait, stop or resume, in a sentence or two."""
     return " ".join(filter(None, (d.verdict_.waiting, d.verdict_.start)))

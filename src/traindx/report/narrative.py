@@ -59,10 +59,10 @@ def head(d: Diagnosis) -> str:
     elif wrong:
         body = f"<ol class='issues'>{''.join(f'<li><h3>{code(i.title)}</h3>{issue(i)}</li>' for i in wrong)}</ol>"
     else:
-        body = f"<p>{code(v.why)}</p>" if v.why else ""
+        body = f"<p>{code(v.why)}</p>{do(issues.hint(d))}" if v.why else ""
     rest = [
         (f"{'Until then' if wrong else 'Next'}: {issues.until_then(d)}") if issues.until_then(d) else "",
-        f"{'To confirm' if v.why else 'Needs'}: {'; '.join(v.needs)}" if v.needs else "",
+        f"{'To confirm' if v.needs and v.needs[0].startswith('`') else 'Needs'}: {'; '.join(v.needs)}" if v.needs else "",
         d.learned.sentence,
     ]
     body += "".join(f"<p>{code(r)}</p>" for r in rest if r)
@@ -204,7 +204,7 @@ def findings(d: Diagnosis) -> str:
     told = {c for i in issues.issues(d) for c in i.supports}  # what to do about them stands at the top
     out = f"<h2>Evidence</h2>{''.join(_story(s, d.run, advise=s.root.code not in told) for s in loud[:12])}"
     if not loud:
-        return f"<h2>{issues.remarks_title(d)}</h2>{''.join(_story(s, d.run) for s in quiet[:8])}"
+        return f"<h2>{issues.remarks_title(d)}</h2>{''.join(_story(s, d.run, advise=False) for s in quiet[:8])}"
     if quiet:
         inner = "".join(_story(s, d.run, advise=False) for s in quiet[:12])
         out += f"<details><summary>{issues.remarks_title(d)} ({len(quiet)})</summary>{inner}</details>"

@@ -117,12 +117,13 @@ def _verdict(d: Diagnosis) -> RenderableType:
     top.add_row(badge, Text(safe(v.headline or v.summary), style="bold"))
     parts: list[RenderableType] = [top]
     until = ("until then" if wrong else "next", issues.until_then(d))
-    rows = [("learned", safe(d.learned.sentence))]
+    told = [v.why, *(i.why for i in wrong)]
+    rows = [("learned", "" if d.learned.reasons and d.learned.reasons[0] in told else safe(d.learned.sentence))]
     if v.forecast and "forecast" in v.forecast:
         f = v.forecast
         cone = f"{number(f['forecast'])} ({number(f.get('lo', float('nan')))}–{number(f.get('hi', float('nan')))})"
         rows.append(("forecast", f"{cone} at {span((f['at_step'], f['at_step']), d.run)}, if the learning rate stays as it is"))
-    rows.append(("to confirm" if v.why else "needs", "; ".join(v.needs)))
+    rows.append(("to confirm" if any(need.startswith("`") for need in v.needs) else "needs", "; ".join(v.needs)))
     if len(wrong) == 1:
         parts.append(_rows([*_about(wrong[0], until), *rows]))
     elif wrong:
@@ -130,7 +131,7 @@ def _verdict(d: Diagnosis) -> RenderableType:
             parts += [Padding(Text(f"{place}. {safe(issue.title)}", style="bold"), (1, 0, 0, 0)), _rows(_about(issue))]
         parts.append(Padding(_rows([until, *rows]), (1, 0, 0, 0)))
     else:
-        parts.append(_rows([("why", safe(v.why)), until, *rows]))
+        parts.append(_rows([("why", safe(v.why)), ("do", safe(issues.hint(d))), until, *rows]))
     return Padding(Group(*parts), (1, 0, 1, 0))
 
 
@@ -198,6 +199,7 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
     quiet = [s for s in d.stories if s.severity is Severity.INFO]
     if d.verdict_.forecast:  # the page has a row for it
         quiet = [s for s in quiet if s.root.code != "LOSS004"]
+    quiet = [s for s in quiet if s.root.message != d.verdict_.why]  # it stands above
     shown, remarks = (loud, quiet) if verbose else (loud[:MOST_STORIES], quiet[:3])
     wrong = issues.issues(d)
     told = {part for i in wrong for part in (i.why.rstrip("."), i.do, i.at) if part}  # stands above already
@@ -208,7 +210,7 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
         parts += [Padding(_story(s, d, unicode, told), (0, 0, 1, 2)) for s in shown]
     if remarks:
         parts.append(Text(issues.remarks_title(d), style="bold"))
-        parts += [Padding(_remark(s.root, unicode, told, advise=not loud), (0, 0, 0, 2)) for s in remarks]
+        parts += [Padding(_remark(s.root, unicode), (0, 0, 0, 2)) for s in remarks]
         parts.append(Text())
     left = len(loud) + len(quiet) - len(shown) - len(remarks)
     if left > 0:
@@ -216,14 +218,11 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
     return parts
 
 
-def _remark(f: Finding, unicode: bool, told: Set[str], *, advise: bool) -> RenderableType:
-    """A remark in a sentence or two: it must not look like an alarm."""
-    advice = f"; {f.fix[:1].lower()}{f.fix[1:]}" if f.fix.startswith("No action") else f". {f.fix}"
-    said = issues.shortened(f.message).rstrip(".") + (advice if advise and f.fix and f.fix not in told else "")
+def _remark(f: Finding, unicode: bool) -> RenderableType:
+    """A remark in a sentence, without advice: it must not look like an alarm."""
+    said = Text.assemble(safe(issues.shortened(f.message)), (f"  {f.code}", "dim"))
     grid = Table.grid(padding=(0, 1))
-    grid.add_row(
-        Text((ICON if unicode else ASCII_ICON)[f.severity], style="dim"), Text.assemble(safe(said), (f"  {f.code}", "dim"))
-    )
+    grid.add_row(Text((ICON if unicode else ASCII_ICON)[f.severity], style="dim"), said)
     return grid
 
 

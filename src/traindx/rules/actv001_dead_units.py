@@ -1,4 +1,4 @@
-"""Dead units: a large part of a layer never fires.
+"""Many units never fire: a large part of a layer never fires.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Dormant units: more and more units contribute almost nothing.
+"""Units have gone dormant: more and more units contribute almost nothing.
 
 ## What it sees
 

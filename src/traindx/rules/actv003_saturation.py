@@ -1,4 +1,4 @@
-"""Saturated units: bounded activations sit in their flat tails.
+"""Units are saturated: bounded activations sit in their flat tails.
 
 ## What it sees
 

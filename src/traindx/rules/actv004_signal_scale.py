@@ -1,4 +1,4 @@
-"""Signal scale: activations explode or fade with depth, or keep growing.
+"""The signal fades or explodes with depth: activations explode or fade with depth, or keep growing.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Collapsed output: the model answers the same to every input.
+"""Outputs hardly depend on the input: the model answers the same to every input.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Attention collapse: heads look at a single position while their logits run away.
+"""Attention has collapsed: heads look at a single position while their logits run away.
 
 ## What it sees
 

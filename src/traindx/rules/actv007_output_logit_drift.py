@@ -1,4 +1,4 @@
-"""Drifting logits: outputs keep growing, far beyond what the loss asks for.
+"""Logits keep growing: outputs keep growing, far beyond what the loss asks for.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""BatchNorm mismatch: running statistics do not describe the data the network sees.
+"""BatchNorm statistics do not fit the data: running statistics do not describe the data the network sees.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Collapsed representation: features lose their rank and all point the same way.
+"""The representation has collapsed: features lose their rank and all point the same way.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Invalid values: batches hold NaN, infinities, or values far outside everything seen before.
+"""The data contain invalid values: batches hold NaN, infinities, or values far outside everything seen before.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Unscaled inputs: they are far from unit scale, off centre, or have features of very different size.
+"""Inputs are not scaled: they are far from unit scale, off centre, or have features of very different size.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Labels do not fit the head: out of range, shifted, wrongly scaled, or renamed in validation.
+"""Labels do not fit the model's output: out of range, shifted, wrongly scaled, or renamed in validation.
 
 ## What it sees
 

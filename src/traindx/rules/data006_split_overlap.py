@@ -1,4 +1,4 @@
-"""Samples that are validated on were also trained on.
+"""Validation samples were also trained on.
 
 ## What it sees
 

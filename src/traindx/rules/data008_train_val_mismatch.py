@@ -1,4 +1,4 @@
-"""Train and validation mismatch: validation inputs are prepared differently, or come from elsewhere.
+"""Validation differs from training: validation inputs are prepared differently, or come from elsewhere.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Augmentation fault: it is applied where it should not be, is not random, or is too strong for the task.
+"""Augmentation is set up wrongly: it is applied where it should not be, is not random, or is too strong for the task.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Stuck data pipeline: it serves the same batch again and again, only part of the data, or constant inputs.
+"""The data pipeline repeats itself: it serves the same batch again and again, only part of the data, or constant inputs.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Ranks drift apart: replicas of one model hold different parameters.
+"""The ranks hold different weights: replicas of one model hold different parameters.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Sharding fault: ranks train on the same batches, or on the same order in every epoch.
+"""Ranks train on the same data: ranks train on the same batches, or on the same order in every epoch.
 
 ## What it sees
 

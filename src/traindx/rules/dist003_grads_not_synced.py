@@ -1,4 +1,4 @@
-"""Gradients not synchronised: ranks update from different gradients.
+"""Gradients are not synchronised between ranks: ranks update from different gradients.
 
 ## What it sees
 

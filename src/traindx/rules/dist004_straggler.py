@@ -1,4 +1,4 @@
-"""Straggler: one rank is slower than the others, and all wait for it.
+"""One rank slows down all others: one rank is slower than the others, and all wait for it.
 
 ## What it sees
 

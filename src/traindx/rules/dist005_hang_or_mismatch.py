@@ -1,4 +1,4 @@
-"""Hang or mismatch: ranks wait for one another, stop at different steps, or are gone.
+"""A rank hangs, failed or got out of step: ranks wait for one another, stop at different steps, or are gone.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Unequal shares: the mean of per-rank means is taken though ranks hold different numbers of targets.
+"""Ranks average over different numbers of targets: the mean of their means is not the mean over all targets.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Device fault: one rank alone produces non-finite or wild numbers.
+"""One device computes wrong numbers: one rank alone produces non-finite or wild numbers.
 
 ## What it sees
 

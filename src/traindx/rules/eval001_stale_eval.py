@@ -1,4 +1,4 @@
-"""Stale evaluation: it does not see the weights being trained, or repeats an old result.
+"""The evaluation does not see the trained weights: it does not see the weights being trained, or repeats an old result.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Hidden failure: the overall figure hides a class or part of the data on which the model fails.
+"""Accuracy hides a failure: the overall figure hides a class or part of the data on which the model fails.
 
 ## What it sees
 

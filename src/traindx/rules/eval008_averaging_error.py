@@ -1,4 +1,4 @@
-"""Wrong averaging: the reported validation loss is not the mean over the samples.
+"""The validation loss is averaged wrongly: the reported validation loss is not the mean over the samples.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Evaluation mode: evaluation runs in training mode, changes normalisation statistics, or builds unneeded graphs.
+"""Evaluation runs in the wrong mode: in training mode, with changing statistics, or with unneeded graphs.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""The loss falls while the share of right answers stays put.
+"""The loss falls while accuracy does not move.
 
 ## What it sees
 

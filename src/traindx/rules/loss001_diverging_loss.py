@@ -1,4 +1,4 @@
-"""Diverging loss: it climbs and does not come back, or stops being a number.
+"""The loss diverges: it climbs and does not come back, or stops being a number.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""The loss never left its first level.
+"""The loss has not moved since the start.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Suspicious loss level: the loss stays at a number with a known meaning, or at an impossible one.
+"""The loss stays at a suspicious level: the loss stays at a number with a known meaning, or at an impossible one.
 
 ## What it sees
 

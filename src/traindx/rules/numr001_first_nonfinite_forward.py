@@ -1,4 +1,4 @@
-"""Non-finite forward: an operation turned finite numbers into NaN or infinity, and the loss with them.
+"""The loss became NaN or infinite: an operation turned finite numbers into NaN or infinity, and the loss with them.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Non-finite backward: the loss is finite, its gradients are not.
+"""Gradients became NaN or infinite: the loss is finite, its gradients are not.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Poisoned state: parameters, buffers or optimizer moments hold NaN or infinity.
+"""Weights or optimizer state hold NaN or infinity: parameters, buffers or optimizer moments hold NaN or infinity.
 
 ## What it sees
 

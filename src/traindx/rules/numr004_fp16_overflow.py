@@ -1,4 +1,4 @@
-"""Float16 near its limit: values approach 65,504, where half precision overflows.
+"""Values come close to the limit of float16: values approach 65,504, where half precision overflows.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Loss scale collapses: the gradient scaler keeps halving and skips the updates.
+"""The loss scale collapses: the gradient scaler keeps halving and skips the updates.
 
 ## What it sees
 

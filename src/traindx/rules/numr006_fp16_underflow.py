@@ -1,4 +1,4 @@
-"""Float16 gradients flush to zero: small gradients vanish below the smallest half-precision number.
+"""Small gradients become zero in float16: small gradients vanish below the smallest half-precision number.
 
 ## What it sees
 

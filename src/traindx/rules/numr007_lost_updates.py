@@ -1,4 +1,4 @@
-"""Lost updates: low-precision weights swallow changes that are smaller than their spacing.
+"""Updates are lost to rounding: low-precision weights swallow changes that are smaller than their spacing.
 
 ## What it sees
 

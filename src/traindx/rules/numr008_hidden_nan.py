@@ -1,4 +1,4 @@
-"""Hidden NaN: non-finite numbers occur, and something keeps them out of sight.
+"""NaNs are hidden instead of fixed: non-finite numbers occur, and something keeps them out of sight.
 
 ## What it sees
 

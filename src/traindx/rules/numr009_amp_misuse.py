@@ -1,4 +1,4 @@
-"""Mixed precision misused: the calls around autocast and the gradient scaler are in the wrong order or place.
+"""Mixed precision is used wrongly: the calls around autocast and the gradient scaler are in the wrong order or place.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""In-place change of a saved tensor: something that backward needed was overwritten after the forward.
+"""A tensor needed by backward is changed in place: something that backward needed was overwritten after the forward.
 
 ## What it sees
 

@@ -7,7 +7,7 @@ fires above 0.3 with Adam, or above 0.1 with a loss that then diverged, never go
 chance. The first steps destroyed such a run, even if it looks calm now. So it is, as a warning, after a step of more
 than the weights' own size when the loss has hardly fallen since. A large early update that the run survived well is a
 remark. Without recorded updates it hints: the loss shot far above its start within the first tenth and then stayed at
-or above it. Later in the run it looks at the rate only: it rose to at least twice its highest value so far, and
+or above it. Later in the run it looks at the rate only. The rate rose to at least twice its highest value so far, and
 within 25 steps the loss blew up and never recovered.
 
 ## Why it matters

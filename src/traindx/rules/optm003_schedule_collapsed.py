@@ -1,4 +1,4 @@
-"""Collapsed schedule: it cut the learning rate to almost nothing, or never raised it.
+"""The learning rate has collapsed: it cut the learning rate to almost nothing, or never raised it.
 
 ## What it sees
 

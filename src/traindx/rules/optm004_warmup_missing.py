@@ -1,4 +1,4 @@
-"""Missing warm-up: the first steps ran at the full learning rate and set the run back.
+"""The warm-up is missing: the first steps ran at the full learning rate and set the run back.
 
 ## What it sees
 

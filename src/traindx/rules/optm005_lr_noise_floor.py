@@ -1,4 +1,4 @@
-"""Noise floor: the loss cannot fall further at the current learning rate.
+"""The loss is at the noise floor of its learning rate: the loss cannot fall further at the current learning rate.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Misset clipping: gradient clipping is always on, never on, or in the wrong place.
+"""Gradient clipping is set wrongly: gradient clipping is always on, never on, or in the wrong place.
 
 ## What it sees
 

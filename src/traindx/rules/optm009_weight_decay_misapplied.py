@@ -1,4 +1,4 @@
-"""Misapplied weight decay: it is stronger than learning, touches what it should not, or does nothing.
+"""Weight decay is applied wrongly: it is stronger than learning, touches what it should not, or does nothing.
 
 ## What it sees
 

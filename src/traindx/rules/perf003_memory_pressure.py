@@ -1,4 +1,4 @@
-"""Memory pressure: the accelerator's memory is nearly full, fragmented, or ran out.
+"""Memory ran out or is nearly full: the accelerator's memory is nearly full, fragmented, or ran out.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Underused device: many tiny operations, or higher precision than needed.
+"""The device is mostly idle: many tiny operations, or higher precision than needed.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Overhead: much of the time goes into evaluation, checkpoints, logging or observing.
+"""Overhead takes much of the time: much of the time goes into evaluation, checkpoints, logging or observing.
 
 ## What it sees
 

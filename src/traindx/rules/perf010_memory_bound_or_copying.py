@@ -1,4 +1,4 @@
-"""Memory-bound: the device spends its time moving numbers, not computing with them.
+"""Copies or transfers take much of the time: the device spends its time moving numbers, not computing with them.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Regression or seed luck: this run differs from its reference by more than another seed would explain.
+"""The result differs from its reference: this run differs from its reference by more than another seed would explain.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""The discriminator wins: it recognises fakes almost always, and the generator has nothing to learn from.
+"""The discriminator is too strong: it recognises fakes almost always, and the generator has nothing to learn from.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Mode collapse: the generator's samples are nearly all alike.
+"""The generator produces only a few kinds of samples: the generator's samples are nearly all alike.
 
 ## What it sees
 

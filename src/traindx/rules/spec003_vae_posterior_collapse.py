@@ -1,4 +1,4 @@
-"""Posterior collapse: the latent code of a VAE carries nothing.
+"""The latent code is ignored: the latent code of a VAE carries nothing.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Policy collapse: entropy is gone early, updates leap, or the value function explains nothing.
+"""The policy has collapsed: entropy is gone early, updates leap, or the value function explains nothing.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Router collapse: a few experts get most of the tokens.
+"""The router uses only a few experts: a few experts get most of the tokens.
 
 ## What it sees
 

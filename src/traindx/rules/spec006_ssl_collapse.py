@@ -1,4 +1,4 @@
-"""Self-supervised collapse: all samples get the same embedding.
+"""Embeddings have collapsed: all samples get the same embedding.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Diffusion schedule fault: some noise levels do not learn, or their losses are out of order.
+"""The noise schedule does not fit the target: some noise levels do not learn, or their losses are out of order.
 
 ## What it sees
 

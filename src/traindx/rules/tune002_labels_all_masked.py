@@ -1,4 +1,4 @@
-"""Batches or sequences in which every label is ignored.
+"""Batches or sequences have no valid label.
 
 ## What it sees
 

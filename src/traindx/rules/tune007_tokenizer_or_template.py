@@ -1,4 +1,4 @@
-"""Tokenizer mismatch: token ids do not fit the vocabulary, or the text is not tokenised as in pretraining.
+"""The tokenizer does not fit the model: token ids do not fit the vocabulary, or the text is not tokenised as in pretraining.
 
 ## What it sees
 

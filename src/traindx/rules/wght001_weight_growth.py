@@ -1,4 +1,4 @@
-"""Runaway weights: the norm of a weight matrix keeps growing.
+"""Weights grow without bound: the norm of a weight matrix keeps growing.
 
 ## What it sees
 

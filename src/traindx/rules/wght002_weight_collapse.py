@@ -1,4 +1,4 @@
-"""Vanishing weights: the norm of a weight matrix has gone to almost zero.
+"""Weights shrink to almost nothing: the norm of a weight matrix has gone to almost zero.
 
 ## What it sees
 

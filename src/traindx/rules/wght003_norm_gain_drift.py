@@ -1,4 +1,4 @@
-"""Drifting norm gains: gains of norm layers go to zero or grow large; embedding rows run away.
+"""Norm gains have drifted: gains of norm layers go to zero or grow large; embedding rows run away.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Symmetric units: rows of a weight matrix are identical, and stay so.
+"""Units are identical and stay identical: rows of a weight matrix are identical, and stay so.
 
 ## What it sees
 

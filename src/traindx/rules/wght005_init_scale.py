@@ -1,4 +1,4 @@
-"""Wrong initial scale: the first weights give the network a gain it cannot train with.
+"""Initial weights have the wrong scale: the first weights give the network a gain it cannot train with.
 
 ## What it sees
 

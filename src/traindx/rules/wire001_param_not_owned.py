@@ -1,4 +1,4 @@
-"""Parameter not owned: a trainable parameter receives gradients, but no optimizer holds it.
+"""Some parameters belong to no optimizer: a trainable parameter receives gradients, but no optimizer holds it.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Unexpected freeze: parameters that cannot learn because `requires_grad` is False.
+"""Parameters that should train are frozen: parameters that cannot learn because `requires_grad` is False.
 
 ## What it sees
 

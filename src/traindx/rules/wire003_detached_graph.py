@@ -1,4 +1,4 @@
-"""Detached graph: a part of the model is used, but the loss has no path back to it.
+"""The graph is cut, parameters get no gradient: a part of the model is used, but the loss has no path back to it.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Gradients pile up: they are not cleared between updates.
+"""Gradients are not cleared between updates: they are not cleared between updates.
 
 ## What it sees
 

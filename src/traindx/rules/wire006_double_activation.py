@@ -1,4 +1,4 @@
-"""Double activation: the loss applies softmax or sigmoid to outputs that already went through one.
+"""An activation is applied twice: the loss applies softmax or sigmoid to outputs that already went through one.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Loss and head do not fit: the loss cannot measure, or the head cannot say, what the targets ask for.
+"""The output layer does not fit the loss: the loss cannot measure, or the head cannot say, what the targets ask for.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Broadcast loss: every prediction is compared with every target, because the shapes differ.
+"""Predictions and targets are broadcast: the shapes differ, so every prediction is compared with every target.
 
 ## What it sees
 

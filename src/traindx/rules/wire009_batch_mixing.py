@@ -1,4 +1,4 @@
-"""Mixed batch: the output for one sample depends on the other samples of its batch.
+"""Samples of a batch influence each other: the output for one sample depends on the other samples of its batch.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Scheduler misuse: the learning-rate schedule is stepped in the wrong unit, order or number.
+"""The scheduler is stepped in the wrong unit or order.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Updates count wrongly: two steps on one gradient, undivided accumulation, or gradients cleared before they are used.
+"""Updates and backward passes do not match: double steps, undivided accumulation, or gradients cleared too early.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Broken weight tying: parameters that were one tensor have become two.
+"""Tied weights are no longer tied: parameters that were one tensor have become two.
 
 ## What it sees
 

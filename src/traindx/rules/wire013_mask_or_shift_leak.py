@@ -1,4 +1,4 @@
-"""Leak from the future: a sequence model can see what it is asked to predict.
+"""The model sees what it should predict: a sequence model can see what it is asked to predict.
 
 ## What it sees
 

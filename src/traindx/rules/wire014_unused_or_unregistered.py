@@ -1,4 +1,4 @@
-"""Unused or unregistered layers: modules that no optimizer can know, or that no forward calls.
+"""Layers are unused or not registered: modules that no optimizer can know, or that no forward calls.
 
 ## What it sees
 

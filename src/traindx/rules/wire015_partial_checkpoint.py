@@ -1,4 +1,4 @@
-"""Partly loaded checkpoint: `load_state_dict` left a part of the model as it was, or puts the same weights back again.
+"""The checkpoint was loaded only in part: part of the model kept its weights, or the same weights are loaded again.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Step without gradient: the optimizer is called when there is nothing to apply, or is not called any more.
+"""Updates are made without a gradient: the optimizer is called when there is nothing to apply, or is not called any more.
 
 ## What it sees
 

@@ -1,4 +1,4 @@
-"""Padding or mask off: padded positions take part, or valid ones are masked away.
+"""Padding or an attention mask is handled wrongly: padded positions take part, or valid ones are masked away.
 
 ## What it sees
 

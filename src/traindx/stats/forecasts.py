@@ -69,7 +69,7 @@ def forecast(y: ArrayLike, target: float, *, floor: float | None = None, least: 
         tail = values[int(0.9 * n) :]
         slack = 1.3 * float(np.std(tail)) / math.sqrt(len(tail))
         if not early.lo - slack <= float(tail.mean()) <= early.hi + slack:
-            return _refusal(target, now, "a fit on the first 70 % of the run does not meet its last 10 %")
+            return _refusal(target, now, "a fit on the first 70 % of the run does not predict its last 10 %")
     found = _fit_and_predict(values, target, floor)
     return Forecast(target, found.value, found.lo, found.hi, now, found.floor, found.family)
 
