@@ -83,7 +83,7 @@ def test_a_test_set_followed_along_training_stands_for_validation() -> None:
     assert (
         "loss/val" in run
         and run["accuracy/val"].last == pytest.approx(0.9)
-        and any("test set is taken" in n for n in run.notes)
+        and any("test set is used" in n for n in run.notes)
     )
 
 

@@ -123,7 +123,12 @@ def _verdict(d: Diagnosis) -> RenderableType:
         f = v.forecast
         cone = f"{number(f['forecast'])} ({number(f.get('lo', float('nan')))}–{number(f.get('hi', float('nan')))})"
         rows.append(("forecast", f"{cone} at {span((f['at_step'], f['at_step']), d.run)}, if the learning rate stays as it is"))
-    rows.append(("to confirm" if any(need.startswith("`") for need in v.needs) else "needs", "; ".join(v.needs)))
+    rows.append(
+        (
+            "to confirm" if any(need.startswith("`") for need in v.needs) else "needs",
+            "; ".join(n for n in v.needs if n not in issues.hint(d)),
+        )
+    )
     if len(wrong) == 1:
         parts.append(_rows([*_about(wrong[0], until), *rows]))
     elif wrong:
