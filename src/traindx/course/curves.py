@@ -33,7 +33,7 @@ def rises(values: Floats) -> bool:
     third = values[-max(4, n // 3) :]
     half = len(third) // 2
     gain = float(np.median(third[-half:]) - np.median(third[:half]))
-    return gain > max(2.5 * noise(values) / math.sqrt(half), 0.06 * float(np.ptp(values)))
+    return gain > max(2.5 * noise(values) / math.sqrt(half), 0.02 * float(np.ptp(values)))
 
 
 def second_fall(values: Floats, part: float = 0.1, slower: float = 2.0) -> float:
