@@ -52,6 +52,7 @@ check-texts:
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.pages --check
 	$(BIN)/python -m tools.voice
+	$(BIN)/python -m tools.hashes --check
 
 docs: $(STAMP)  ## generated pages, then the site
 	$(BIN)/python -m tools.pages
@@ -84,10 +85,11 @@ release: $(STAMP)  ## wheel, sdist and SBOM, built and checked; tag=1 tags the c
 test-matrix:  ## the tests that need no torch, on every Python that is installed, lowest and newest dependencies
 	$(PY) -m tools.matrix
 
-audit: $(STAMP)  ## known holes in what is pinned; needs a package index that tells them
+audit: $(STAMP)  ## the files of everything pinned have the digests of hashes.txt, and no known holes; needs a package index
+	$(BIN)/python -m tools.hashes --check
+	$(BIN)/pip download -q --require-hashes --no-deps -d $(VENV)/files -r hashes.txt
 	$(BIN)/pip install -q pip-audit
-	grep -v "^torch" constraints.txt > $(VENV)/pinned.txt
-	$(BIN)/pip-audit --no-deps --disable-pip -r $(VENV)/pinned.txt
+	$(BIN)/pip-audit --no-deps --disable-pip -r hashes.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache site

@@ -33,6 +33,8 @@ print(len(run.frame()))  # a frame of pandas or polars where installed, else a d
 charts = run.plot("loss/train")  # shown in a notebook; text elsewhere
 print(charts)
 print(run.report(home / "report.html"))
+(home / "run.csv").unlink(missing_ok=True)
+print(run.export(home / "run.csv"))  # or to="parquet", to="tensorboard"
 
 # settings, and what a team requires of a run
 print(traindx.diagnose(home / "hot", settings=traindx.Settings(ignore=("LOSS", "EVAL"))).verdict)

@@ -28,6 +28,13 @@ def test_every_public_name_is_there_and_listed() -> None:
         assert getattr(traindx, name) is not None
 
 
+def test_everything_pinned_has_its_digests() -> None:
+    pins, hashed = ((ROOT / name).read_text(encoding="utf-8").splitlines() for name in ("constraints.txt", "hashes.txt"))
+    wanted = {line for line in pins if "==" in line and not line.startswith(("#", "torch=="))}
+    assert wanted == {line.split()[0] for line in hashed if not line.startswith("#")}
+    assert all("--hash=sha256:" in line for line in hashed if not line.startswith("#"))
+
+
 def test_no_public_name_equals_a_submodule() -> None:
     modules = {p.stem for p in (ROOT / "src/traindx").iterdir()}
     assert not modules & (set(traindx.__all__) - {"__version__"})

@@ -105,6 +105,7 @@ def test_a_run_as_frame_chart_and_report(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="loss/val"):
         run.plot("nothing")
     assert "<!doctype html>" in run.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert traindx.load(run.export(tmp_path / "run.csv"))[0].series("loss/train").values.tolist() == LOSSES
 
 
 def test_the_preflight_takes_a_model() -> None:

@@ -19,7 +19,7 @@ from traindx import __version__
 
 DIST = Path("dist")
 SDIST_TESTS = ("tests/record/test_format.py", "tests/record/test_reader.py", "tests/test_settings.py", "tests/test_common.py")
-CSV = "step,loss,val_loss\n" + "".join(f"{i},{2.3 * 0.97**i:.4f},{2.3 * 0.975**i:.4f}\n" for i in range(120))
+CSV = "step,loss,val_acc\n" + "".join(f"{i},{2.3 * 0.97**i:.4f},{0.95 - 0.85 * 0.95**i:.4f}\n" for i in range(120))
 
 
 def run(*words: str | Path, cwd: Path | None = None) -> str:

@@ -257,6 +257,10 @@ class Run:
         """Diagnose the run and write the HTML report."""
         return Path(importlib.import_module("traindx.diagnosis").diagnose(self).report(path))
 
+    def export(self, path: str | Path, to: str = "csv") -> Path:
+        """Write the signals for other tools: `to` is csv, parquet or tensorboard."""
+        return Path(importlib.import_module("traindx.record.export").export(self, to, path))
+
     def series(self, name: str) -> Series:
         """The series of that name, empty when it was not recorded."""
         found = self.signals.get(name)

@@ -52,7 +52,8 @@ def table(s: Sweep, width: int) -> RenderableType:
         grid.add_column(safe(heading, WIDEST), no_wrap=True, overflow="ellipsis", width=size)
     for (*cells, verdict), line in zip(shown[1 : MOST_ROWS + 1], lines):
         grid.add_row(*map(Text, cells), Text(verdict, style=VERDICT_COLOUR.get(verdict, "")), Text(line[-1]))
-    more = [Text(f"\n{every - most} more settings differ: --format csv shows all.", style="dim")] if most < every else []
+    hidden = "1 more setting differs" if every - most == 1 else f"{every - most} more settings differ"
+    more = [Text(f"\n{hidden}: --format csv shows all.", style="dim")] if most < every else []
     if len(lines) > MOST_ROWS:
         more.append(
             Text(f"\n{len(lines) - MOST_ROWS} more runs: --format csv lists all, --sort changes the order.", style="dim")
