@@ -237,14 +237,8 @@ CAUSES = (
     Cause(
         "weight-decay-misapplied", "weight decay is too strong or applied in the wrong place", prior=0.6, verdict="restart",
         likely={
-<<<<<<< HEAD
             "OPTM009": 0.9, "WGHT002": 0.7, "ACTV005": 0.35, "LOSS009": 0.35, "LOSS002": 0.2, "LOSS011": 0.2, "LOSS003": 0.2,
             "GRAD002": 0.2, "LOSS001": 0.2, "WGHT003": 0.2, "GRAD001": 0.15, "EVAL004": 0.15, "NUMR001": 0.1, "NUMR003": 0.1,
-=======
-            "OPTM009": 0.9, "WGHT002": 0.7, "GRAD002": 0.2, "LOSS001": 0.2, "NUMR001": 0.1, "NUMR003": 0.1,
-            "ACTV005": 0.35, "LOSS009": 0.35, "LOSS002": 0.2, "LOSS011": 0.2, "LOSS003": 0.2,
-            "WGHT003": 0.2, "GRAD001": 0.15, "EVAL004": 0.15,
->>>>>>> f6a5662 (Tell the new page and the docs site's explorers in the changelog)
         },
         cure=(
             "Divide the weight decay by 10 (AdamW: 0.01 to 0.1), leave norm gains and biases out, and check that it is not "
