@@ -623,7 +623,6 @@ FACTS: dict[str, str] = {
     "capsule.failed": "forensics: why no capsule was saved",
     "replay.seconds": "forensics: how long the replay took",
     "replay.failed": "forensics: why the step could not be replayed",
-    "unstable_forms": "forensics: unstable formulations seen in the traced step",
 }
 
 # Events: kind → what `data` holds. An event marks the first time a thing was seen; `data["count"]` counts where it repeats.

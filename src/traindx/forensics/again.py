@@ -45,7 +45,7 @@ class CannotReplay(Exception):
 
 
 def investigate(moment: Moment, params: Sequence[Tensor], names: Sequence[str], seconds: float = SECONDS) -> dict[str, Any]:
-    """The facts of the breakdown: `origin`, `origins`, `unstable_forms`, or `replay.failed` with the reason."""
+    """The facts of the breakdown: `origin`, `origins`, or `replay.failed` with the reason."""
     try:
         calls = _calls(moment)
         _replayable(moment, calls)
@@ -329,7 +329,7 @@ def _facts(
 ) -> dict[str, Any]:
     said: dict[str, Any] = {"bad_batch": bad is not None, "bad_weights": bool(bad_weights), "finite_in_fp32": whole}
     rows_told = [told(o, _rows(calls), said) for o in trace.origins[:20]]
-    more = {"origins": rows_told, "replay.seconds": round(trace.seconds, 3), "unstable_forms": trace.forms}
+    more = {"origins": rows_told, "replay.seconds": round(trace.seconds, 3)}
     if trace.error:
         more["replay.failed"] = trace.error
     if bad is not None:

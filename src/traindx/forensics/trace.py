@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 import time
-import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -29,7 +28,6 @@ Step = Callable[[], Sequence[Tensor]]
 MOST_ORIGINS = 64
 ROUNDS = 5  # of repairing what breaks behind a repaired call
 REPAIR = 1e3  # an infinity is repaired by a number of its sign: zero would make a 0 / 0 of many a sum
-_INNER = {"aten::_softmax": "softmax", "aten::sigmoid": "sigmoid", "aten::exp": "exp"}
 _AT_WORK: list[Tracer] = []
 _next_number = innards.sequence_nr
 # Operations whose output is memory nobody wrote, or the same storage seen differently: never an origin.
@@ -85,7 +83,6 @@ class Trace:
     calls: int = 0
     seconds: float = 0.0
     error: str = ""
-    forms: list[dict[str, Any]] = field(default_factory=list)  # formulations that are known to break
     complete: bool = True  # False: the time was up before the step ended
 
 
@@ -115,8 +112,6 @@ class Tracer(innards.DispatchMode):
         self.repaired: set[int] = set()  # autograd numbers of patched forward calls
         self.deadline = deadline
         self.origins: list[Origin] = []
-        self.inner: dict[int, tuple[str, weakref.ref[Tensor]]] = {}
-        self.forms: list[dict[str, Any]] = []
         self.calls = 0
         self.saw_bad_input = False
 
@@ -132,8 +127,6 @@ class Tracer(innards.DispatchMode):
         out = func(*args, **kwargs)
         if _NOT_ARITHMETIC.match(name):
             return out
-        if not self.light:
-            self._form(name, args, out)
         bad = [t for t in tensors_in(out) if not finite(t)]
         if not bad:
             return out
@@ -162,16 +155,6 @@ class Tracer(innards.DispatchMode):
         elif node is not None and (patched or int(node._sequence_nr()) in self.repaired):
             for t in bad:
                 t.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
-
-    def _form(self, name: str, args: Any, out: Any) -> None:
-        """Note a logarithm of what a softmax, a sigmoid or an exponential just gave: fused forms exist for all of them."""
-        if name in _INNER and isinstance(out, Tensor):
-            self.inner[out.data_ptr()] = (name, weakref.ref(out))
-        elif name == "aten::log" and isinstance(args[0], Tensor) and args[0].data_ptr() in self.inner:
-            inner, alive = self.inner[args[0].data_ptr()]
-            if alive() is not None and len(self.forms) < MOST_ORIGINS:
-                file, line, _ = user_line(sys._getframe(2))
-                self.forms.append({"form": f"log of {_INNER[inner]}", "file": file, "line": line})
 
     def _origin(self, name: str, args: Any, kwargs: Any, out: Tensor, call: int, in_place: bool) -> Origin:
         node = innards.autograd_node() if innards.graph_task() != -1 else None
@@ -290,7 +273,7 @@ def trace(
         result.finite = result.loss_finite = False
     finally:
         _AT_WORK.pop()
-    result.origins, result.forms, result.broke = tracer.origins, tracer.forms, tracer.broke
+    result.origins, result.broke = tracer.origins, tracer.broke
     result.calls, result.bad_inputs = tracer.calls, tracer.saw_bad_input
     result.seconds = time.monotonic() - began
     return result

@@ -27,7 +27,7 @@ MERGED = {
     "rank/compute": "time/ddp_compute",
     "rank/comm": "time/ddp_comm",
 }
-TOLD = ("origin", "origins", "unstable_forms", "replay.failed", "exception", "memory.oom")  # facts any rank may have
+TOLD = ("origin", "origins", "replay.failed", "exception", "memory.oom")  # facts any rank may have
 SHARED = ("nonfinite", "hang", "exception", "oom", "nan_hidden", "autograd_error", "sensor_off", "traindx_off", "collectives")
 
 
