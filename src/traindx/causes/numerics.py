@@ -79,7 +79,7 @@ CAUSES = (
         "unstable-operation", "an operation is numerically unstable", prior=2.5, verdict="fix-and-resume",
         likely={
             "NUMR001:origin": 0.7, "NUMR001": 0.6, "NUMR003": 0.6, "LOSS001:nonfinite": 0.6, "NUMR002": 0.5, "LOSS001": 0.5,
-            "NUMR002:origin": 0.7, "NUMR002:named": 0.3, "NUMR008": 0.15, "NUMR005": 0.15, "LOSS011": 0.05, "GRAD004": 0.05,
+            "NUMR002:origin": 0.4, "NUMR002:named": 0.3, "NUMR008": 0.15, "NUMR005": 0.15, "LOSS011": 0.05, "GRAD004": 0.05,
         },
         cure=(
             "Guard the operation[[ at {where}]]: use fused losses instead of log(softmax), clamp before log, put ε inside "
