@@ -81,9 +81,7 @@ def test_rewards_mean_reinforcement_learning() -> None:
 def test_a_test_set_followed_along_training_stands_for_validation() -> None:
     run = of(train_loss=falling(), test_loss=falling() + 0.1, test_acc1=np.linspace(10, 90, N))
     assert (
-        "loss/val" in run
-        and run["accuracy/val"].last == pytest.approx(0.9)
-        and any("test set is used" in n for n in run.notes)
+        "loss/val" in run and run["accuracy/val"].last == pytest.approx(0.9) and any("test set is used" in n for n in run.notes)
     )
 
 
