@@ -62,7 +62,7 @@ def hidden_nan(run: Run, *, share: float = 0.001, critical_share: float = 0.1) -
     left = facts.table(run, "loop.left_out")
     batches, looked, broke = (int(facts.number(left.get(key), 0)) for key in ("batches", "looked", "broke"))
     backwards = run.series("loop/backwards").finite().values
-    each = float(np.median(backwards)) if len(backwards) else 1.0
+    each = float(np.mean(backwards)) if len(backwards) else 1.0
     for how, say in HOW.items():
         events = [e for e in run.events_of("nan_hidden") if e.data.get("how") == how]
         counts = {
