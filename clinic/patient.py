@@ -58,7 +58,13 @@ def judge_version() -> str:
 def environment() -> dict[str, str]:
     """One thread, no bytecode of ours in the way, no user settings."""
     keep = {k: v for k, v in os.environ.items() if not k.startswith("TRAINDX")}
-    return keep | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "TRAINDX_LIVE": "0"}
+    return keep | {
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT / "src"),
+        "NO_COLOR": "1",
+        "TRAINDX_LIVE": "0",
+    }
 
 
 def record_dir(case: Case, *, any_observer: bool = False) -> Path:
@@ -120,7 +126,7 @@ def _cli(arguments: list[str]) -> int:
     return importlib.import_module("traindx.cli").main(arguments)
 
 
-def in_fork(main: Callable[[], int | None], cwd: str) -> dict[str, Any]:
+def in_fork(main: Callable[[], int | None], cwd: str, limit: float = TIMEOUT_S) -> dict[str, Any]:
     """What `main` does in a fork of this process, as if it were a process of its own: {exit, seconds, cpu_s, stdout, stderr}."""
     _preload()
     out, err = Path(cwd) / ".out", Path(cwd) / ".err"
@@ -128,7 +134,7 @@ def in_fork(main: Callable[[], int | None], cwd: str) -> dict[str, Any]:
     child = os.fork()
     if child == 0:
         _become(main, cwd, out, err)
-    code, usage = _await(child, began + TIMEOUT_S)
+    code, usage = _await(child, began + limit)
     cpu = usage.ru_utime + usage.ru_stime
     told = {"exit": code, "seconds": round(time.perf_counter() - began, 2), "cpu_s": round(cpu, 2)}
     return {**told, "stdout": _tail(out), "stderr": _tail(err)}

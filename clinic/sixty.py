@@ -24,6 +24,7 @@ from clinic.operators import OPERATORS
 from clinic.patient import TIMEOUT_S, environment, in_fork
 from clinic.surgery import reseed
 
+LIMIT_S = 1800.0  # by the clock: a page of a program that was cut short is no page to judge
 HOW_MANY = {"sick": 20, "healthy": 10, "log": 20, "two": 10}
 
 
@@ -92,7 +93,7 @@ def make(page: Page, folder: Path) -> str:
     target = str(page.log) if page.log is not None else "record"
     if page.program and not (home / "record").exists():
         (home / "train.py").write_text(page.program, encoding="utf-8")
-        in_fork(lambda: _traindx("run", "--quiet", "--dir", "record", "train.py"), str(home))
+        in_fork(lambda: _traindx("run", "--quiet", "--dir", "record", "train.py"), str(home), LIMIT_S)
     page_text = _ours(home, "diagnose", target)
     _ours(home, "report", target, "-o", "report.html")
     (home / "page.txt").write_text(page_text, encoding="utf-8")

@@ -94,5 +94,3 @@ def page(before: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> s
     for what, rows in changed.items():
         out += [f"{what}: {len(rows)}", *(f"  {row}" for row in rows)]
     return "\n".join(out)
-
-

@@ -1,4 +1,5 @@
 """REINFORCE with a baseline on a contextual bandit."""
+
 import torch
 from torch import nn
 from torch.distributions import Categorical

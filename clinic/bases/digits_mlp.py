@@ -1,4 +1,5 @@
 """Digits with a two-layer perceptron and Adam."""
+
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

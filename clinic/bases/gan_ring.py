@@ -1,4 +1,5 @@
 """GAN on a ring of Gaussians."""
+
 import math
 
 import torch

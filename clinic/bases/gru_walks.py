@@ -1,4 +1,5 @@
 """GRU over random walks: does the walk end above its start?"""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 """A small causal transformer on lines of code of unequal length, padded."""
+
 import sysconfig
 from pathlib import Path
 

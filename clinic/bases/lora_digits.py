@@ -1,4 +1,5 @@
 """Low-rank adapters on a network pretrained on upright digits, tuned on noisy ones."""
+
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

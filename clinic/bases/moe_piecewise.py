@@ -1,4 +1,5 @@
 """Mixture of experts on a piecewise function."""
+
 import torch
 from torch import nn
 

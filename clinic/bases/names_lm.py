@@ -1,4 +1,5 @@
 """Which letter comes next in a name: a GRU over identifiers of the standard library, padded, with an end token."""
+
 import re
 import sysconfig
 from pathlib import Path

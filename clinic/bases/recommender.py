@@ -1,4 +1,5 @@
 """Ratings from user and item embeddings."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 """Contrastive pre-training on digits."""
+
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits

@@ -1,4 +1,5 @@
 """Three spirals with a residual MLP, LayerNorm and a Trainer class."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Regression of a smooth surface with noise."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Variational autoencoder on digits."""
+
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits

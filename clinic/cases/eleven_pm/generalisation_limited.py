@@ -1,4 +1,5 @@
 """11 PM: training still creeps down, validation has been flat for two hours."""
+
 import torch
 from torch import nn
 

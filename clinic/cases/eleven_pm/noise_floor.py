@@ -1,4 +1,5 @@
 """11 PM: train and validation both flat; the learning rate has never been lowered."""
+
 import torch
 from torch import nn
 

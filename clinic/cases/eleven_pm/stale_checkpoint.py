@@ -1,4 +1,5 @@
 """11 PM: validation runs on the checkpoint file; the file is written once."""
+
 import tempfile
 from pathlib import Path
 

@@ -1,4 +1,5 @@
 """Six micro-batches per update, each loss divided by six."""
+
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn

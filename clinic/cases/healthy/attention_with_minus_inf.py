@@ -1,4 +1,5 @@
 """Causal attention written with masked_fill(-inf): infinities inside, none outside."""
+
 import math
 import sysconfig
 from pathlib import Path

@@ -1,4 +1,5 @@
 """Old but correct: Sigmoid in the model, BCELoss outside."""
+
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn

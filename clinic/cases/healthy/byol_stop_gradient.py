@@ -1,4 +1,5 @@
 """Self-distillation with a stop-gradient and a moving-average target."""
+
 import copy
 
 import torch

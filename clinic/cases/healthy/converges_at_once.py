@@ -1,4 +1,5 @@
 """A linear problem solved in fifty steps, trained for seven hundred."""
+
 import torch
 from torch import nn
 

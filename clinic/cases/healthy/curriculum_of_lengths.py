@@ -1,4 +1,5 @@
 """Copy task whose sequences grow longer every few hundred steps."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Q-learning on a ring world with a replay buffer and a target network."""
+
 import copy
 import random
 

@@ -1,4 +1,5 @@
 """Evaluate an exponential moving average of the weights."""
+
 import copy
 
 import torch

@@ -1,4 +1,5 @@
 """Focal loss on rare events: values are small from the first step on."""
+
 import math
 
 import torch

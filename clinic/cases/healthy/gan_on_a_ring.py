@@ -1,4 +1,5 @@
 """Eight Gaussians on a ring, a small GAN with two optimizers."""
+
 import math
 
 import torch

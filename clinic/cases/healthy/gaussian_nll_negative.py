@@ -1,4 +1,5 @@
 """Predict mean and variance; the loss is a negative log-likelihood below zero."""
+
 import torch
 from torch import nn
 

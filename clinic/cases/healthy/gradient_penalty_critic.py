@@ -1,4 +1,5 @@
 """WGAN-GP: the critic's loss is negative and the penalty needs gradients of gradients."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Batches of 700: two updates per epoch, almost no noise."""
+
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

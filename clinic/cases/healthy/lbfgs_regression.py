@@ -1,4 +1,5 @@
 """Full-batch L-BFGS with a closure on the diabetes data."""
+
 import torch
 from sklearn.datasets import load_diabetes
 from torch import nn

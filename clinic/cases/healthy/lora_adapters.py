@@ -1,4 +1,5 @@
 """Low-rank adapters on a frozen base model."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Batches are nested dicts and the model returns a dataclass with its own loss."""
+
 from dataclasses import dataclass
 
 import torch

@@ -1,4 +1,5 @@
 """Physics-informed fit of a decay curve: nothing to validate on."""
+
 import torch
 from torch import nn
 

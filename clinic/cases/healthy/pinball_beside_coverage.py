@@ -1,4 +1,5 @@
 """Three quantiles of a noisy sine; loss and coverage are printed on one line."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

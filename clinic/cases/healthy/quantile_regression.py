@@ -1,4 +1,5 @@
 """Pinball loss for three quantiles of noisy data."""
+
 import torch
 from torch import nn
 

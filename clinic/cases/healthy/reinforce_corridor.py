@@ -1,4 +1,5 @@
 """REINFORCE with a baseline: walk a corridor to the right end."""
+
 import torch
 from torch import nn
 from torch.distributions import Categorical

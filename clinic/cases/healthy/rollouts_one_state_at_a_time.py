@@ -1,4 +1,5 @@
 """REINFORCE on a corridor of nine places, one state per call."""
+
 import random
 
 import torch

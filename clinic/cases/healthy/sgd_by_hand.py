@@ -1,4 +1,5 @@
 """No optimizer object: parameters are updated in a no_grad block."""
+
 import torch
 
 torch.manual_seed(222)

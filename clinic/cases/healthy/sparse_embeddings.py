@@ -1,4 +1,5 @@
 """Matrix factorisation with sparse gradients and SparseAdam."""
+
 import torch
 from torch import nn
 

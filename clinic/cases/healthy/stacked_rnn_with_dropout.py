@@ -1,4 +1,5 @@
 """Two-layer GRU with dropout between layers; sine-wave classification."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """IterableDataset: an endless stream, no epochs, no length."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset

@@ -1,4 +1,5 @@
 """Likelihood summed over the batch with a learning rate to match: gradient norms in the hundreds."""
+
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,4 +1,5 @@
 """A smoke run of thirty steps."""
+
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

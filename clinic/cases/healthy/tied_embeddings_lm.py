@@ -1,4 +1,5 @@
 """Bigram-window language model with tied input and output embeddings."""
+
 import sysconfig
 from pathlib import Path
 

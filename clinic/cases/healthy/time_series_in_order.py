@@ -1,4 +1,5 @@
 """Forecasting: windows are fed in time order on purpose, validation is the future."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Denoising diffusion on two moons: a noisy loss that flattens early, as always."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Shared trunk, a classification and a regression head with sensible weights."""
+
 import torch
 from sklearn.datasets import load_wine
 from torch import nn

@@ -1,4 +1,5 @@
 """Warm-up, constant rate, short decay at the end; a pre-norm transformer on sorting."""
+
 import torch
 from torch import nn
 

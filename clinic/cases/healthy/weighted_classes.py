@@ -1,4 +1,5 @@
 """Class weights in the loss shift its level: the first loss is not ln C."""
+
 import torch
 from torch import nn
 

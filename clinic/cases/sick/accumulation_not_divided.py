@@ -1,4 +1,5 @@
 """Gradient accumulation over 8 micro-batches on digits."""
+
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_digits

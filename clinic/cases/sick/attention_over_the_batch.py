@@ -1,4 +1,5 @@
 """Set classification: does the set contain at least three points inside the unit circle?"""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Associative recall with unscaled dot-product attention and a hot optimizer."""
+
 import torch
 from torch import nn
 

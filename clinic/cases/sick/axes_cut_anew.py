@@ -1,4 +1,5 @@
 """A recurrent net reads sensor windows that the loader stacks time first."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,4 +1,5 @@
 """Alternate between clean and noisy batches of a regression task."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """ConvNet with slow BatchNorm statistics."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -31,4 +32,6 @@ for epoch in range(14):
     with torch.no_grad():
         for a, b in va:
             out = net(a)
-            print(f"{epoch:2d} train {loss.item():.4f} val {F.cross_entropy(out, b).item():.4f} acc {(out.argmax(1) == b).float().mean():.3f}")
+            print(
+                f"{epoch:2d} train {loss.item():.4f} val {F.cross_entropy(out, b).item():.4f} acc {(out.argmax(1) == b).float().mean():.3f}"
+            )

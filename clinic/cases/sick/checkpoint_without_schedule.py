@@ -1,4 +1,5 @@
 """Saves the model every few epochs, and only the model."""
+
 import tempfile
 from pathlib import Path
 

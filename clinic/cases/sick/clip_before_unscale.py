@@ -1,4 +1,5 @@
 """AMP training loop with gradient clipping."""
+
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_digits
@@ -23,4 +24,6 @@ for epoch in range(15):
     model.eval()
     with torch.no_grad():
         z = model(X[1400:])
-        print(epoch, loss.item(), nn.functional.cross_entropy(z, y[1400:]).item(), (z.argmax(1) == y[1400:]).float().mean().item())
+        print(
+            epoch, loss.item(), nn.functional.cross_entropy(z, y[1400:]).item(), (z.argmax(1) == y[1400:]).float().mean().item()
+        )

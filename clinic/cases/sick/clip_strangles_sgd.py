@@ -1,4 +1,5 @@
 """Sequence classification with a GRU and 'safe' gradient clipping."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """House prices with three rows in cents instead of euros."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 """Wasserstein critic between two point clouds, no weight clipping, no gradient penalty."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """MLP with a bias initialisation from an old paper."""
+
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

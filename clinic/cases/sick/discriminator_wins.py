@@ -1,4 +1,5 @@
 """A GAN on two moons with a discriminator that is far too strong."""
+
 import math
 
 import torch

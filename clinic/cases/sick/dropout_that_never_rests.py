@@ -1,4 +1,5 @@
 """Rating wines with a small net; dropout is written as a function."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,4 +1,5 @@
 """Instruction tuning in miniature: learn only the answer tokens after the marker."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Multi-head attention over padded dialogues; some dialogues have no previous turns at all."""
+
 import torch
 from torch import nn
 

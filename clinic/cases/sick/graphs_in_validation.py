@@ -1,4 +1,5 @@
 """Validation that builds graphs it never uses."""
+
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn

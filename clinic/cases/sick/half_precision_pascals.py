@@ -1,4 +1,5 @@
 """Air pressure from weather readings, in half precision for speed."""
+
 import torch
 import torch.nn as nn
 

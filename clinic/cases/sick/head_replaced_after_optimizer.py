@@ -1,4 +1,5 @@
 """Re-use a digits network for telling even from odd digits."""
+
 import numpy as np
 import torch
 from sklearn.datasets import load_digits

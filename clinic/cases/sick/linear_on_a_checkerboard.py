@@ -1,4 +1,5 @@
 """Is the wind good for sailing? Two measurements, one straight line."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """A 'recent losses' window that is never trimmed."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Mean over pixels, then over the batch, then over the dataset: a reconstruction loss with too many means."""
+
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_digits

@@ -1,4 +1,5 @@
 """The running loss keeps every graph alive."""
+
 import torch
 from torch import nn
 

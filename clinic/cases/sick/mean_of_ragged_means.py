@@ -1,4 +1,5 @@
 """Validation loss as the mean over batches; the last batch holds three hard samples."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 """Fit a noisy surface with a two-layer network."""
+
 import warnings
 
 import torch

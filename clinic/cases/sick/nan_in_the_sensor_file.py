@@ -1,4 +1,5 @@
 """Regression on a sensor log that was read without looking."""
+
 import numpy as np
 import torch
 import torch.nn as nn

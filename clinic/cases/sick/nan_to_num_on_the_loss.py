@@ -1,4 +1,5 @@
 """Poisson regression of event counts with a defensive line."""
+
 import torch
 import torch.nn as nn
 

@@ -1,4 +1,5 @@
 """Denoising diffusion on a figure of eight."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Predicting a house's heating need; the iterator over the loader is made once."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 """GAN on eight clusters whose generator finds one and stays there."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Sign of a product of three numbers; the trainer makes its optimizer where the epoch begins."""
+
 import torch
 from torch import nn
 

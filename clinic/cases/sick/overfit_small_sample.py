@@ -1,4 +1,5 @@
 """Few labels, large network, many epochs."""
+
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -31,4 +32,6 @@ for epoch in range(60):
         out = net(val_x)
         val = ce(out, val_y).item()
     if epoch % 4 == 0:
-        print(f"epoch {epoch:3d} train {running / len(train_dl):.4f} val {val:.4f} acc {(out.argmax(1) == val_y).float().mean():.3f}")
+        print(
+            f"epoch {epoch:3d} train {running / len(train_dl):.4f} val {val:.4f} acc {(out.argmax(1) == val_y).float().mean():.3f}"
+        )

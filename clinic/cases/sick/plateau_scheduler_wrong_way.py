@@ -1,4 +1,5 @@
 """Digits with ReduceLROnPlateau."""
+
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,4 +1,5 @@
 """REINFORCE on a ten-armed bandit with a contextual state; the policy freezes on its first lucky arm."""
+
 import torch
 from torch import nn
 from torch.distributions import Categorical

@@ -1,4 +1,5 @@
 """VAE on digits whose decoder can ignore the latent code."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
 """Continue language-model training from a checkpoint that is never loaded."""
+
 import sysconfig
 import tempfile
 from pathlib import Path

@@ -1,4 +1,5 @@
 """House prices from six features, in full."""
+
 import numpy as np
 import torch
 from torch import nn

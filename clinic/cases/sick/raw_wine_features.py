@@ -1,4 +1,5 @@
 """Wine growers from raw chemistry, momentum SGD."""
+
 import torch
 from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split

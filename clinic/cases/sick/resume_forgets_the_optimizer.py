@@ -1,4 +1,5 @@
 """Training in two sittings with a checkpoint in between."""
+
 import tempfile
 from pathlib import Path
 

@@ -1,4 +1,5 @@
 """Which of four symbols came first in a sequence? A plain tanh RNN should remember."""
+
 import torch
 from torch import nn
 

@@ -1,4 +1,5 @@
 """Integrate a noisy signal with a plain recurrent network."""
+
 import torch
 import torch.nn as nn
 

@@ -1,4 +1,5 @@
 """Top-1 mixture of experts without a balancing loss."""
+
 import torch
 from torch import nn
 

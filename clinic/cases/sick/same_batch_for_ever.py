@@ -1,4 +1,5 @@
 """An endless iterator that is not endless."""
+
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

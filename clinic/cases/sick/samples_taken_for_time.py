@@ -1,4 +1,5 @@
 """Which of three tones is it? Noisy waves, read by an LSTM."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 """Tabular classifier with hand-made initial weights."""
+
 import numpy as np
 import torch
 from sklearn.datasets import load_breast_cancer

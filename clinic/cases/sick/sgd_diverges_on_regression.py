@@ -1,4 +1,5 @@
 """Diabetes progression with momentum SGD."""
+
 import torch
 from sklearn.datasets import load_diabetes
 from torch import nn

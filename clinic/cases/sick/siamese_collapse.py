@@ -1,4 +1,5 @@
 """Two augmented views of each digit should get similar embeddings."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
 """Multi-label tagging on synthetic documents: each tag has a few trigger words."""
+
 import numpy as np
 import torch
 import torch.nn as nn

@@ -1,4 +1,5 @@
 """Forecast the next value of noisy oscillators with an LSTM; bad windows are skipped."""
+
 import math
 
 import torch

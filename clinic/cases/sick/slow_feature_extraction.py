@@ -1,4 +1,5 @@
 """Every sample is decoded anew on the training process."""
+
 import math
 
 import torch

@@ -1,4 +1,5 @@
 """Breast cancer classifier; the learning rate drops every eight epochs."""
+
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_breast_cancer

@@ -1,4 +1,5 @@
 """Predict disease progression one year after baseline (diabetes data)."""
+
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_diabetes

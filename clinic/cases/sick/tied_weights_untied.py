@@ -1,4 +1,5 @@
 """A tiny next-word model whose output layer shares the embedding matrix."""
+
 import copy
 import random
 import re

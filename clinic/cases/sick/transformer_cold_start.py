@@ -1,4 +1,5 @@
 """Post-norm transformer on a copy-and-sort task, full learning rate from the first step."""
+
 import torch
 import torch.nn as nn
 

@@ -1,4 +1,5 @@
 """Early stopping on a dozen validation rows."""
+
 import copy
 
 import torch

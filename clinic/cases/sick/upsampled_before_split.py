@@ -1,4 +1,5 @@
 """Rare fraud cases are copied before the data is split."""
+
 import numpy as np
 import torch
 from torch import nn

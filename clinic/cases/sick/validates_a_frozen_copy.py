@@ -1,4 +1,5 @@
 """Evaluate on a copy of the model, so that training is not disturbed."""
+
 import copy
 
 import torch

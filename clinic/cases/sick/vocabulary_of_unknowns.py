@@ -1,4 +1,5 @@
 """Word model with a vocabulary built from another file: most words are unknown."""
+
 import re
 import sysconfig
 from collections import Counter

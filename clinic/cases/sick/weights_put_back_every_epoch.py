@@ -1,4 +1,5 @@
 """Sorting parcels by their scan; every epoch begins by loading the starting weights."""
+
 import copy
 
 import torch

@@ -1,4 +1,5 @@
 """Augmentation noise from a generator stored on the dataset, two loader workers."""
+
 import numpy as np
 import torch
 from sklearn.datasets import load_digits

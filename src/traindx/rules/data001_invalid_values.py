@@ -36,8 +36,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from traindx import breakdown, course, facts, ranks, regime, stats
-from traindx.finding import Confidence, Evidence, Severity
-from traindx.rule import Blind, rule
+from traindx.finding import Blind, Confidence, Evidence, Severity
+from traindx.rule import rule
 from traindx.run import Ints, Run, Series
 
 

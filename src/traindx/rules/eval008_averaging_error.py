@@ -36,7 +36,7 @@ import numpy as np
 from traindx import facts
 from traindx.finding import Confidence, Evidence, Severity
 from traindx.rule import rule
-from traindx.run import Run
+from traindx.run import Run, Series
 
 
 @rule(
@@ -78,7 +78,7 @@ def _same_factor(run: Run, reported: float, most: float = 0.005) -> bool:
     """Whether what was logged is the loss of each evaluation times one number."""
     loss = run.series("loss/val").finite().values
     for told in run.matching("metric/val/*").values():
-        values = told.finite().values
+        values = told.finite().values if isinstance(told, Series) else loss[:0]
         if len(values) == len(loss) >= 3 and math.isclose(values[-1], reported, rel_tol=1e-4):
             factors = values / loss
             return float(np.ptp(factors)) < most * abs(float(factors.mean()))

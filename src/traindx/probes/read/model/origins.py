@@ -73,7 +73,8 @@ class Source:
             if isinstance(node, ast.Assign) and any(_key(t) == key for t in node.targets):
                 yield self.made(node.value) or node.lineno
             named = [word.arg for word in node.keywords] if isinstance(node, ast.Call) and _name(node) == "update" else []
-            if key in named or (isinstance(node, ast.AugAssign) and _key(node.target) == key):
+            changed = isinstance(node, ast.AugAssign) and _key(node.target) == key
+            if isinstance(node, ast.stmt | ast.expr) and (key in named or changed):
                 yield node.lineno
 
     def planned(self) -> Iterator[int]:
