@@ -244,6 +244,7 @@ def make():
 
 @pytest.mark.parametrize("words", [("--picture", "x.bmp"), ("--picture", "no/where/x.svg"), ("-o", "no/where/x.json")])
 def test_an_answer_is_not_lost_because_something_cannot_be_written(words: tuple[str, ...], tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     (tmp_path / "t.py").write_text(TASK)
     done = traindx("trial", "one-step", "t.py:make", *words, "--format", "json", cwd=tmp_path)
     assert json.loads(done.stdout)["result"] == "pass", done.stderr

@@ -41,6 +41,7 @@ def _tail(*entries: dict[str, Any]) -> flight.Entries:
 
 
 def test_a_dump_that_torch_made_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     path = tmp_path / "nccl_trace_rank_3"
     subprocess.run([sys.executable, "-c", REAL, str(path)], check=True, capture_output=True, timeout=900)
     found, notes = flight.beside(tmp_path, {0: Run(), 3: Run()})
