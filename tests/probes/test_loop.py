@@ -52,6 +52,18 @@ def test_a_sound_loop_leaves_no_fault():
     assert len(run["clip/norm"]) == 8 and set(run["clip/threshold"].values) == {1.0}
 
 
+def test_the_clearing_that_comes_too_late_has_a_line_of_its_own():
+    model, optimizer, x, y = parts()
+    with observing() as seen:
+        for _ in range(5):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.zero_grad()
+            optimizer.step()
+    early, late = (int(seen.run.fact("code.sites")[name].rpartition(":")[2]) for name in ("zero_grad", "late_zero_grad"))
+    assert late == early + 2
+
+
 def test_gradients_that_nobody_uses_any_more_are_counted():
     def left(stop: int, after: int) -> int:
         model, optimizer, x, y = parts()

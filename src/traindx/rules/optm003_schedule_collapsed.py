@@ -64,7 +64,7 @@ from traindx.run import Run, Series
         "late": "Call scheduler.step() after every optimizer.step(), or set its length to {taken}.",
     },
     explains=("LOSS003", "LOSS002", "LOSS009", "OPTM001"),
-    at="scheduler horizon",
+    at={"": "scheduler horizon", "zero": "scheduler|optimizer rate"},
 )
 def schedule_collapsed(
     run: Run,

@@ -56,6 +56,7 @@ from traindx.run import Run
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("GRAD004", "LOSS002", "LOSS003", "LOSS009", "ACTV002", "OPTM001", "WIRE016", "TUNE005", "EVAL009"),
+    at="loss",
 )
 def detached_graph(run: Run, *, critical_share: float = 0.05) -> Iterator[Evidence]:
     # [def] as in WIRE001: from a twentieth of the model on the run is not what was meant.

@@ -62,7 +62,7 @@ from traindx.run import Run
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
     explains=("WIRE011", "EVAL009", "LOSS002", "GRAD004", "OPTM001", "LOSS009", "EVAL007", "EVAL001"),
-    at={"": "step", "cleared": "zero_grad", "unreached": "optimizer"},
+    at={"": "step", "cleared": "late_zero_grad|zero_grad", "unreached": "optimizer loss"},
 )
 def step_without_gradient(
     run: Run,

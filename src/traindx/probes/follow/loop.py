@@ -82,7 +82,7 @@ class Loop:
     def zero_grad(self) -> None:
         """zero_grad of an optimizer or a module."""
         self._stage.step.zero_grads += 1
-        self._lines.here("zero_grad")
+        self._lines.here("late_zero_grad" if self._stage.step.backwards else "zero_grad")
 
     def before_backward(self) -> None:
         self.backwards += 1
