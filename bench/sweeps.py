@@ -248,8 +248,8 @@ def decay() -> Task:
 
 OPENED = ("wine", "diabetes", "rings", "parity", "decay")  # sealed until 2026-11-18
 TASKS |= {"wine": wine, "diabetes": diabetes, "rings": rings, "parity": parity, "decay": decay}
-OPEN_COINS = ("83332aa7",)  # judged once on 2026-11-18
-COIN = "d17ff787"  # drawn by a random number, not trained yet; whoever has judged it draws another
+OPEN_COINS = ("83332aa7", "d17ff787")  # judged once, on 2026-11-18 and on 2026-11-20
+COIN = "3cff7696"  # drawn by a random number, not trained yet; whoever has judged it draws another
 TASKS |= {name: task for coin in OPEN_COINS for name, task in drawn(coin).items()}
 SEALED = drawn(COIN)
 TASKS |= SEALED
