@@ -6,6 +6,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from runs import a_run, learning, noise, steady
+from traindx import api
 from traindx.cli.compare import command, exit_code
 from traindx.diagnosis.compare import compare
 from traindx.diagnosis.effects import MARGIN
@@ -236,3 +237,13 @@ def test_a_run_that_broke_off_is_not_the_same() -> None:
     whole = learning(600)
     b = a_run(loss__train=whole[:200], facts={"ended": "killed"})
     assert compare(a_run(loss__train=whole), b).outcome == "cannot-tell"
+
+
+def test_no_row_contradicts_the_headline(tmp_path: Path) -> None:
+    """Five evaluations show that B is worse, not from which step on; one measure under two names is one row."""
+    for name, share in (("a", 0.95), ("b", 0.6)):
+        rows = [f"{e},{2.3 * 0.7**e:.4f},{share * (1 - 0.6 ** (e + 1)):.4f}" for e in range(5)]
+        (tmp_path / f"{name}.csv").write_text("epoch,train_loss,val_acc\n" + "\n".join(rows), encoding="utf-8")
+    a, b = (api.load(tmp_path / f"{name}.csv")[0] for name in "ab")
+    shown = str(compare(a, b))
+    assert "B is worse" in shown and "too few to tell" not in shown and "metric/val/acc" not in shown

@@ -79,6 +79,8 @@ def test_tensors_that_are_kept_are_named(observed: Callable[..., Any]) -> None:
     run, _ = _ends(observed, "kept.append(torch.zeros(16000, 400))\n    if step == 4: raise MemoryError", "activations")
     told = run.fact("memory.oom")
     assert told["largest"][0]["holder"] == "kept" and "kept in kept" in told["try"][0]
+    asked = {**told, "asked": 100 * sum(told["alive"].values())}  # next to that, what is kept is nothing
+    assert not any("kept in" in said for said in oom.advice(asked, Scene()))
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def advice(told: dict[str, Any], scene: Scene) -> list[str]:
             f"this one allocation ({_size(told['asked'])}) is larger than all that was alive: look at the shapes at {told['where']}"
         )
     held = next((row for row in told["largest"] if row["kind"] == "other" and row.get("holder")), None)
-    if share["other"] > 0.4 and held:
-        out.append(f"tensors kept in {held['holder']} take {_size(alive['other'])}: keep numbers, or .detach().cpu()")
+    if share["other"] > 0.4 and held and held["bytes"] > 0.1 * max(told["asked"] or 0, alive["other"]):
+        out.append(f"tensors kept in {held['holder']} take {_size(held['bytes'])}: keep numbers, or .detach().cpu()")
     device = told["device"]
     if device and device["reserved"] > 1.3 * max(device["allocated"], 1):
         out.append("reserved memory is not in use: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, batches of even length")

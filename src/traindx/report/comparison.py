@@ -81,4 +81,4 @@ def _change(e: Effect) -> str:
 def _onset(s: Separation) -> str:
     if s.beyond_noise is not None:
         return f"from {span((s.beyond_noise, s.beyond_noise))}"
-    return "within noise" if s.z is not None else "too few to tell"
+    return "within noise" if s.z is not None else "too few points to say from where"
