@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from runs import a_run, steady
+from traindx import diagnose
 from traindx.finding import Severity, Status
 from traindx.rules.dist001_rank_drift import rank_drift as rule
 from traindx.run import Run
@@ -77,6 +78,8 @@ def test_statistics_of_batch_norm_that_nothing_synchronises_are_named() -> None:
     [found] = rule.findings(a_run({"rank/params": same, "rank/buffers": own}))
     assert found.variant == "buffers" and found.severity is Severity.WARNING and found.steps == (1, 39)
     assert rule.outcome(a_run({"rank/params": same, "rank/buffers": same})).status is Status.CLEAR
+    found = diagnose(a_run({"rank/params": same, "rank/buffers": own}, facts={"world_size": 2, "distributed": True}))
+    assert found.causes[0].cause.name == "rank-statistics" and found.verdict == "fix-and-resume"  # the weights are equal
 
 
 def test_different_first_weights_are_called_so() -> None:

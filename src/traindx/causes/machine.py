@@ -99,6 +99,7 @@ CAUSES = (
             "Wrap the model in DistributedDataParallel, call the wrapper in every forward, and use the same learning rate on "
             "all ranks. Take rank 0's weights on all of them."
         ),
+        refutes=("DIST001:buffers",),
         witness=("DIST001",),
         regimes=("world_size", "distributed"),
     ),
@@ -117,6 +118,13 @@ CAUSES = (
         likely={"DIST006": 0.97, "EVAL008": 0.2},
         cure="Sum losses and counts over all ranks and divide once.",
         witness=("DIST006",),
+        regimes=("world_size", "distributed"),
+    ),
+    Cause(
+        "rank-statistics", "each rank keeps BatchNorm statistics of its own", prior=0.4, verdict="fix-and-resume",
+        likely={"DIST001:buffers": 0.97, "EVAL001": 0.1},
+        cure="Convert with `SyncBatchNorm.convert_sync_batchnorm`, or let DistributedDataParallel send rank 0's buffers.",
+        witness=("DIST001:buffers",),
         regimes=("world_size", "distributed"),
     ),
     Cause(
