@@ -361,3 +361,9 @@ def test_the_speed_of_a_bar_makes_no_other_kind_of_line_and_a_bar_drawn_anew_no_
     lines = [bar(0, i, i) for i in range(1, 41)] + [bar(0, 0, 40)] + [bar(1, i, 40 + i) for i in range(1, 41)]
     run = printed(tmp_path, "Seed set to 1337\n" + "\n".join(lines))
     assert run.series("loss/train").steps.tolist() == list(range(1, 81)) and len(run.series("loss/val")) <= 2
+
+
+@pytest.mark.parametrize("total", [80, 30])  # of an epoch, or of less than it really has
+def test_a_count_of_so_many_is_the_place_whatever_its_name(tmp_path: Path, total: int) -> None:
+    lines = [f"epoch={e} i={i}/{total} total loss={9 / (1 + e + i / 80):.4f} aux loss=0.5" for e in range(2) for i in range(80)]
+    assert np.all(np.diff(printed(tmp_path, "\n".join(lines)).series("loss/train").steps) == 1)

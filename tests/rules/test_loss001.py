@@ -198,3 +198,10 @@ def test_a_dozen_epochs_that_climb_to_a_multiple_of_the_best_are_enough() -> Non
     assert found.variant == "risen" and found.severity is Severity.WARNING and "0.061" in found.message
     for other in (np.r_[epochs[:-1], 0.3], epochs[:-2], np.r_[epochs[:7], epochs[6:11] / 3]):  # a step back, too short, lower
         assert not the(a_run(loss__train=other, facts={"step_unit": "epoch"}))
+
+
+def test_a_loss_that_runs_to_minus_infinity_has_no_lower_end() -> None:
+    falls = np.r_[1.5, 1.2, 0.9, -np.geomspace(1, 1e9, 97)]
+    [found] = the(a_run(loss__train=falls))
+    assert found.variant == "bottomless" and "no lower end" in found.message
+    assert not the(a_run(loss__train=np.r_[1.5, 1.2, 0.9, -40 * (1 - np.exp(-np.arange(97) / 9))])), "a density settles"

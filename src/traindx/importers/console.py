@@ -203,7 +203,8 @@ def _by_inner(records: list[Record], inner: Floats, total: Floats, epoch: Floats
     if (np.isfinite(total) & ~evaluated).any():
         inner = np.where(evaluated, np.nan, inner)  # "Test: [0/16]" counts the batches of an evaluation
         total = np.where(evaluated, np.nan, total)
-    per = _forward(total)
+    per, most = _forward(total), np.nanmax(inner, initial=0.0)
+    per = np.maximum(per, most) if most > np.max(per) else per  # epochs that are longer than was thought
     if np.isfinite(epoch).mean() > 0.5 and len(np.unique(epoch[np.isfinite(epoch)])) > 1:
         whole = _forward(epoch)
         begun = whole - _first_of_run(whole)

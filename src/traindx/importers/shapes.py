@@ -578,7 +578,9 @@ def _place(shape: Shape, table: Floats, plan: Plan) -> set[int]:
             plan.epochs = float(table[-1, i + 1]) if of else plan.epochs
         elif of and before.bar and plan.epoch < 0 and shape.by_epoch:
             plan.epoch, plan.epochs, plan.finished = i, float(table[-1, i + 1]), True  # the outer one of two progress bars
-        elif of and plan.inner < 0 and not shape.units[i] and (before.opens or (i == 0 and not before.key)):
+        elif (
+            of and plan.inner < 0 and not shape.units[i] and (before.opens or (i == 0 and not before.key) or _counts(table, i))
+        ):
             plan.inner, plan.total, plan.bar = i, i + 1, before.bar
         elif of and plan.inner == i - 2 >= 0 and plan.epoch < 0 and before.opens and not before.key:
             plan.epoch, plan.inner, plan.total = plan.inner, i, i + 1  # "[0/25][100/1583]": epoch, then batch
@@ -599,12 +601,19 @@ def _within_epochs(table: Floats, plan: Plan) -> None:
         plan.inner, plan.total, plan.step, plan.planned = plan.step, plan.step + 1, -1, math.nan
 
 
+def _counts(table: Floats, i: int) -> bool:
+    """Whether a number goes up by the same whole step from nearly every line to the next: a count, whatever its name."""
+    steps = np.diff(table[:, i])
+    return len(steps) > 10 and bool(np.mean((steps == np.median(steps)) & (steps >= 1)) > 0.9)
+
+
 def _of_how_many(shape: Shape, table: Floats, i: int) -> bool:
     """Whether the next number says of how many this one is: "100/5000", not "0.5/0.8"."""
     if i + 1 >= len(shape.before) or not shape.before[i + 1].of:
         return False
     of = table[:, i + 1]
-    return bool(np.all(of >= table[:, i]) and np.all(table[:, i : i + 2] == np.round(table[:, i : i + 2])))
+    within = np.all(of >= table[:, i]) or (np.ptp(of) == 0 and _counts(table, i))  # an epoch may be longer than was thought
+    return bool(within and np.all(table[:, i : i + 2] == np.round(table[:, i : i + 2])))
 
 
 def _names(shape: Shape, table: Floats, used: set[int]) -> dict[int, str]:

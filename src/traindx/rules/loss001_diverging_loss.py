@@ -9,6 +9,7 @@ means over whole epochs are enough where the second half is above the start. The
 at each of the last four or more, to twice its best. A jump within the first tenth of the run counts too if the
 gradient norm jumps with it and neither comes back. The best level is taken where the learning rate was comparable to
 the current one. The climb after a warm restart counts only when it exceeds the last cycle.
+A loss that lies below zero by thousands of times what it began with, and still falls, has no lower end (*bottomless*).
 
 ## Why it matters
 
@@ -55,12 +56,15 @@ from traindx.run import Floats, Run, Series
         "passing": "the {what} was {value} at step {first} and came back",
         "risen": "the {what} rose from {best:.4g} (step {first}) to {now:.4g}: {lost:.0%} of its progress is lost",
         "worse": "the {what} rose from {start:.4g} to {now:.4g}: worse than before training",
+        "bottomless": "the {what} fell from {start:.4g} to {now:.4g} and has no lower end",
         "excursion": "the {what} climbed from {best:.4g} to {peak:.4g} after step {first}; it ends at {now:.4g}",
     },
     fix={
         "": "Resume from before the rise with a tenth of the learning rate; clip gradients at their usual norm.",
         "nonfinite": "Find the first non-finite operation (`traindx run` names it), then resume from before it.",
         "passing": "Look at what was evaluated at step {first}: an empty batch, a division by zero, an overflow.",
+        "bottomless": "Find the term that can be made as small as one likes: one that is subtracted, the log of something that "
+        "may vanish, a likelihood whose variance may. Bound it.",
         "excursion": "Lower the learning rate by 3 and clip gradients; keep the checkpoint from before step {first}.",
     },
     severity=Severity.CRITICAL,
@@ -89,7 +93,7 @@ def diverging_loss(
         return
     if regime.curriculum(run):
         return
-    found = _climb(run, series, what, deviations, lost, ruin) or _leap(run, series, what)
+    found = _climb(run, series, what, deviations, lost, ruin) or _leap(run, series, what) or _bottomless(series, what)
     if found is not None:
         yield replace(found, severity=Severity.INFO) if _other_data(run, found) else found
 
@@ -170,6 +174,17 @@ def _climbing(run: Run, series: Series, what: str, lost: float, least: int = 10)
         return None
     facts = {"what": what, "start": start, "now": now, "best": best, "lost": (now - best) / (start - best)}
     return Evidence(facts, steps=(int(series.steps[low]), int(series.steps[-1])), say="risen", severity=Severity.WARNING)
+
+
+def _bottomless(series: Series, what: str, times: float = 1e4) -> Evidence | None:
+    """Below zero by thousands of times the first records, and in its last quarter clearly further than before."""
+    y, quarter = series.values, max(3, len(series) // 4)
+    before, now = float(np.median(y[-2 * quarter : -quarter])), float(np.median(y[-quarter:]))
+    if now > -times * max(float(np.max(np.abs(y[:3]))), 1e-3) or now > 1.2 * before:
+        return None
+    facts = {"what": what, "start": float(y[0]), "now": now, "best": float(np.min(y))}
+    onset = int(np.argmax(y < 0))
+    return Evidence(facts, steps=(int(series.steps[onset]), int(series.steps[-1])), say="bottomless")
 
 
 @dataclass(frozen=True)
