@@ -93,7 +93,12 @@ def test_skipped_updates_are_counted_right_and_clean_weights_are_not_thrown_away
     (data,) = [f for f in d.findings if f.code == "DATA001"]
     assert data.message.startswith("NaN or infinite values in 3 batches, first at step 60") and data.variant == "guarded"
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("traindx: step")]
-    assert len(lines) == 4 and "nan" not in "".join(lines) and "2 losses not finite" in lines[1] and "1 losses" in lines[2]
+    assert (
+        len(lines) == 4
+        and " nan" not in "".join(lines)
+        and "infinite losses: 2" in lines[1]
+        and "infinite losses: 1" in lines[2]
+    )
 
 
 def test_without_the_guard_the_same_run_must_be_repeated(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ class _Lines:
         trend = "" if self._level is None else " (hardly moves)" if still else " ↓" if mean < self._level else " ↑"
         words = [f"step {step + 1}: loss {mean:.4g}{trend}"]
         if self._bad:
-            words.append(f"{self._bad} losses not finite")
+            words.append(f"NaN or infinite losses: {self._bad}")
         self._level, self._losses, self._bad = mean, [], 0
         if isinstance(norm, float):
             words.append(f"grad {norm:.3g}{' [CLIPPED]' if over else ''}")
