@@ -37,7 +37,7 @@ def test_a_flat_or_rising_curve_is_not_still_converging() -> None:
 
 def test_a_curve_of_another_kind_gets_no_number_but_the_reason() -> None:
     [found] = the(zoo.late_drop())
-    assert found.variant == "unfitted" and "forecast" not in found.facts and "does not meet" in found.message
+    assert found.variant == "unfitted" and "forecast" not in found.facts and "does not predict" in found.message
 
 
 def test_few_records_get_no_forecast_either() -> None:

@@ -169,7 +169,18 @@ def diagnose(run: Run, settings: Settings | None = None) -> Diagnosis:
     verdict = judge(run, outcomes, tell(outcomes, every), causes)
     if verdict.name in ("restart", "fix-and-resume"):
         outcomes = tuple(map(_without_forecast, outcomes))
+    outcomes = _one_course(outcomes, verdict.name)
     return Diagnosis(run, outcomes, tell(outcomes, every), causes, verdict)
+
+
+def _one_course(outcomes: tuple[Outcome, ...], verdict: str) -> tuple[Outcome, ...]:
+    """Of two remarks, that the loss still falls and that it has levelled off, the one that fits the verdict."""
+    remarks = {o.code for o in outcomes if o.findings and all(f.severity is Severity.INFO for f in o.findings)}
+    if not remarks >= {"LOSS003", "LOSS004"}:
+        return outcomes
+    mute = "LOSS003" if verdict == "wait" else "LOSS004"
+    told = Outcome(mute, Status.MUTED, reason="another remark describes the end of the curve")
+    return tuple(told if o.code == mute else o for o in outcomes)
 
 
 def _without_forecast(outcome: Outcome) -> Outcome:

@@ -96,6 +96,8 @@ def _of_story(s: Story) -> Issue:
 def others(d: Diagnosis) -> list[Suspect]:
     """Causes that could well explain the same findings instead, or what might be wrong in a run without alarms."""
     shown = [c for c in d.causes if c.possible and not c.apart]
+    if d.verdict == "stop-keep-best" and not d.alarmed:
+        return []  # the headline is the cause
     return [c for i, c in enumerate(shown) if not (d.alarmed and i == 0 and _leads(d, c))][:3]
 
 

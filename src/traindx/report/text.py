@@ -119,7 +119,7 @@ def _verdict(d: Diagnosis) -> RenderableType:
     until = ("until then" if wrong else "next", issues.until_then(d))
     told = [v.why, *(i.why for i in wrong)]
     rows = [("learned", "" if d.learned.reasons and d.learned.reasons[0] in told else safe(d.learned.sentence))]
-    if v.forecast and "forecast" in v.forecast:
+    if v.forecast and "forecast" in v.forecast and d.verdict in ("healthy", "wait"):
         f = v.forecast
         cone = f"{number(f['forecast'])} ({number(f.get('lo', float('nan')))}–{number(f.get('hi', float('nan')))})"
         rows.append(("forecast", f"{cone} at {span((f['at_step'], f['at_step']), d.run)}, if the learning rate stays as it is"))
