@@ -101,6 +101,7 @@ class Evaluation:
     loader: Any = None  # the loader its batches came from, where one was seen
     other: bool = False  # not of the validation set: a test set, or a part of the training set, next to it
     mixed: bool = False  # training data were evaluated with it: of these only the losses are told apart, by what was printed
+    part: bool = False  # its loss calls give only a part of the script's own loss
     models: frozenset[int] = frozenset()  # ids of the models that were evaluated, known at its end
     hits: tuple[float, int] | None = None  # predictions that the script found right when it compared them, of how many
     mean_hits: float | None = None  # the mean over its batches of the share that was found right

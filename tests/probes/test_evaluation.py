@@ -414,3 +414,133 @@ def test_of_two_sets_that_are_scored_the_one_that_is_not_trained_on_is_validatio
         assert late.tolist() == [200.0] * len(late) and len(late) >= 2
         assert len(run.series("accuracy/val")) == len(run.series("eval/samples")) >= 3
         assert len(run.series("metric/other/loss")) >= 2
+
+
+def plainly(evaluate: Any, steps: int = 8, epochs: int = 3) -> Run:
+    """Tensors without a loader; after each epoch `evaluate(model)` says what the script itself makes of it."""
+
+    def script() -> None:
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+        optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+        for _ in range(epochs):
+            for i in range(steps):
+                optimizer.zero_grad()
+                F.cross_entropy(model(X[32 * i : 32 * i + 32]), Y[32 * i : 32 * i + 32]).backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                evaluate(model)
+            model.train()
+
+    return watched(script, Evaluations(), budget=0.01)
+
+
+def mean_loss(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    return sum(F.cross_entropy(model(x[i : i + 50]), y[i : i + 50]).item() for i in range(0, len(x), 50)) / (len(x) // 50)
+
+
+def test_two_sets_of_plain_tensors_stay_two():
+    said: list[float] = []
+
+    def both(model: nn.Module) -> None:
+        said.append(mean_loss(model, X[300:400], Y[300:400]))
+        mean_loss(model, X[400:500] + 3, Y[400:500])
+
+    run = plainly(both)
+    assert run["loss/val"].values.tolist() == pytest.approx(said, rel=1e-5)
+    assert len(run["metric/other/loss"]) == 3
+    assert set(run["eval/samples"].values.tolist()) == {100}
+
+
+def test_places_in_the_code_that_take_turns_are_one_evaluation():
+    said: list[float] = []
+
+    def clean_and_noisy(model: nn.Module) -> None:
+        losses = []
+        for i in range(300, 500, 50):
+            losses.append(F.cross_entropy(model(X[i : i + 50]), Y[i : i + 50]).item())
+            losses.append(F.cross_entropy(model(X[i : i + 50] + 0.1), Y[i : i + 50]).item())
+        said.append(sum(losses) / len(losses))
+
+    run = plainly(clean_and_noisy)
+    assert run["loss/val"].values.tolist()[1:] == pytest.approx(said[1:], rel=1e-5)
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_the_validation_loss_has_all_the_terms_that_the_script_adds_up(read):
+    """Where the script reads no loss, its terms alone are not taken for it."""
+    said: list[float] = []
+
+    def script() -> None:
+        model, other = nn.Linear(8, 3), nn.Linear(8, 8)
+        optimizer = torch.optim.Adam([*model.parameters(), *other.parameters()], 1e-2)
+        train, val = DataLoader(TensorDataset(X[:400], Y[:400]), 32), DataLoader(TensorDataset(X[400:600], Y[400:600]), 50)
+
+        def objective(x: Tensor, y: Tensor) -> Tensor:
+            return F.cross_entropy(model(x), y) + 10 * F.mse_loss(other(x), x.flip(1))
+
+        for _ in range(3):
+            for x, y in train:
+                optimizer.zero_grad()
+                objective(x, y).backward()
+                optimizer.step()
+            with torch.no_grad():
+                losses = [objective(x, y).item() if read else objective(x, y) for x, y in val]
+                said.append(float(sum(losses)) / 4)
+
+    run = watched(script, Evaluations(), budget=0.01)
+    if read:
+        assert run["loss/val"].values.tolist() == pytest.approx(said, rel=1e-5)
+    else:
+        assert "loss/val" not in run.signals
+
+
+def test_a_policy_at_work_is_no_evaluation_and_soon_left_alone():
+    left: list[list[int]] = []
+
+    def script() -> None:
+        actor = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 2))
+        optimizer = torch.optim.Adam(actor.parameters(), 1e-3)
+        for _ in range(6):
+            states, actions = [], []
+            for _ in range(20):
+                state = torch.randn(4)
+                with torch.no_grad():
+                    action = torch.distributions.Categorical(logits=actor(state[None])).sample()
+                states.append(state)
+                actions.append(action)
+                float(state.mean())
+            chosen = torch.cat(actions)
+            for _ in range(4):
+                told = torch.distributions.Categorical(logits=actor(torch.stack(states))).log_prob(chosen)
+                loss = -told.mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            left.append(sorted(PATCHES.acts))
+
+    run = watched(script, Evaluations(), budget=0.01)
+    assert left == [[], [], [1], [1], [1], [1]]  # from the fourth rollout on, passes over one sample are not heard of
+    assert run.fact("acts") is True
+    assert "loss/val" not in run.signals and not run.events_of("evaluation")
+
+
+def test_a_target_network_and_a_policy_at_every_update_are_no_evaluation():
+    def script() -> None:
+        values, target = nn.Linear(4, 2), nn.Linear(4, 2)
+        optimizer = torch.optim.Adam(values.parameters(), 1e-3)
+        for step in range(80):
+            state = torch.randn(4)
+            if step % 10:
+                with torch.no_grad():
+                    int(values(state[None]).argmax())
+            float(state.abs().mean())  # near the loss: it must not be taken for one
+            with torch.no_grad():
+                wanted = target(torch.randn(64, 4)).max(1).values
+            optimizer.zero_grad()
+            F.smooth_l1_loss(values(torch.randn(64, 4))[:, 0], wanted).backward()
+            optimizer.step()
+
+    run = watched(script, Evaluations(), budget=0.01)
+    assert "loss/val" not in run.signals and not run.events_of("evaluation")
+    assert run.fact("acts") is True

@@ -91,6 +91,7 @@ class Patches:
         self.deep = False  # the forward under way is to be read module by module
         self.drawn: Any = None  # indices in the data set of the batch that a DataLoader gave last, where its sampler tells
         self.scalars = True  # numbers that are read off tensors matter
+        self.acts: frozenset[int] = frozenset()  # samples that a policy at work is asked for: such passes are left alone
         self._aim()
         self._patches: list[Patch] = []
         self._resting: list[Patch] = []  # those that are off while steps are skipped
@@ -113,7 +114,7 @@ class Patches:
         self._aim()
         if len(self.observers) > 1:
             return False
-        self.deep, self.scalars = False, True
+        self.deep, self.scalars, self.acts = False, True, frozenset()
         return True
 
     def remove(self, observer: Hears) -> None:

@@ -40,10 +40,14 @@ class _Open:
     begun: float
     ended: float
     last_pass: int = 0
+    place: int = 0  # of its passes without a loader (`sites.way`)
+    told: bool = False  # a loss or a number came of the latest pass
+    terms: set[str] = field(default_factory=set)  # its loss calls, by name and line
     own: bool = False  # the model under training was called in eval mode
     passes: dict[int, list[int]] = field(default_factory=dict)  # model → forwards, samples, in train mode, with a graph
     judged: set[int] = field(default_factory=set)  # models whose outputs met a loss or labels
     hits: list[tuple[float, int]] = field(default_factory=list)  # right, of how many: as the script compared them
+    draws: int = 0  # times that somebody drew from a distribution meanwhile
     metric: bool = False  # a number that was read is their count or share
     sizes: set[int] = field(default_factory=set)  # samples of its passes
     named: bool = False  # an accuracy was printed that is of validation by its name
@@ -54,6 +58,11 @@ class _Open:
     targets: list[tuple[int, int]] = field(default_factory=list)  # of each call: how many count, of how many
     reads: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)  # site → (value, samples, pass)
     again: tuple[int, int] = (0, 0)  # what the latest pass in train mode was given, and how many passes had it
+
+    @property
+    def name(self) -> int:
+        """What it is known by: its loader, or else the place in the code."""
+        return self.key or self.place
 
     def drawn(self, this: Pass) -> None:
         """A pass in train mode: the same input over and over is sampling on purpose (dropout at work), not a mode forgotten."""
@@ -126,10 +135,14 @@ class Evaluations:
         self._apart = Apart()
         self._main = 0  # key of the validation data proper: the first that was evaluated
         self._main_trains, self._main_at = False, -1  # that is a part of what is trained on; where it was evaluated last
+        self.composed = False  # the latest training loss was more than what one loss call gave
+        self._turns = False  # places in the code take turns within an evaluation
+        self._left: tuple[int, set[int]] = (-1, set())  # the step, and places where an evaluation ended since
         self._unseen = self._recorded = 0  # evaluations without and with a loss
         self._dropped = 0  # times in a row that it was none
         self._acts = 0  # times that the model was asked for a few samples between two updates
         self._acted = -1
+        self._rollouts = 0  # stretches between updates in which the model was asked, and its answers were drawn from
         self._bare = -1  # the update after which passes without a loss were seen last
         self.fetched_at = 0.0
 
@@ -169,7 +182,8 @@ class Evaluations:
         """A pass of the evaluation."""
         now = self._open.key if self._open is not None else 0
         key = id(this.loader.ref()) if this.loader is not None else self._apart.key(this.remembered, now)
-        open_ = self._at(key, this.begun)
+        open_ = self._at(key, this.begun, this)
+        open_.told = False
         if open_.last_pass == this.serial:
             return
         open_.last_pass, open_.ended = this.serial, this.ended
@@ -192,7 +206,7 @@ class Evaluations:
         if of is not None:
             self.forward(of)
         open_ = self._open or self._at(0, clock())
-        open_.ended = clock()
+        open_.ended, open_.told = clock(), True
         open_.line = open_.line or waiting.site
         if of is not None:
             open_.judged.add(of.model)
@@ -200,6 +214,7 @@ class Evaluations:
             samples = of.samples if of is not None else waiting.samples
             open_.evaluation.samples += 0 if of is not None else samples
             open_.evaluation.batches += of is None
+            open_.terms.add(f"{waiting.name} {waiting.site}")
             open_.calls.append((waiting.value / max(waiting.summed, 1), max(samples, 1)))
             open_.targets.append(waiting.targets)
 
@@ -207,15 +222,22 @@ class Evaluations:
         """A number the script read while evaluating."""
         if self._open is not None and not _counts_hits(self._open, value) and isinstance(value, float):
             samples, serial = (latest.samples, latest.serial) if latest is not None else (1, 0)
+            self._open.told = True
             self._open.reads.setdefault(site, []).append((value, max(samples, 1), serial))
 
     def compared(self, latest: Pass, hits: Any, count: int) -> None:
         """The script compared predictions with labels: it computes a metric."""
         if self._open is not None:
             self._open.judged.add(latest.model)
+            self._open.told = True
             if isinstance(hits, float):
                 self._open.hits.append((hits, count))
                 self._stage.lines.here("compared")
+
+    def sampled(self) -> None:
+        """Somebody drew from a distribution: what a policy says is acted upon."""
+        if self._open is not None and self._open.loader is None:
+            self._open.draws += 1
 
     def answered(self, truth: Any, guess: Any, answers: bool) -> None:
         """Labels and predictions were handed to a metric; all of them, when there is one for each sample of the evaluation."""
@@ -246,7 +268,7 @@ class Evaluations:
         if open_.calls and all(isinstance(v, float) for v, _ in open_.calls):
             if (own := printed_scores.split_off(things, [v for v, _ in open_.calls])) is not None:
                 open_.calls, open_.targets, open_.evaluation.mixed = open_.calls[own], open_.targets[own], True
-            told = self._arithmetic.hear(things, open_.calls, open_.targets, open_.key)
+            told = self._arithmetic.hear(things, open_.calls, open_.targets, open_.name)
             if told is not None:
                 open_.evaluation.printed, open_.evaluation.formula = told
                 self._stage.lines.here("mean")
@@ -263,18 +285,31 @@ class Evaluations:
             evaluation.train_mode += training
             evaluation.grad_enabled += grad
 
-    def _at(self, key: int, begun: float) -> _Open:
+    def _at(self, key: int, begun: float, this: Pass | None = None) -> _Open:
         if self._open is not None and self._open.key != key:
             self._apart.both(self._open.key, key)
+            self.end()
+        elif self._open is not None and this is not None and self._elsewhere(self._open, this):
+            self._left[1].add(self._open.place)
             self.end()
         if self._open is None:
             start = self.fetched_at if 0 < begun - self.fetched_at < 60 else begun
             self._open = _Open(Evaluation(max(self._scene.step - 1, 0)), key, start, begun)
+            self._open.place = this.place if this is not None else 0
             self._stage.patches.scalars = True
             self._stage.patches.compare(self.listens)
             self._open.rehearsal = not self._recorder.started and _rehearses()
             self._recorder.tell("on_eval_begin", self._open.evaluation)
         return self._open
+
+    def _elsewhere(self, open_: _Open, this: Pass) -> bool:
+        """Whether a pass without a loader begins another evaluation: of the same model, asked from another place in the code,
+        after the losses of the passes before it. Places that take turns belong to one evaluation."""
+        if self._left[0] != self._scene.step:
+            self._left = self._scene.step, set()
+        self._turns = self._turns or (this.place != open_.place and this.place in self._left[1])
+        moved = 0 not in (this.place, open_.place) and this.place != open_.place
+        return moved and open_.told and this.model in open_.passes and not self._turns
 
     # -- the end of one
 
@@ -284,7 +319,7 @@ class Evaluations:
         if open_ is None:
             return
         self._stage.patches.compare(False)
-        self._arithmetic.end(open_.calls, open_.key)
+        self._arithmetic.end(open_.calls, open_.name)
         evaluation = open_.evaluation
         evaluation.seconds = open_.ended - open_.begun
         self._sum_up(open_)
@@ -309,8 +344,9 @@ class Evaluations:
             self._stage.lines.put("evaluate", open_.line)
         self._stage.lines.feeds("judged_loader" if on_train else "val_loader", evaluation.loader)
         back = self._recorder.apart()
+        evaluation.other = self._beside(open_.name)
         if values:
-            self._record(values, evaluation, on_train, max(open_.key, 0))
+            self._record(values, evaluation, on_train, max(open_.key, 0) or open_.place)
         elif open_.judged and not on_train:
             self._recorder.take(self._manner(evaluation), "evaluation_spans")
         self._recorder.tell("on_eval_dropped" if on_train else "on_eval_end", evaluation)
@@ -337,21 +373,30 @@ class Evaluations:
         other = open_.loader is not None and not open_.loader.train
         if other:
             return bool(values) or self._recorder.started
+        if open_.draws and 2 * open_.draws >= max(forwards for forwards, *_ in open_.passes.values()):
+            self._rollouts += 1
+            self.acted(open_.sizes)
+            return False
         step = self._scene.step
         often, self._bare = step - self._bare <= OFTEN, step
         if often:
-            few = 0 < open_.evaluation.samples < ACTING * open_.evaluation.forwards  # 0: a model that is given nothing
-            if 0 < min(open_.sizes, default=0) < ACTING and any(self._stage.trains(m) for m in open_.passes):
-                self.acted()
+            own = [counts for model, counts in open_.passes.items() if self._stage.trains(model)]
+            few = all(0 < samples < ACTING * forwards for forwards, samples, *_ in own)  # 0: a model that is given nothing
+            if own and few:
+                self.acted({n for n in open_.sizes if n < ACTING})
             return bool(values) and not few
         return bool(values) or (open_.own and self._recorder.started)
 
-    def acted(self) -> None:
-        """The model under training was asked for a few samples before this update; how many times says nothing."""
+    def acted(self, sizes: Iterable[int] = ()) -> None:
+        """The model under training was asked for so few samples before this update; how many times says nothing.
+
+        Once that has happened often enough, passes without gradients over as many samples are no longer heard of.
+        """
         self._acts += self._scene.step > self._acted
         self._acted = self._scene.step
-        if self._acts == AGENT:
+        if self._acts >= AGENT or self._rollouts >= DROPPED:
             self._scene.fact("acts", True)
+            self._stage.patches.acts |= {n for n in sizes if n}
 
     def anew(self) -> None:
         """Another training begins: other data, another loss."""
@@ -364,26 +409,48 @@ class Evaluations:
 
     def _values(self, open_: _Open) -> list[tuple[Any, int]]:
         """Loss and samples of each batch: from loss calls, else from what the script read."""
-        if open_.calls:
-            return open_.calls
         sizes = {*open_.sizes, open_.evaluation.samples}
-        site = self._loss_among({s: seen for s, seen in open_.reads.items() if not all(_share(v, sizes) for v, _, _ in seen)})
+        reads = {s: seen for s, seen in open_.reads.items() if not all(_share(v, sizes) for v, _, _ in seen)}
+        if open_.calls:
+            reads = self._whole(open_, reads) if self.composed else {}
+            if not reads and (len(open_.terms) == 1 or not self.composed):
+                return open_.calls
+            open_.evaluation.part = True
+        site = self._loss_among(reads)
         if site is not None:
             self._site = site
             return [(v, n) for v, n, _ in open_.reads[site]]
         self._unseen += bool(open_.own or open_.judged)
         return []
 
+    def _whole(self, open_: _Open, reads: dict[str, list[tuple[float, int, int]]]) -> dict[str, list[tuple[float, int, int]]]:
+        """Where the script read its own loss of each batch, when it trains with more than one loss call gives: not where the
+        call of the evaluation is as close to the training loss."""
+        each = {s: seen for s, seen in reads.items() if len(seen) * len(open_.terms) == len(open_.calls)}
+        each = {s: seen for s, seen in each.items() if len({of for _, _, of in seen}) == len(seen)}
+        if len(open_.terms) > 1 or self._site in each:
+            return each
+        calls = [(v, n, 0) for v, n in open_.calls if isinstance(v, float)]
+        if self._far({"": calls}).get("", PLAUSIBLE) < CLOSE:
+            return {}
+        off = self._far(each)
+        return {s: seen for s, seen in each.items() if off.get(s, PLAUSIBLE) < CLOSE}
+
+    def _far(self, reads: dict[str, list[tuple[float, int, int]]]) -> dict[str, float]:
+        """By which factor the numbers read at each place are away from the training loss; none where it has another sign."""
+        near = sorted(self._losses)[len(self._losses) // 2] if self._losses else 0.0
+        off: dict[str, float] = {}
+        for site, seen in reads.items():
+            typical = sorted(v for v, _, _ in seen)[len(seen) // 2] if seen else 0.0
+            if near and typical and (typical > 0) == (near > 0):
+                off[site] = max(typical / near, near / typical)
+        return off
+
     def _loss_among(self, reads: dict[str, list[tuple[float, int, int]]]) -> str | None:
         """Where the loss was read: where it was last time, else the first number close to the training loss, else the first
         that may be one (programs read the loss first by habit); None when nothing may be.
         """
-        near = sorted(self._losses)[len(self._losses) // 2] if self._losses else 0.0
-        off: dict[str, float] = {}
-        for site, seen in reads.items():
-            typical = sorted(v for v, _, _ in seen)[len(seen) // 2]
-            if near and typical and (typical > 0) == (near > 0):
-                off[site] = max(typical / near, near / typical)
+        off = self._far(reads)
         if off.get(self._site, PLAUSIBLE) < PLAUSIBLE:
             return self._site
         return next((s for limit in (CLOSE, PLAUSIBLE) for s, factor in off.items() if factor < limit), None)
@@ -423,10 +490,13 @@ class Evaluations:
         something else is not. Loaders may be made anew for every evaluation.
         """
         within = self._within_training(evaluation.loader)
-        beside = self._main not in (key, 0) and self._main_at == evaluation.step and not self._main_trains
-        evaluation.other = beside or (within and self._main != 0 and not self._main_trains)
+        evaluation.other = evaluation.other or (within and self._main != 0 and not self._main_trains)
         if not evaluation.other:
             self._main, self._main_trains, self._main_at = key or -1, within, evaluation.step
+
+    def _beside(self, key: int) -> bool:
+        """Whether the validation set has been evaluated at this step, and this is another one."""
+        return self._main not in (key, 0) and self._main_at == max(self._scene.step - 1, 0) and not self._main_trains
 
     def _within_training(self, loader: Any) -> bool:
         """Whether a loader's data set is made of one that is trained on: a Subset of it, say."""

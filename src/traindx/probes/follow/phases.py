@@ -74,6 +74,7 @@ class Phases:
         note.batches = note.passes = 0
         note.ahead = self._leaving = False
         self.loader, self._scene.loader = note, loader
+        self._stage.patches.acts = frozenset()
         if note.phase == TRAIN:
             self._scene.epoch = note.epochs - 1
             self._stage.passed()
@@ -187,6 +188,8 @@ class Phases:
         self._latest = this
         self._stage.saw(module)
         if phase == VAL and not grad:
+            if loader is None:
+                this.place = sites.way()
             if loader is None and (named := self.evaluations.asks) is not None:
                 this.remembered = self._scene.remembered(args, kwargs, named)
             self.evaluations.forward(this)
@@ -479,6 +482,11 @@ class Phases:
             self.evaluations.forward(p)
         self.evaluations.answered(truth, guess, answers)
 
+    def sampled(self) -> None:
+        """Somebody draws from a distribution without gradients."""
+        if self._scene.phase == VAL and self._open is None:
+            self.evaluations.sampled()
+
     def printed(self, things: tuple[Any, ...]) -> None:
         """The script printed something while evaluating."""
         self.evaluations.printed(things)
@@ -486,6 +494,7 @@ class Phases:
     def validation_begins(self) -> None:
         """`with dx.validation():`"""
         self.forced = True
+        self._stage.patches.acts = frozenset()
 
     def validation_ends(self) -> None:
         """The block is over, and so is the evaluation."""

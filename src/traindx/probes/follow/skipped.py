@@ -244,6 +244,8 @@ class Skip:
         """Whether a report is heard while steps continue being skipped."""
         if what == "scaler_stepped":
             return self.at == OUTSIDE  # or else the scaler has left the update out
+        if what == "loaded":
+            return isinstance(args[0], nn.Module) and id(args[0]) not in self.models  # a target network, or an average
         if what != "on_loader":
             return what in ALONGSIDE
         note = self._phases.loaders.get(id(args[0]))
@@ -276,6 +278,8 @@ class Skip:
                             versions = skip._keeper.versions(args[1:], kwargs) if skip._keeper is not None else ()
                         size = one.shape[0] if one is not None and one.dim() else 0
                         if not _grad_enabled():
+                            if size in patches.acts:
+                                return original(*args, **kwargs)
                             before, skip._acted = skip._acted, scene.step
                             if scene.step - before > 1 and evaluations.listens:  # one after each update acts, or teaches
                                 skip.otherwise()

@@ -84,6 +84,7 @@ class Updates:
         self._scene.loss = loss.detach()
         whole = value * parts if parts != 1.0 else value
         alone = nearest is not None and nearest.value == whole and self._inside is None
+        self._phases.evaluations.composed = not alone
         of = summed(loss) if parts != 1.0 else 0
         self._stage.step.losses.append(Micro(site, value, parts, nearest.site if alone else "", of))
         if isinstance(value, float) and not math.isfinite(value):

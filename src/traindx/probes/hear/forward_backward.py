@@ -23,6 +23,7 @@ from torch.utils.data import dataloader as loaders
 
 from traindx import innards
 from traindx.probes.drive.stand_in import held_by
+from traindx.probes.read.common.passes import rows
 from traindx.probes.read.common.sites import site
 from traindx.probes.read.common.tracebacks import thrown_in
 
@@ -43,6 +44,7 @@ _ACTIVATIONS = "torch.nn.modules.activation"
 _ASKED = 3  # calls of a module without parameters that are waited for until it makes some
 _thread = threading.get_ident
 _compiling = torch.compiler.is_compiling
+_grad_enabled = torch.is_grad_enabled
 _graph_task = innards.graph_task  # -1 outside a backward; checkpointing runs forwards inside one
 
 
@@ -239,6 +241,8 @@ class Modules:
                 if _compiling() or state.losses or _graph_task() != -1:
                     return original(*args, **kwargs)
                 if self._is_model(args[0]):
+                    if patches.acts and not _grad_enabled() and rows(args[1:], kwargs) in patches.acts:
+                        return original(*args, **kwargs)
                     outermost, self.depth, self.thread = True, 1, threading.get_ident()
                     patches.report("forward_begins", args[0], args[1:], kwargs)
                     deep = patches.deep

@@ -309,6 +309,8 @@ def _distributions(patches: Patches) -> None:
 
     def samples(args: Args, kwargs: Kwargs) -> None:
         drawn[0] += 1
+        if patches.scalars and not torch.is_grad_enabled():
+            patches.report("sampled")
 
     def scores(args: Args, kwargs: Kwargs) -> None:
         scored[0] += 1

@@ -53,6 +53,7 @@ class Pass:
     batch: int = 0  # serial of the batch it used; 0 when none came from a loader
     fed: weakref.ref[Tensor] | None = None  # its first input
     line: str = ""  # of the user's code, as long as no training pass has one
+    place: int = 0  # `sites.way` of a pass of an evaluation without a loader
     passed_over: int = 0  # backwards that did not go through it
     left: bool = False  # it is counted among the batches that were left out
     broke: bool | None = None  # whether its output or loss held NaN or infinity, as far as anybody looked
@@ -72,6 +73,14 @@ class Pending:
     samples: int = 1  # where no forward tells
     summed: int = 0  # over how many targets its value is a sum; 0: it is a mean
     targets: tuple[int, int] = (0, 0)  # of class targets in host memory: how many count, of how many
+
+
+def rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """The samples that a call without gradients is given; features without a batch axis are those of one."""
+    source = args[0] if args and type(args[0]) is Tensor else first_tensor(args, kwargs)
+    if source is None or not source.dim():
+        return 0
+    return 1 if source.dim() == 1 and source.is_floating_point() else int(source.shape[0])
 
 
 def node_of(tensor: Any) -> int:

@@ -232,7 +232,7 @@ class Data(Probe):
             self._close_loose()
         visits, self._visits = self._visits, {}
         for model, visit in visits.items():
-            if model in evaluation.models:
+            if model in evaluation.models and not evaluation.other:  # another set says nothing of the split
                 visit.end(scene.step, True)
                 self.loose.setdefault(VAL, Feed()).absorb(visit)
 

@@ -7,6 +7,7 @@ come more often than the budget allows leave their loss only (`evaluations.py`).
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from traindx.probes.read.common.passes import first_tensor
 from traindx.probes.read.common.sketch import Sketch, counters
 from traindx.probes.read.loss import batch_sums, class_figures, validation_figures
 from traindx.probes.read.loss.batch_sums import Part, Score, reduced, traits_of
+from traindx.signals import REFINED
 
 _FREE = 40  # evaluations that are all described; after that fewer and fewer
 _GROWTH = 1.15  # and one is described each time there are so many more
@@ -36,12 +38,17 @@ _SUMS = ("loss", "weight", "hits", "sure", "rows", "spread", "samples")
 
 @dataclass(eq=False, slots=True)
 class _Fetched:
-    """A batch that came from a loader: where its inputs lie in memory, its class labels, the user's columns."""
+    """A batch that came from a loader: its inputs, while the script has them; its class labels, the user's columns."""
 
-    at: set[int] = field(default_factory=set)
+    inputs: list[weakref.ref[Tensor]] = field(default_factory=list)
     labels: Tensor | None = None
     own: dict[str, Tensor] = field(default_factory=dict)
     used: bool = False  # the model was given it
+
+    def holds(self, source: Tensor) -> bool:
+        """Whether `source` lies where one of them does; that of a tensor which is gone may belong to another by now."""
+        place = _place(source)
+        return place > 0 and any((t := ref()) is not None and _place(t) == place for ref in self.inputs)
 
 
 def _place(tensor: Tensor) -> int:
@@ -117,7 +124,7 @@ class Evaluations(Probe):
         parts = batches.parted(list(batches.fields(batch)))
         if parts is None:
             return
-        this.at = {_place(t) for t in parts.inputs} - {0}
+        this.inputs = [weakref.ref(t) for t in parts.inputs]
         if batches.class_labels(parts.target) is not None and parts.target is not None:
             this.labels = parts.target.reshape(-1).clone()
         if isinstance(batch, Mapping):  # what comes along with a batch and is no input of the model
@@ -128,7 +135,7 @@ class Evaluations(Probe):
         """Which batch the model is given: a loader may have fetched the next one before this one is used."""
         known = [b for b in self._fetched if not b.used] or list(self._fetched)[-1:]
         source = first_tensor(forward.args, forward.kwargs)
-        same = [b for b in known if source is not None and _place(source) in b.at]
+        same = [b for b in known if source is not None and b.holds(source)]
         this = same[-1] if same else known[0] if len(known) == 1 else None  # of two that fit alike neither is believed
         if this is not None:
             this.used, self._labels, self._own = True, this.labels, this.own
@@ -284,7 +291,7 @@ class Evaluations(Probe):
         self.score = self._fallback = self._buffers = None
         self._fresh = score is not None and score.parts > 0
         if score is not None and self._fresh:
-            out |= self._scored(score)
+            out |= self._scored(score, evaluation.part)
             if scene.facts.get("data.captured") and score.first is not None and len(self._probed) < _MOST_PROBED:
                 self._probed.append((evaluation.step, score.first))
         else:
@@ -318,7 +325,7 @@ class Evaluations(Probe):
             return {}
         return {"weights_moved": torch.ne(before, now).any().float()}
 
-    def _scored(self, score: Score) -> dict[str, Any]:
+    def _scored(self, score: Score, part: bool) -> dict[str, Any]:
         self._last = score
         self._pair(score)
         names = [n for n in _SUMS if n in score.sums]
@@ -335,7 +342,7 @@ class Evaluations(Probe):
             got = self._figures(score, dict(zip(names, numbers[0], strict=True)), numbers[1] if confused else None)
             if table is not None:
                 got |= validation_figures.calibrated(numbers[-2], numbers[-1], got.get("loss/val"))
-            return got
+            return {k: v for k, v in got.items() if not (part and k in REFINED)}
 
         return {"scored": Later(tuple(tensors), result)}
 

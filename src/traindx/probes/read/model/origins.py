@@ -41,13 +41,15 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.tree = ast.parse(text)
-        self._up = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
-        self._functions = {n.name: n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef)}
+        self._nodes = list(ast.walk(self.tree))
+        self._calls = [n for n in self._nodes if isinstance(n, ast.Call)]
+        self._up = {child: node for node in self._nodes for child in ast.iter_child_nodes(node)}
+        self._functions = {n.name: n for n in self._nodes if isinstance(n, ast.FunctionDef)}
         self._left = 0
 
     def calls(self, line: int) -> list[ast.Call]:
         """The calls that reach over a line, outermost first."""
-        return [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno)]
+        return [n for n in self._calls if n.lineno <= line <= (n.end_lineno or n.lineno)]
 
     def made(self, value: ast.expr | None) -> int:
         """The line that decided a value; 0 where it stands for itself."""
@@ -58,7 +60,7 @@ class Source:
 
     def within(self, line: int) -> Iterator[ast.AST]:
         """What stands in the simple statement of a line."""
-        rows = [n for n in ast.walk(self.tree) if isinstance(n, ast.stmt) and not hasattr(n, "body") and n.lineno == line]
+        rows = [n for n in self._nodes if isinstance(n, ast.stmt) and not hasattr(n, "body") and n.lineno == line]
         return (part for row in rows for part in ast.walk(row))
 
     def number(self, name: ast.Name) -> bool:
@@ -69,7 +71,7 @@ class Source:
 
     def stored(self, key: str) -> Iterator[int]:
         """Where an entry of that name is set (`group["lr"] = …`, `*= …`, `.update(lr=…)`); latest first, by what decided it."""
-        for node in reversed(list(ast.walk(self.tree))):
+        for node in reversed(self._nodes):
             if isinstance(node, ast.Assign) and any(_key(t) == key for t in node.targets):
                 yield self.made(node.value) or node.lineno
             named = [word.arg for word in node.keywords] if isinstance(node, ast.Call) and _name(node) == "update" else []
@@ -79,25 +81,25 @@ class Source:
 
     def planned(self) -> Iterator[int]:
         """Where a schedule of the rate is made."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and _name(node).endswith(("LR", "ReduceLROnPlateau")):
+        for node in self._calls:
+            if _name(node).endswith(("LR", "ReduceLROnPlateau")):
                 yield node.lineno
 
     def masked(self) -> Iterator[int]:
         """Where attention is masked, or made without a mask."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and _name(node) in ("triu", "tril"):
+        for node in self._calls:
+            if _name(node) in ("triu", "tril"):
                 given = [
                     n for n in (*node.args, *(k.value for k in node.keywords)) if isinstance(n, ast.Name) and self.number(n)
                 ]
                 yield (self.made(given[0]) if given else 0) or node.lineno
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and _name(node) == "scaled_dot_product_attention":
+        for node in self._calls:
+            if _name(node) == "scaled_dot_product_attention":
                 yield node.lineno
 
     def written(self) -> Iterator[int]:
         """Where weights are written by hand, outside the loop that trains; the latest first, which holds."""
-        for node in sorted(ast.walk(self.tree), key=lambda n: -getattr(n, "lineno", 0)):
+        for node in sorted(self._nodes, key=lambda n: -getattr(n, "lineno", 0)):
             if isinstance(node, ast.Call) and _name(node).endswith("_") and isinstance(node.func, ast.Attribute):
                 target: ast.AST = node if isinstance(node.func.value, (ast.Name, ast.Attribute)) else node.func
             elif isinstance(node, (ast.Assign, ast.AugAssign)):
@@ -119,7 +121,7 @@ class Source:
 
     def guarded(self, line: int) -> Iterator[int]:
         """The number that decides when a line is reached, or the condition over it, in its function."""
-        for node in ast.walk(self.tree):
+        for node in self._nodes:
             if isinstance(node, ast.If) and node.lineno < line <= (node.end_lineno or 0):
                 yield from (self.made(n) for n in ast.walk(node.test) if isinstance(n, ast.Name) and self.number(n))
                 if any(n in ast.walk(node) for n in self.calls(line)) and not _main(node):
@@ -212,7 +214,7 @@ class Source:
         return node
 
     def _bindings(self, scope: ast.AST, name: str) -> Iterator[Bound]:
-        for node in ast.walk(scope):
+        for node in self._nodes if scope is self.tree else ast.walk(scope):
             if node is scope or self._scope(node) is not scope:
                 continue
             if isinstance(node, ast.Assign):
@@ -240,7 +242,7 @@ class Source:
         called = function.name
         if called == "__init__" and isinstance(owner := self._up.get(function), ast.ClassDef):
             called = owner.name
-        for call in (n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and _name(n) == called):
+        for call in (n for n in self._calls if _name(n) == called):
             given = next((k.value for k in call.keywords if k.arg == name), None)
             if given is None and at - method < len(call.args):
                 given = call.args[at - method]
@@ -268,7 +270,7 @@ class Source:
     def _attribute(self, value: ast.Attribute) -> Bound | None:
         """An attribute: where it is assigned, the option of that name, the field of a class of settings."""
         known: list[Bound] = []
-        for node in ast.walk(self.tree):
+        for node in self._nodes:
             if isinstance(node, ast.Assign):
                 known += [
                     Bound(node.lineno, node.value)
