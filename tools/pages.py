@@ -197,6 +197,7 @@ def figures_page() -> str:
         lines += [f"## {path.stem}", "", text.split("\n| condition |")[0].strip(), ""]
     for name, title in (
         ("slope", "What observing costs a whole program"),
+        ("paired", "What a step costs from update 1,000 on"),
         ("overhead", "What observing costs"),
         ("learned", "Did it learn?"),
         ("logs", "Logs in the wild"),
