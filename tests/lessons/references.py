@@ -85,7 +85,7 @@ def memorises(net: Net, loss_fn: Any, x: Tensor, y: Tensor, rate: float = 1e-3, 
         loss = loss_fn(net(x), y)
         loss.backward()
         optimizer.step()
-        if float(loss) < goal:
+        if loss.item() < goal:
             return True
     return False
 

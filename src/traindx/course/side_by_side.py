@@ -109,7 +109,7 @@ def doubt(run: Run) -> str:
     if min(train.rise, val.rise) > LITTLE:
         return f"training and validation loss ended at {stands:.4g} and {now:.4g}, clearly above where they were early on"
     little = above <= EVEN if train.whole > BURST else above <= CLEAR_GAP and train.whole <= LITTLE
-    if little and val.whole <= LITTLE and not _two_speeds(val.values):
+    if little and val.whole <= LITTLE and not _two_speeds(val.values) and not _on_a_constant(val):
         return f"the validation loss was {first:.4g} at first and is {now:.4g}, hardly less"
     if train.whole > BURST and train.nothing(float(train.scaled[1]) - train.end, STANDING):
         return f"the training loss was {train.values[1]:.4g} after the first epoch and is {stands:.4g}"
@@ -117,8 +117,9 @@ def doubt(run: Run) -> str:
     most = STANDING / 3 if unscaled else STANDING
     if even and train.whole > BURST and train.nothing(train.late, most) and val.nothing(val.late, most):
         return f"training and validation loss were {stands:.4g} and {now:.4g} for two thirds of the run"
-    ongoing = not unscaled and _fell_last(val) > LITTLE  # far from any end
-    if (ongoing or (wider <= EVEN and (above <= EVEN or unscaled))) and _at_one_speed(train, val, unscaled):
+    ongoing = _fell_last(val) > LITTLE  # far from any end
+    # a loss that may be negative has no scale on which a speed could be told
+    if not unscaled and (ongoing or max(wider, above) <= EVEN) and _at_one_speed(train, val):
         return f"the loss fell at one speed to {now:.4g}, as on the way to a constant answer"
     return _error_stands(run)
 
@@ -135,9 +136,9 @@ def _fell_last(found: Way) -> float:
     return float(np.median(found.scaled[at - 1 : at + 2])) - found.end
 
 
-def _at_one_speed(train: Way, val: Way, unscaled: bool) -> bool:
+def _at_one_speed(train: Way, val: Way) -> bool:
     """A smooth fall that neither goes on more slowly nor gets faster again."""
-    return val.late > STANDING and val.scatter <= SMOOTH and (unscaled or not second_fall(val.values)) and not _sets_in(train)
+    return val.late > STANDING and val.scatter <= SMOOTH and not second_fall(val.values) and not _sets_in(train)
 
 
 def _error_stands(run: Run) -> str:
@@ -158,6 +159,13 @@ def _two_speeds(values: Floats) -> bool:
     """Whether the fall has two speeds when it is measured by itself, as on top of a large constant."""
     fell = float(values[0] - values.min())
     return fell > 0 and second_fall(values - float(values.min()) + 0.5 * fell) > 0
+
+
+def _on_a_constant(found: Way, share: float = 0.01) -> bool:
+    """Whether it is a clear fall that slows down, on top of a constant that hides its size: it may be all there was to learn."""
+    fell, third = found.whole, len(found.scaled) // 3
+    first = float(found.scaled[0] - found.scaled[third])
+    return 8 * found.scatter < fell <= share and first > 3 * _fell_last(found)
 
 
 def _sets_in(found: Way) -> bool:
