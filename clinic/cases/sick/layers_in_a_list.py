@@ -1,5 +1,4 @@
 """Residual MLP whose depth is an option."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -13,10 +12,7 @@ class ResidualMLP(nn.Module):
     def __init__(self, width=64, depth=DEPTH):
         super().__init__()
         self.inp = nn.Linear(64, width)
-        self.blocks = [
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
-            for _ in range(depth)
-        ]
+        self.blocks = [nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)) for _ in range(depth)]
         self.norm = nn.LayerNorm(width)
         self.out = nn.Linear(width, 10)
 
@@ -48,9 +44,4 @@ for epoch in range(14):
     with torch.no_grad():
         for a, b in va:
             z = model(a)
-            print(
-                epoch,
-                round(loss.item(), 3),
-                round(nn.functional.cross_entropy(z, b).item(), 3),
-                round((z.argmax(1) == b).float().mean().item(), 3),
-            )
+            print(epoch, round(loss.item(), 3), round(nn.functional.cross_entropy(z, b).item(), 3), round((z.argmax(1) == b).float().mean().item(), 3))
