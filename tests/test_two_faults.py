@@ -133,7 +133,7 @@ def test_a_batch_that_was_bad_before_the_model_is_not_blamed_on_an_operation() -
         outcome("NUMR003", "", CRITICAL, EXACT, (300, 399)),
     )
     assert d.causes[0].cause.name == "bad-data-values" and d.causes[0].probability > 0.66, d.causes[:2]
-    assert "invalid values" in d.verdict_.headline
+    assert "Invalid values" in d.verdict_.headline
 
 
 # -- how it ended

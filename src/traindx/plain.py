@@ -33,18 +33,23 @@ _LENGTH = re.compile(r"(\d(?:[\d,]*\d)?) step(s?)\b")
 _NUMBERS = re.compile(r"(?<=poch )[\d,]+|(?<=pochs )[\d,]+(?:–\d+)?|[\d,]+(?= epochs?\b)")
 
 
-def in_unit(text: str, unit: str) -> str:
+def in_unit(text: str, unit: str, *, measured: bool = True) -> str:
     """The text with places and lengths in the unit the run is counted in: epochs, where a log counts those.
+
+    Advice names lengths that were not measured in this run (`measured=False`): there only places are converted.
 
     >>> in_unit("it rose from step 6 on, for the last 44 steps", "epoch")
     'it rose from epoch 6 on, for the last 44 epochs'
     >>> in_unit("steps 1500–2000", "epoch/1000")
     'epochs 1.5–2'
+    >>> in_unit("resume from step 6 and warm up over 200 steps", "epoch", measured=False)
+    'resume from epoch 6 and warm up over 200 steps'
     """
     if not unit.startswith("epoch") or "step" not in text.lower():
         return text
     text = _PLACE.sub(lambda m: f"{'E' if m[1] == 'S' else 'e'}poch{m[2]} ", text)
-    text = _LENGTH.sub(r"\1 epoch\2", text)
+    if measured:
+        text = _LENGTH.sub(r"\1 epoch\2", text)
     return _NUMBERS.sub(_thousandths, text) if unit == "epoch/1000" else text
 
 

@@ -186,7 +186,7 @@ class Rule:
         first, last = e.steps or (None, None)
         layers = not self.code.startswith(("DATA", "EVAL"))  # those name classes and columns, which may be numbers, too
         where = _listed([outline.spoken(run, w) if layers else w for w in e.where])
-        words = {"where": where, "first": first, "last": last, **e.facts}
+        words = {"where": where, "first": first, "last": last, **{k: _share(v) for k, v in e.facts.items()}}
         if isinstance(count := e.facts.get("count"), int | float):
             words["often"] = often(int(count))
         return Finding(
@@ -203,6 +203,22 @@ class Rule:
             e.rank,
             e.say,
         )
+
+
+class _Share(float):
+    """A number that never says 0% of something that is there.
+
+    >>> f"{_Share(0.0004):.0%}, {_Share(0.0004):.1%}, {_Share(0.0):.0%}"
+    'less than 1%, less than 0.1%, 0%'
+    """
+
+    def __format__(self, spec: str) -> str:
+        said = super().__format__(spec)
+        return f"less than {said[:-2]}1%" if self > 0 and spec.endswith("%") and not said.strip("0.%") else said
+
+
+def _share(value: Any) -> Any:
+    return _Share(value) if isinstance(value, float) else value
 
 
 def rule(

@@ -134,7 +134,7 @@ def test_one_batch_is_one_batch() -> None:
     one = np.r_[np.zeros(40), 1.0, np.zeros(19)]
     run = a_run({"batch/input_nonfinite": one, "loss/train": np.r_[learning(40), np.full(20, np.nan)]})
     [found] = [f for f in rule.findings(run) if f.variant == "nonfinite"]
-    assert "in 1 batch (" in found.message
+    assert "in 1 batch, first" in found.message
 
 
 def test_a_batch_that_was_not_looked_at_and_broke_the_step_is_named_by_its_replay() -> None:

@@ -60,7 +60,7 @@ def test_a_gap_without_a_rise_is_called_a_gap() -> None:
     train = zoo.falling(40, 2.0, 0.01, 3, 1.5)
     val = 0.8 + 0.9 * np.exp(-np.arange(40) / 2) + noise(40, 0.005)
     [found] = the(epochs(train, val))
-    assert (found.variant, found.severity) == ("gap", Severity.INFO) and "no longer improves" in found.message
+    assert (found.variant, found.severity) == ("gap", Severity.INFO) and "hardly improves any more" in found.message
 
 
 def test_an_offset_from_the_first_evaluation_on_is_not_a_growing_gap() -> None:

@@ -15,7 +15,7 @@ CAUSES = (
         settle="regularisers-off", cost_steps=400,
     ),
     Cause(
-        "bad-data-values", "the data contain invalid values", prior=1.2, verdict="fix-and-resume",
+        "bad-data-values", "invalid values reach the model", prior=1.2, verdict="fix-and-resume",
         likely={
             "DATA001": 0.9, "DATA001:nonfinite": 0.8, "DATA001:owning": 0.2, "OPTM002": 0.15, "NUMR001:batch": 0.5,
             "NUMR001:given": 0.5, "NUMR001": 0.5, "NUMR003": 0.5, "LOSS001:nonfinite": 0.5, "LOSS001": 0.45, "NUMR002": 0.3,

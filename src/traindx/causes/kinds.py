@@ -81,7 +81,7 @@ CAUSES = (
         poisons=True,
     ),
     Cause(
-        "labels-masked", "all labels of some batches are ignored", prior=0.6, verdict="fix-and-resume",
+        "labels-masked", "batches are left without a valid label", prior=0.6, verdict="fix-and-resume",
         likely={
             "TUNE002": 0.97, "NUMR001:empty": 0.5, "LOSS001:nonfinite": 0.4, "NUMR001": 0.4, "LOSS011:zero": 0.3,
             "LOSS001": 0.3, "LOSS011": 0.2, "WIRE016": 0.2, "GRAD004": 0.2, "LOSS002": 0.2, "NUMR008": 0.15, "NUMR003": 0.05,

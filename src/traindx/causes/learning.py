@@ -84,8 +84,8 @@ CAUSES = (
         "saddle", "the run is stuck at a saddle point", prior=0.25, verdict="fix-and-resume",
         likely={"LOSS003": 0.6, "LOSS002": 0.3, "GRAD001": 0.2, "OPTM005": 0.1, "ACTV002": 0.1},
         cure=(
-            "Wait, or push it with a short burst of a higher learning rate or noise; `traindx trial sharpness` shows the "
-            "direction."
+            "Wait, or push it with a short burst of a higher learning rate or noise; `traindx trial sharpness train.py` shows "
+            "the direction."
         ),
         refutes=("OPTM003", "EVAL001", "LOSS008"),
         settle="sharpness", cost_steps=20,

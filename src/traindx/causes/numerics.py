@@ -69,6 +69,7 @@ CAUSES = (
     Cause(
         "precision-underflow", "small gradients are lost in half precision", prior=0.3, verdict="fix-and-resume",
         likely={"NUMR006": 0.9, "OPTM001": 0.3, "GRAD004": 0.2, "LOSS009": 0.2, "LOSS003": 0.2},
+        refutes=("LOSS001:nonfinite",),  # what becomes zero makes no NaN
         cure="Use a GradScaler with float16, or use bfloat16.",
         witness=("NUMR006",),
         settle="precision", cost_steps=4,

@@ -39,11 +39,14 @@ CAUSES = (
             "OPTM006": 0.9, "OPTM001": 0.35, "LOSS004": 0.3, "LOSS002": 0.2, "LOSS009": 0.2, "NUMR009:clip": 0.15,
             "EVAL004": 0.1,
         },
-        cure="Clip by norm at[[ {p95},]] the 95 % quantile of the unclipped norms, after `unscale_` and before the step.",
+        cure=(
+            "Clip by norm at[[ {p95},]] the 95 % quantile of the unclipped norms, before the step (with a GradScaler: after "
+            "`unscale_`)."
+        ),
         refutes=("GRAD004", "WIRE016", "OPTM002"),
         witness=("OPTM006",),
         settle="clip", cost_steps=100,
-        not_yet=("Judge a new threshold only after 1/(1−β₂) steps: Adam's second moment has to adapt.",),
+        not_yet=("With Adam, judge a new threshold only after some 1,000 steps: its averages have to adapt.",),
         change={"clip": "p95"},
     ),
     # Told from a rate that is too high by norms that explode before any step was large.
@@ -150,8 +153,8 @@ CAUSES = (
             "LOSS011": 0.15, "LOSS003": 0.1, "EVAL007": 0.05, "LOSS013:": 0.4,
         },
         cure=(
-            "Use ten times the learning rate[[ ({lr_tenfold} instead of {lr})]], or the one that `traindx trial lr-range` "
-            "finds."
+            "Use ten times the learning rate[[ ({lr_tenfold} instead of {lr})]], or the one that "
+            "`traindx trial lr-range train.py` finds."
         ),
         refutes=(
             "OPTM002", "OPTM003", "GRAD004", "NUMR005", "NUMR007", "NUMR009", "OPTM008", "OPTM010:idle", "WIRE001", "WIRE003",

@@ -38,6 +38,7 @@ from traindx.course.troubles import (
 )
 from traindx.run import Floats, Run
 
+ALONE = "a metric such as accuracy in the log, or the loss of a constant answer"
 NOTHING, SOME = 0.05, 0.2  # of what can be had: so little is no knowledge; from here on it is on its way
 WELL, NEARLY_ALL = 0.8, 0.9  # from here on it has learned as it should; and also if it was still getting better
 REACHABLE = 0.35  # of a perfect score: what the best run of a task reaches at least
@@ -174,9 +175,8 @@ def _weigh(run: Run, found: list[_Reading], end: Ended) -> Learned:
     if (unproven or (lead.low <= NOTHING and not lead.sure)) and not end.may_go_on and (told := idle(run)):
         return Learned(State.NOT_LEARNING, 0.0, high, (told, *reasons), "", end, settled=end.may_go_on)
     if unproven and (end.may_go_on or regime.finetune(run) or not chance.is_cross_entropy(run)):
-        missing = "a metric, or the loss of a constant answer"
         settled = end.how != "running" and bool(still(run))
-        return Learned(State.CANNOT_KNOW, low, high, reasons, missing, end, lost=unstable(run), settled=settled)
+        return Learned(State.CANNOT_KNOW, low, high, _unscaled(found), ALONE, end, lost=unstable(run), settled=settled)
     if (lead.low <= NOTHING and _disputed(lead, found)) or (
         not lead.metric and any(r.same and r.part != "train" for r in found)
     ):
@@ -191,13 +191,18 @@ def _weigh(run: Run, found: list[_Reading], end: Ended) -> Learned:
             return Learned(State.LEARNING, low, high, reasons, "", end)
         return Learned(State.NOT_LEARNING, low, high, reasons, "", end)
     if lead.low <= NOTHING and not (lead.rising and lead.moved and end.may_go_on):
-        missing = "a metric, or the loss of a constant answer"
-        return Learned(State.CANNOT_KNOW, low, high, reasons, missing, end, lost=unstable(run))
+        return Learned(State.CANNOT_KNOW, low, high, _unscaled(found), ALONE, end, lost=unstable(run))
     if lead.points >= FEW_EVALUATIONS and low < WELL and not any(r.moved or r.rising for r in found):
         missing = "what the most frequent answer scores: no curve has moved since the first record"
         return Learned(State.CANNOT_KNOW, 0.0, high, reasons, missing, end)
     state = State.LEARNING if lead.rising or end.how == "running" else State.LEARNED
     return Learned(state, low, high, reasons, "", end, lost=_lost(found))
+
+
+def _unscaled(found: list[_Reading]) -> tuple[str, ...]:
+    """The reasons, where a loss alone, however far it fell, does not show that more than guessing was learned."""
+    first, *more = (r.said for r in found[:3])
+    return (first if found[0].metric else f"{first}, but what guessing costs is not known", *more)
 
 
 def _lost(found: list[_Reading]) -> str:
@@ -252,12 +257,12 @@ def _of_metric(run: Run, m: metrics.Metric) -> _Reading | None:
     ends = values[-2:] if tail == 1 else values[-1:]  # of a short curve the last record alone may be a stray one
     lows, highs = zip(*(m.skill(float(v)) for v in (now - spread, top, *ends)), strict=True)
     best = float(np.max(stats.running_median(values, 3))) if len(values) >= 3 else float(np.max(values))
-    first = float(np.median(values[: max(1, len(values) // 8)]))
+    first = float(np.median(values[: max(1, len(values) // 8)]))  # a lone first record may be a stray one
     moved = now - first > max(3 * scatter / math.sqrt(tail), 0.02)
     least = 1 if m.name == "accuracy" else 12  # a detector's score stays at nothing for long
     stands = not m.sure and not moved and len(values) >= least and _at_guessing(values, two=chance.binary(run))
     place = f"; chance is {m.ignorant[0]:.3g}" if m.sure else ""
-    said = f"{words(m.part)} {m.name} is {now:.3g} ({first:.3g} at first{place})"
+    said = f"{words(m.part)} {m.name} is {now:.3g} ({values[0]:.3g} at first{place})"
     if stands:  # near its first value all the time, and that is low
         least_right = 1 / max(2, round(1 / max(now, 1e-9)))
         above = max(0.0, top - least_right) / (1 - least_right) / REACHABLE if m.name == "accuracy" else top
@@ -296,7 +301,6 @@ def _of_loss(run: Run, name: str) -> _Reading | None:
     now, tail = level(values)
     error = 2 * 1.25 * noise(values) / math.sqrt(tail)
     first, floor = start(run), chance.floor(run)
-    own = float(np.median(values[: max(1, min(5, len(values) // 20))]))
     lowest = float(np.min(stats.running_median(values, 5))) if len(values) >= 5 else float(np.min(values))
     late = float(np.min(values[-max(4, len(values) // 3) :]))  # lower than it ever was it is not now
     moved = first - now > max(error, 0.02 * abs(first))
@@ -317,11 +321,11 @@ def _of_loss(run: Run, name: str) -> _Reading | None:
         if fallen and not run.fact("ssl"):  # the same two speeds, measured by the fall where the scale has no zero
             fallen = second_fall(values - float(values.min()) + 0.5 * abs(first - lowest)) > 0 and not doubt(run)
         low, high = (2 * NOTHING, 1.0) if fallen else (0.0, 1.0)
-        said = f"{words(part)} loss went from {own:.4g} to {now:.4g}, on a scale that has no zero"
+        said = f"{words(part)} loss went from {values[0]:.4g} to {now:.4g}"
         return _Reading(low, high, low, moved, rising, said, len(values), False, part, known=False)
     scale = max(abs(first - floor), 1e-12)
     fell, best = (first - now) / scale, (first - lowest) / scale
-    said = f"{words(part)} loss went from {own:.4g} to {now:.4g}"
+    said = f"{words(part)} loss went from {values[0]:.4g} to {now:.4g}"
     if fell < -0.02 and now - first > 3 * error:
         return _Reading(min(fell, 0.0), 0.0, max(0.0, best), False, rising, said, len(values), True, part, known=False)
     # A constant answer may be worth any part of the first loss; of a cross-entropy in its usual range not nearly all of it.
@@ -365,11 +369,12 @@ def _by_own_evidence(run: Run, end: Ended) -> Learned:
         return Learned(State.LEARNED, max(0.0, scaled[0].low), min(1.0, scaled[0].high), (scaled[0].said,), "", end)
     if told := _balanced(run):
         return Learned(State.LEARNING, 2 * NOTHING, 1.0, (told,), "", end)
-    kind = "two players'" if regime.adversarial(run) else "an agent's"
-    missing = "the return of its episodes" if kind == "an agent's" else "a measure of what the generator makes"
+    two = regime.adversarial(run)
+    kind = "the loss of two networks that compete" if two else "the loss of an agent"
+    missing = "a score of generated samples in the log" if two else "the return of its episodes in the log"
     return Learned(
         State.CANNOT_KNOW,
-        reasons=(f"{kind} loss is not meant to fall and no other measure was recorded",),
+        reasons=(f"{kind} is not meant to fall, and nothing else that measures success was recorded",),
         would_tell=missing,
         ended=end,
     )

@@ -154,7 +154,7 @@ def _in_unit(outcomes: tuple[Outcome, ...], unit: str) -> tuple[Outcome, ...]:
         return outcomes
 
     def told(f: Finding) -> Finding:
-        return replace(f, message=in_unit(f.message, unit), fix=in_unit(f.fix, unit))
+        return replace(f, message=in_unit(f.message, unit), fix=in_unit(f.fix, unit, measured=False))
 
     return tuple(replace(o, findings=tuple(map(told, o.findings))) for o in outcomes)
 
@@ -168,7 +168,7 @@ def diagnose(run: Run, settings: Settings | None = None) -> Diagnosis:
     outcomes = placed(run, outcomes, causes, every)
     verdict = judge(run, outcomes, tell(outcomes, every), causes)
     if verdict.name in ("restart", "fix-and-resume"):
-        outcomes = tuple(map(_without_forecast, outcomes))
+        outcomes = tuple(map(_without_outlook, outcomes))
     outcomes = _one_course(outcomes, verdict.name)
     return Diagnosis(run, outcomes, tell(outcomes, every), causes, verdict)
 
@@ -183,9 +183,11 @@ def _one_course(outcomes: tuple[Outcome, ...], verdict: str) -> tuple[Outcome, .
     return tuple(told if o.code == mute else o for o in outcomes)
 
 
-def _without_forecast(outcome: Outcome) -> Outcome:
-    """The remark that the loss still falls says "let it run", which is wrong where the run has to be fixed first."""
-    if outcome.code != "LOSS004" or any(f.severity > Severity.INFO for f in outcome.findings) or not outcome.findings:
+def _without_outlook(outcome: Outcome) -> Outcome:
+    """Without "let it run" and "the normal end of a run", which are wrong where the run has to be fixed first."""
+    found = outcome.findings
+    ends = outcome.code == "LOSS003" and all(f.variant == "end" for f in found)
+    if not found or any(f.severity > Severity.INFO for f in found) or not (outcome.code == "LOSS004" or ends):
         return outcome
     return Outcome(outcome.code, Status.MUTED, reason="the run has to be fixed first; a forecast would be of something broken")
 

@@ -312,7 +312,7 @@ def _suspect(cause: Cause, probability: float, by_code: Mapping[str, Outcome], r
         probability,
         tuple(supports),
         tuple(code for code in against if code not in supports),
-        in_unit(_filled(cause.cure, told, run), str(run.fact("step_unit", "step"))),
+        in_unit(_filled(cause.cure, told, run), str(run.fact("step_unit", "step")), measured=False),
         min(onsets, default=None),
         watched(run),
     )

@@ -87,7 +87,8 @@ def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cau
     resume = _resume_from(run, name, story, suspect, broke)
     if resume is not None and run.steps and resume <= run.steps[0] < run.steps[1]:
         name, resume = "restart", None  # nobody resumes from the first step
-    headline, why = _head(_told_by(story.root, suspect, outcomes), suspect)
+    findings = [f for o in outcomes for f in o.findings]
+    headline, why = _head(_told_by(story.root, suspect, findings), suspect, findings)
     return Verdict(
         name,
         f"{headline}: {why}.",
@@ -131,11 +132,10 @@ def _quiet(run: Run, outcomes: Sequence[Outcome], forecast: Mapping[str, Any] | 
         return Verdict("wait", text, None, forecast, (), "a validation loss that starts to rise")
     if hint is not None and (unmoved or not found.yes or found.low < HALF):
         return replace(hint, forecast=forecast)
-    clear = sum(o.status is Status.CLEAR for o in outcomes)
-    if not clear:
+    if not any(o.status is Status.CLEAR for o in outcomes):
         need = "an active rule whose data this run has"
         return Verdict("cannot-tell", "No condition could be checked.", None, None, (need,), "a condition that can be checked")
-    text = f"No problem found in the {clear} conditions that could be checked."
+    text = f"No problem found in the {_checked(outcomes)} conditions that could be checked."
     return Verdict("healthy", text, None, forecast, (), "any finding at warning or above")
 
 
@@ -156,7 +156,8 @@ def _ended(run: Run, v: Verdict) -> Verdict:
     v = replace(v, ended=said, summary=f"{v.summary} {said}")
     if v.name not in ("healthy", "wait"):
         return v
-    v = replace(v, headline=said.rstrip("."), why=v.summary.removesuffix(f" {said}"))
+    head = f"The program crashed with {_kind(error)}" if error else said.rstrip(".")
+    v = replace(v, headline=head, why=v.summary.removesuffix(f" {said}"))
     unasked = told == "killed" or error
     return replace(v, name="fix-and-resume", resume_from=last, forecast=None) if unasked else v
 
@@ -187,30 +188,44 @@ def _crashed(run: Run, outcomes: Sequence[Outcome], error: str, curve: int) -> V
     trained = len(run.series("loss/train").finite())
     if not trained:
         text = f"The program ended before its first update, with {error}."
-        head = f"The program crashed with {error.partition(':')[0].partition(' ')[0]}"
+        head = f"The program crashed with {_kind(error)}"
         needs = ("at least one update",)
         return Verdict("cannot-tell", text, None, None, needs, "a run that gets to its first update", headline=head, why=text)
     if course.learned(run).state is State.TOO_EARLY:
         need = f"more steps; so far {_losses(curve)} recorded"
-        head = f"The program crashed with {error.partition(':')[0].partition(' ')[0]}"
+        head = f"The program crashed with {_kind(error)}"
         text = f"It ended with {error} after {trained} recorded losses, too few to judge its training."
         return Verdict("cannot-tell", text, None, None, (need,), "more steps", headline=head, why=text)
-    clear = sum(o.status is Status.CLEAR for o in outcomes)
     end = run.steps[1] if run.steps else None
-    said, why = f"The program ended with {error}.", f"No problem found in its training ({clear} conditions checked)."
-    change = "any finding at warning or above"
-    return Verdict("fix-and-resume", f"{said} {why}", end, None, (), change, headline=said.rstrip("."), ended=said, why=why)
+    said, why = (
+        f"The program ended with {error}.",
+        f"No problem found in its training ({_checked(outcomes)} conditions checked).",
+    )
+    change, head = "any finding at warning or above", f"The program crashed with {_kind(error)}"
+    return Verdict("fix-and-resume", f"{said} {why}", end, None, (), change, headline=head, why=f"{said} {why}")
+
+
+def _checked(outcomes: Sequence[Outcome]) -> int:
+    return sum(o.status in (Status.CLEAR, Status.FOUND) for o in outcomes)
+
+
+def _kind(error: str) -> str:
+    """The name of the exception, which fits into a headline."""
+    return error.partition(":")[0].partition(" ")[0]
 
 
 # Remarks that are no alarm and yet no clean bill: code → verdict, and the test that would settle it.
 HINTS: dict[str, tuple[str, str]] = {
-    "LOSS001": ("cannot-tell", "`traindx trial lr-tenth`"),
-    "LOSS002": ("cannot-tell", "`traindx trial overfit`"),
-    "LOSS009": ("cannot-tell", "`traindx trial overfit`"),
+    "LOSS001": ("cannot-tell", "`traindx trial lr-tenth train.py`"),
+    "LOSS002": ("cannot-tell", "`traindx trial overfit train.py`"),
+    "LOSS009": ("cannot-tell", "`traindx trial overfit train.py`"),
     "EVAL010": ("cannot-tell", "the errors of each class"),
-    "LOSS005": ("cannot-tell", "`traindx trial lr-tenth`"),
-    "LOSS003": ("cannot-tell", "`traindx trial anneal`"),
+    "LOSS005": ("cannot-tell", "`traindx trial lr-tenth train.py`"),
+    "LOSS003": ("cannot-tell", "`traindx trial anneal train.py`"),
 }
+
+
+HEADLINES = {("LOSS008", "gap"): "The validation loss has levelled off above the training loss"}  # it does not rise
 
 
 def _hint(outcomes: Sequence[Outcome]) -> Verdict | None:
@@ -227,7 +242,7 @@ def _hint(outcomes: Sequence[Outcome]) -> Verdict | None:
 
 
 def _hinted(name: str, f: Finding, needs: tuple[str, ...]) -> Verdict:
-    what = catalogue()[f.code].headline
+    what = HEADLINES.get((f.code, f.variant)) or catalogue()[f.code].headline
     text = f"No alarm, but {f.message}."
     return Verdict(
         name,
@@ -273,26 +288,37 @@ def _by_family(root: Finding) -> str:
     return "restart" if root.severity is Severity.CRITICAL else "fix-and-resume"
 
 
-def _told_by(root: Finding, suspect: Suspect | None, outcomes: Sequence[Outcome]) -> Finding:
+def _told_by(root: Finding, suspect: Suspect | None, findings: Sequence[Finding]) -> Finding:
     """The finding to put behind the headline: the root, or the one that says most for the cause named there."""
-    return root if suspect is None else said_by(suspect, [f for o in outcomes for f in o.findings]) or root
+    return root if suspect is None else said_by(suspect, findings, root) or root
 
 
-def said_by(suspect: Suspect, findings: Sequence[Finding]) -> Finding | None:
-    """The finding that says most for a cause: an alarm before a remark, what only this cause shows before its consequences."""
+def said_by(suspect: Suspect, findings: Sequence[Finding], root: Finding | None = None) -> Finding | None:
+    """The finding that says most for a cause: an alarm before a remark, what only this cause shows before its consequences.
+
+    A critical root about data or code says more than a statistic that the cause is known by.
+    """
 
     def weight(f: Finding) -> tuple[bool, bool, Severity, bool, float]:
         share = max(p for key, p in suspect.cause.likely.items() if key.partition(":")[0] == f.code)
         own = f.code in suspect.cause.witness
         return f.severity > Severity.INFO, own, f.severity, f.confidence is Confidence.EXACT, share
 
-    return max((f for f in findings if f.code in suspect.supports), key=weight, default=None)
+    most = max((f for f in findings if f.code in suspect.supports), key=weight, default=None)
+    graver = root is not None and most is not None and root.severity > most.severity and root.code in suspect.supports
+    return root if graver and root is not None and root.code.startswith(("DATA", "WIRE", "TUNE")) else most
 
 
-def _head(told: Finding, suspect: Suspect | None) -> tuple[str, str]:
+def _shown(suspect: Suspect, findings: Sequence[Finding]) -> bool:
+    """Whether a cause that is only possible may lead: not where its own sign is no more than a remark."""
+    own = [f for f in findings if f.code in suspect.cause.witness and f.code in suspect.supports]
+    return suspect.words != "possible" or not own or any(f.severity > Severity.INFO for f in own)
+
+
+def _head(told: Finding, suspect: Suspect | None, findings: Sequence[Finding]) -> tuple[str, str]:
     """The headline, how sure it is included, and the finding it rests on."""
     why = told.message.rstrip(".")
-    guess = suspect is not None and not suspect.possible  # the finding is surer than its cause
+    guess = suspect is not None and not (suspect.possible and _shown(suspect, findings))  # the finding is surer than its cause
     if suspect is None or guess:
         if told.code == JUDGEMENT:
             head, _, why = why.partition(": ")  # each of its sentences begins with the answer

@@ -68,7 +68,8 @@ def _afterwards(run: Run, verdict: str, step: int | None) -> str:
     """The same for a run that has ended: nothing is left to stop."""
     first, last = run.steps or (0, 0)
     if verdict == "restart" and not course.learned(run).yes:
-        return f"The {_effort(run, last - first + 1)} so far are lost."
+        one = last == first
+        return "This one step is lost." if one else f"The {_effort(run, last - first + 1)} so far are lost."
     if verdict == "fix-and-resume" and step is not None and last > step:
         return f"The {_lost(run, step)} have to be repeated."
     if verdict == "fix-and-resume" and (skipped := _skipped(run)):

@@ -14,7 +14,7 @@ from traindx.diagnosis.story import Story
 from traindx.diagnosis.verdict import said_by
 from traindx.finding import Confidence, Finding, Severity, Status
 from traindx.report.github import place
-from traindx.report.words import safe
+from traindx.report.words import safe, span
 from traindx.rule import LINE, catalogue
 from traindx.signals import LOGGABLE
 
@@ -26,6 +26,8 @@ STATUS = {  # how an outcome is called on a page
     Status.MUTED: "does not apply",
     Status.BROKEN: "failed",
 }
+SYMPTOMS = ("EVAL", "ACTV", "GRAD", "WGHT")  # families that see what training became, not how it is set up
+SELDOM = 0.2
 LEAST = 0.1  # causes less probable than this are not shown
 
 
@@ -51,15 +53,36 @@ def issues(d: Diagnosis) -> list[Issue]:
     stories = [s for s in d.stories if s.severity > Severity.INFO]
     named = [c for i, c in enumerate(d.causes) if c.supports and (c.apart or (i == 0 and _leads(d, c)))]
     out = [_of_cause(d, c) for c in named]
-    covered = {code for c in named for code in c.supports}
+    covered = {code for c in named for code in c.supports if _brings(c, code) or code.startswith((*SYMPTOMS, "LOSS"))}
     left = [s for s in stories if not covered & {f.code for f in (s.root, *s.consequences)}]
+    if named and stories[0].severity is Severity.CRITICAL:  # what the curves show of it is no second fault
+        left = [s for s in left if not _symptom(s)]
     v = d.verdict_
     decides = [s for s in left if v.why and s.root.message.rstrip(".").endswith(v.why)]  # a fact that no cause stands for
-    return [
-        *(replace(_of_story(s), title=v.headline, why=v.why) for s in decides),
-        *out,
-        *(_of_story(s) for s in left if s not in decides),
-    ]
+    first = [replace(_of_story(s), title=v.headline, why=v.why) for s in decides]
+    every = [*first, *out, *(_of_story(s) for s in left if s not in decides)]
+    if every:
+        every[0] = replace(every[0], why=_broken(d, every[0].why))
+    return every if len(every) == 1 else [replace(i, not_yet=()) for i in every]  # "do not touch …" is of one fault alone
+
+
+def _broken(d: Diagnosis, why: str) -> str:
+    """What decides, after the loss that everybody saw break."""
+    broke = [e.step for e in d.run.events_of("nonfinite") if e.data.get("what") == "loss"]
+    said = "NaN" in why or "infinit" in why or "loss became" in why
+    lost = any(f.code == "LOSS001" and f.variant == "nonfinite" for f in d.findings)
+    when = span((broke[0], broke[0]), d.run) if broke else ""
+    return f"the loss became NaN or infinite at {when}; {why}" if broke and lost and not said else why
+
+
+def _symptom(s: Story) -> bool:
+    seen = s.severity is Severity.WARNING and s.root.confidence is not Confidence.EXACT
+    return seen and s.root.code.startswith(SYMPTOMS)
+
+
+def _brings(c: Suspect, code: str) -> bool:
+    """Whether the cause usually shows itself so; what it rarely brings is an issue of its own, where nothing explains it."""
+    return max((p for key, p in c.cause.likely.items() if key.partition(":")[0] == code), default=0.0) > SELDOM
 
 
 def _leads(d: Diagnosis, c: Suspect) -> bool:
@@ -68,20 +91,24 @@ def _leads(d: Diagnosis, c: Suspect) -> bool:
 
 
 def _of_cause(d: Diagnosis, c: Suspect) -> Issue:
-    told = said_by(c, d.findings)
+    root = d.stories[0].root if d.stories else None
+    told = said_by(c, d.findings, root)
     assert told is not None  # an issue is made of causes that findings support
     first = c is d.causes[0]
-    own = told.confidence is Confidence.EXACT or f"{told.code}:{told.variant}" in c.cause.witness  # it knows its own cure
+    foreign = told.code not in {w.partition(":")[0] for w in c.cause.witness}
+    own = (
+        told.confidence is Confidence.EXACT or foreign or f"{told.code}:{told.variant}" in c.cause.witness
+    )  # it knows its own cure
     title = d.verdict_.headline if first else c.cause.title
     cure = told.fix if told.fix and own else c.prescription
     return Issue(
         title[:1].upper() + title[1:],
         shortened(d.verdict_.why if first else told.message.rstrip(".")),
         cure[:1].upper() + cure[1:],
-        next((line for f in d.findings if f.code in c.supports and (line := line_of(f))), ""),
+        next((line for f in (told, *d.findings) if f.code in c.supports and (line := line_of(f))), ""),
         c.said,
         c.supports,
-        c.against,
+        tuple(code if any(f.code == code for f in d.findings) else f"{code} is missing" for code in c.against),
         c.cause.not_yet,
         confirm(d, c) if c.probability < 0.95 or not c.earned else "",
     )
@@ -138,7 +165,7 @@ def how_sure(i: Issue) -> str:
     """How sure the diagnosis is, and what it rests on; empty for a bare finding, which says it itself."""
     if not i.sure:
         return ""
-    against = f"; {', '.join(i.against)} contradict{'s' if len(i.against) == 1 else ''} it" if i.against else ""
+    against = f"; against it: {', '.join(i.against)}" if i.against else ""
     return f"{i.sure}, from {', '.join(i.supports)}{against}"
 
 

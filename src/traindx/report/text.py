@@ -122,7 +122,12 @@ def _verdict(d: Diagnosis) -> RenderableType:
     if v.forecast and "forecast" in v.forecast and d.verdict in ("healthy", "wait"):
         f = v.forecast
         cone = f"{number(f['forecast'])} ({number(f.get('lo', float('nan')))}–{number(f.get('hi', float('nan')))})"
-        rows.append(("forecast", f"{cone} at {span((f['at_step'], f['at_step']), d.run)}, if the learning rate stays as it is"))
+        rows.append(
+            (
+                "forecast",
+                f"training loss {cone} at {span((f['at_step'], f['at_step']), d.run)}, if the learning rate stays as it is",
+            )
+        )
     rows.append(
         (
             "to confirm" if any(need.startswith("`") for need in v.needs) else "needs",
@@ -207,8 +212,10 @@ def _stories(d: Diagnosis, unicode: bool, verbose: bool) -> list[RenderableType]
     quiet = [s for s in quiet if s.root.message != d.verdict_.why]  # it stands above
     shown, remarks = (loud, quiet) if verbose else (loud[:MOST_STORIES], quiet[:3])
     wrong = issues.issues(d)
-    told = {part for i in wrong for part in (i.why.rstrip("."), i.do, i.at) if part}  # stands above already
-    told |= {code for i in wrong for code in i.supports}
+    told = {
+        part for i in wrong for part in (i.why.rstrip("."), i.do, i.at, d.verdict_.why.rstrip(".")) if part
+    }  # stands above already
+    told |= {code for i in wrong for code in i.supports} | {s.root.code for s in loud if wrong}  # one "do" for each issue
     parts: list[RenderableType] = []
     if shown:
         parts.append(Text("Evidence", style="bold"))

@@ -48,7 +48,7 @@ from traindx.run import Ints, Run, Series
         "fact:origin": 1
     },
     says={
-        "nonfinite": "NaN or infinite values in {some} ({entries:.0f} in all), first at step {first}{named}",
+        "nonfinite": "NaN or infinite values in {some}, first at step {first}{named}",
         "guarded": "NaN or infinite values in {some}, first at step {first}; the guard skipped their updates and "
         "the weights are clean{named}",
         "skipped": "NaN or infinite values in {some} that were checked, first at step {first}; the script skips batches "

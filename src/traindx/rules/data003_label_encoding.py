@@ -80,7 +80,7 @@ from traindx.run import Floats, Run
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
-    explains=("LOSS001", "LOSS002", "LOSS011", "LOSS010", "EVAL007", "EVAL004", "NUMR001"),
+    explains=("LOSS001", "LOSS002", "LOSS011", "LOSS010", "EVAL007", "EVAL004", "NUMR001", "DATA008"),
     at="given",
 )
 def label_encoding(

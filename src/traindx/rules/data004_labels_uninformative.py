@@ -104,7 +104,9 @@ def labels_uninformative(
         if not found.no or steps[1] - steps[0] < least_steps:
             raise Unsure("the probe finds no label information; the run is too short to show it", needs_steps=least_steps)
         if facts.takes_tokens(run) and not _by_heart(run):
-            raise Unsure("counts of words say nothing of the labels, their order may; `traindx trial label-info` can tell")
+            raise Unsure(
+                "counts of words say nothing of the labels, their order may; `traindx trial label-info train.py` can tell"
+            )
         numbers = {k: facts.number(probe.get(k)) for k in ("score", "n")}
         yield Evidence({**numbers, "null": facts.number(probe.get("null_mean")), "skill": found.reasons[0]}, steps=steps)
     elif lopsided and probe and found.no:
@@ -161,5 +163,5 @@ def _memorised(run: Run, found: Learned, gap: float) -> Iterator[Evidence]:
         return
     late = float(np.median(train[-max(5, len(train) // 10) :])) if len(train) else math.nan
     if not late - float(np.median(val[-3:])) > gap:
-        raise Unsure(f"{found.reasons[0]}; whether the labels are to blame, `traindx trial label-info` can tell")
+        raise Unsure(f"{found.reasons[0]}; whether the labels are to blame, `traindx trial label-info train.py` can tell")
     yield Evidence({"train": late, "skill": found.reasons[0]}, say="memorised", confidence=Confidence.SUGGESTIVE)

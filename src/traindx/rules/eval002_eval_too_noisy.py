@@ -44,11 +44,11 @@ from traindx.run import Run
     subject="evaluation",
     needs={"loss/val": 6},
     says={
-        "": "evaluations vary by {se:.2g} ({relative:.1%}) at random, so differences below {resolution:.2g} mean "
-        "nothing; the best one (step {best}) leads by {lead:.2g}",
+        "": "the validation loss varies by {se:.2g} ({relative:.1%}) at random, so differences below {resolution:.2g} mean "
+        "nothing: the best evaluation (step {best}) may be luck",
         "wild": "the validation loss jumps between {least:.3g} and {most:.3g}, and is no better than at first ({first:.3g})",
-        "few": "validation has only {n:.0f} samples, so evaluations vary by {se:.2g} ({relative:.0%}) at random and "
-        "differences below {resolution:.2g} mean nothing; the best one (step {best}) leads by {lead:.2g}",
+        "few": "validation has only {n:.0f} samples, so its loss varies by {se:.2g} ({relative:.0%}) at random and "
+        "differences below {resolution:.2g} mean nothing: the best evaluation (step {best}) may be luck",
     },
     fix={
         "": "Average the last 3–5 evaluations, or enlarge the validation set{samples}.",

@@ -54,10 +54,10 @@ from traindx.stats import Direction
         "end": "the {what} has levelled off at {level:.4g} after a drop of {drop:.3g}, {why}: the normal end of a run",
     },
     fix={
-        "": "Run `traindx trial anneal`: it decays the learning rate for 1–3 % of the steps and shows whether the "
+        "": "Run `traindx trial anneal train.py`: it decays the learning rate for 1–3 % of the steps and shows whether the "
         "loss can still fall.",
         "val": "Keep the best checkpoint. To improve validation, use more data or stronger regularisation.",
-        "end": "No action needed; `traindx trial anneal` shows whether a lower learning rate would gain more.",
+        "end": "No action needed; `traindx trial anneal train.py` shows whether a lower learning rate would gain more.",
     },
     severity=Severity.INFO,
     unless=("rl", "adversarial"),
@@ -169,7 +169,8 @@ def _why_ended(run: Run, train: Series, level: float, annealed: float, most: flo
     share = (level - lowest) / (reference - lowest) if reference > lowest else math.inf
     if share > enough:
         return ""
-    return f"{max(share, 0.0):.0%} of {'what a model that ignores its input loses' if ignorant else 'where it began'}"
+    much = f"{share:.0%}" if share >= 0.005 else "less than 1%"
+    return f"{much} of {'what a model that ignores its input loses' if ignorant else 'where it began'}"
 
 
 def _evidence(run: Run, series: Series, found: Plateau, say: str, what: str, left: float, why: str) -> Evidence:

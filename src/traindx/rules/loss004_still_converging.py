@@ -53,7 +53,7 @@ from traindx.stats import Direction, Forecast
         "": "Let it run.",
         "extend": "Train for half as many steps again; the curve is not flattening yet.",
         "unfitted": "Let it run, and look again later.",
-        "crawls": "Raise the learning rate; `traindx trial lr-range` finds one.",
+        "crawls": "Raise the learning rate; `traindx trial lr-range train.py` finds one.",
     },
     severity=Severity.INFO,
     unless=("rl", "adversarial"),

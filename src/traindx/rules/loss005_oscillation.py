@@ -51,10 +51,9 @@ from traindx.stats import Direction
         "": "the training loss swings {ratio:,.0f} times more than random batches explain (in {windows} of {of} "
         "stretches of the run)",
         "mild": "the training loss swings {ratio:,.0f} times more than random batches explain",
-        "wider": "the training loss swings {ratio:,.0f} times wider than at its calmest at this learning rate, and does "
-        "not fall",
-        "together": "training and validation bounce up and down together (correlation {rho:.2f} over {records} evaluations): "
-        "the weights swing; it is not the choice of samples",
+        "wider": "at the same learning rate, the training loss now swings {ratio:,.0f} times as widely as in its calmest part",
+        "together": "training and validation loss rise and fall together (correlation {rho:.2f} over {records} evaluations), "
+        "so the weights swing and not only the samples differ",
         "bounces": "the {what} bounces: over {records} records its rises add up to {up:.3g}, and it fell by only {gained:.3g}",
         "waves": "the training loss swings up and down by {swing:.3g} in waves of about {period} records ({records} records)",
         "zigzag": "the training loss alternates up and down by {swing:.3g} (correlation of neighbours {rho:.2f}, {records} "

@@ -55,7 +55,7 @@ from traindx.stats import Overfit
         "{train:.4g}",
         "confident": "the validation loss rose from {best:.4g} (step {best_step}) to {now:.4g} (+{rise:.0%}) while the "
         "metric holds or still rises",
-        "gap": "the training loss is {train:.4g}; the validation loss is {now:.4g} and no longer improves (best "
+        "gap": "the training loss is {train:.4g}; the validation loss is {now:.4g} and hardly improves any more (best "
         "{best:.4g} at step {best_step})",
         "accuracy": "validation accuracy fell from {best:.1%} (step {best_step}) to {now:.1%} while training accuracy rose "
         "to {train:.1%}",

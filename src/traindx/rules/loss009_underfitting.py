@@ -19,8 +19,8 @@ Training longer will not help: the model, its regularisation, its learning rate 
 
 ## What to do
 
-Fit one batch (`traindx trial overfit`): if that fails, it is a bug. If it passes, turn regularisers off for 200 steps, try
-three times the learning rate, twice the width; and look at the data (DATA002, DATA004).
+Fit one batch (`traindx trial overfit train.py`): if that fails, it is a bug. If it passes, turn regularisers off for 200 steps,
+try three times the learning rate, twice the width; and look at the data (DATA002, DATA004).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ HALF_WAY = 0.5  # of the loss of an ignorant model: whoever stands above has lea
         "": "training loss ({train:.4g}) and validation loss ({val:.4g}) have both stopped falling, close together; "
         "if that is too high, the model is too weak",
     },
-    fix="Check that the model can fit one batch (`traindx trial overfit`). Then try less regularisation, three "
+    fix="Check that the model can fit one batch (`traindx trial overfit train.py`). Then try less regularisation, three "
     "times the learning rate, or a wider model.",
     unless=("rl", "adversarial"),
     at="model",

@@ -44,11 +44,11 @@ from traindx.run import Run, Series
 
 MEANS = {
     "uniform": "the loss of guessing among C classes (ln C)",
-    "prior": "the entropy of the label prior: the input is ignored",
+    "prior": "the entropy of the label shares, which ignoring the input costs",
     "softmax-twice": "the floor of softmax applied twice",
     "undecided": "ln 2, undecided between two answers",
     "smoothing": "the entropy of the smoothed labels: a perfect fit",
-    "target-variance": "the variance of the target: it predicts the mean",
+    "target-variance": "the variance of the target, which always predicting its mean costs",
     "contrastive-uniform": "ln of the batch size: all pairs look alike",
     "contrastive-uniform-pairs": "ln(2B−1): all pairs look alike",
 }

@@ -43,10 +43,9 @@ from traindx.run import Floats, Run, Series
     "LOSS012",
     needs={"loss/train": 60},
     says={
-        "stairs": "the training loss drops by {drop:.0%} at epoch boundaries ({boundaries} of them, z {z:.1f}): the "
-        "model is memorising samples",
-        "order": "the training loss takes the same course in every epoch (correlation {m:.2f}, z {z:.1f}): batches come "
-        "in the same order",
+        "stairs": "the training loss drops by {drop:.0%} when a new epoch begins ({boundaries} times): the model recognises "
+        "samples it has seen",
+        "order": "the training loss takes the same course in every epoch (correlation {m:.2f}): batches come in the same order",
         "anew": "every {per} steps the training loss jumps from {end:.4g} back to its first value ({start:.4g}), {times} "
         "times so far: the model is reset",
         "artefact": "the logged training loss is a running mean that restarts every epoch; its saw-tooth shape comes from that",

@@ -19,8 +19,8 @@ A finished run that knows nothing is never healthy, whether or not another condi
 
 ## What to do
 
-Run `traindx trial overfit`. If the model cannot fit one batch, look at model, loss and loop. If it can, look at the learning
-rate (`traindx trial lr-range`) and the labels.
+Run `traindx trial overfit train.py`. If the model cannot fit one batch, look at model, loss and loop. If it can, look at the
+learning rate (`traindx trial lr-range train.py`) and the labels.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from traindx.run import Run
         "unstable": "nothing shows that it learned: {reason}",
         "burst": "its loss blew up, and it has not learned: {reason}",
     },
-    fix="Run `traindx trial overfit`. If the model cannot fit one batch, check model, loss and loop; if it can, check the "
-    "learning rate and the labels. Then start again.",
+    fix="Run `traindx trial overfit train.py`. If the model cannot fit one batch, check model, loss and loop; if it can, "
+    "check the learning rate and the labels. Then start again.",
     severity=Severity.CRITICAL,
 )
 def not_learned(run: Run) -> Iterator[Evidence]:

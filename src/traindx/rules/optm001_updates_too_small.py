@@ -23,7 +23,7 @@ The run costs what a good run costs and learns almost nothing.
 
 ## What to do
 
-Ten times the learning rate, or what `traindx trial lr-range` finds.
+Ten times the learning rate, or what `traindx trial lr-range train.py` finds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from traindx.stats import Direction
         "{now:.4g}",
         "rate": "the learning rate is {lr:.1e} and the loss stays at {now:.4g}: steps may be too small to matter",
     },
-    fix="Try ten times the learning rate, or `traindx trial lr-range`.",
+    fix="Try ten times the learning rate, or `traindx trial lr-range train.py`.",
     explains=("LOSS002", "LOSS009"),
     at="optimizer rate",
 )

@@ -59,6 +59,7 @@ HELD = 200  # steps of falling loss after which the first ones are not to blame 
         "survived": "No action needed; a warm-up over the first 1–5 % of the steps would avoid it.",
     },
     explains=(
+        "OPTM009",  # decoupled decay grows with the rate
         "LOSS001",
         "LOSS002",
         "LOSS005",

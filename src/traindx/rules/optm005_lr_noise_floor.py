@@ -2,7 +2,7 @@
 
 ## What it sees
 
-After `traindx trial anneal`: a fork whose learning rate decays to zero drops training *and* validation clearly more
+After `traindx trial anneal train.py`: a fork whose learning rate decays to zero drops training *and* validation clearly more
 than a fork that continues. Before the trial it is a hypothesis: the loss is flat while the learning rate is at half of
 its peak or more.
 
@@ -44,7 +44,7 @@ from traindx.run import Run
     },
     fix={
         "": "Start the decay to zero now, or at the planned time; expect at least this gain.",
-        "suspected": "Run `traindx trial anneal`. If it lowers both training and validation loss, start the decay.",
+        "suspected": "Run `traindx trial anneal train.py`. If it lowers both training and validation loss, start the decay.",
     },
     severity=Severity.INFO,
     explains=("LOSS003", "LOSS005"),

@@ -104,7 +104,7 @@ def _idle(norm: Series, numbers: dict[str, float], span: tuple[int, int]) -> Ite
     height = peak / max(numbers["usual"], 1e-300)
     if bursts.any() and height > 10 and peak < numbers["threshold"]:
         yield Evidence({**numbers, "peak": peak, "height": height}, steps=span, say="loose")
-    elif numbers["p99"] < numbers["threshold"] / 10:
+    elif 0 < numbers["p99"] < numbers["threshold"] / 10:
         yield Evidence(numbers, steps=span, say="never")
 
 

@@ -2,7 +2,7 @@
 
 ## What it sees
 
-After `traindx trial sharpness` at three checkpoints at least 50 steps apart: λ_max is above 1.2 times the stability
+After `traindx trial sharpness train.py` at three checkpoints at least 50 steps apart: λ_max is above 1.2 times the stability
 limit of the optimizer. The limit is 2/η for SGD, (2+2β)/η with momentum, and 38/η on the preconditioned Hessian for
 Adam. It is a warning when the loss oscillates or spikes too.
 

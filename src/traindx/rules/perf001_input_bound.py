@@ -17,7 +17,7 @@ to fix.
 ## What else looks like this
 
 - On an accelerator the work runs behind the scenes: a long wait in `next` may hide behind it. Then it is a hypothesis that
-  `traindx trial cached-batch` settles.
+  `traindx trial cached-batch train.py` settles.
 - PERF004, PERF005: the device is idle although batches are there.
 - The first epoch is slow because files are not yet cached: the median of a longer run forgets it.
 

@@ -87,7 +87,7 @@ def _detail(report: Mapping[str, Any], message: str) -> str:
     """Where it happened and what was alive, as far as it is known; the error's own words otherwise."""
     alive = {str(k): facts.number(v, 0.0) for k, v in (report.get("alive") or {}).items()}
     if not alive:
-        return f": {message[:120]}" if message else ""
+        return f": {message.partition('. ')[0][:120]}" if message else ""
     total = sum(alive.values()) or 1.0
     shares = ", ".join(f"{kind} {size / total:.0%}" for kind, size in sorted(alive.items(), key=lambda item: -item[1])[:4])
     place = f" in {report.get('phase')} at {report.get('where')}" if report.get("where") else ""
@@ -101,6 +101,6 @@ def _advice(report: Mapping[str, Any]) -> str:
     first = (
         "; ".join(tries)
         if tries
-        else "half the micro-batch (accumulate twice), activation checkpointing, batches of even length"
+        else "halve the micro-batch and accumulate twice, use activation checkpointing, or make batches of even length"
     )
     return f"{first[0].upper()}{first[1:]}."

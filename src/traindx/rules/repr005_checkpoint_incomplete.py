@@ -19,7 +19,7 @@ state is gone.
 ## What to do
 
 Save one dictionary: model, optimizer, scheduler, scaler, step, random states, position in the data. Try it once with
-`traindx trial resume`.
+`traindx trial resume train.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STATES = ("optimizer", "scheduler", "scaler")
         "": "checkpoints hold part of the training state, but not the {where}",
         "weights": "checkpoints hold weights only: a resume would start {where} from nothing",
     },
-    fix="Save {where} too, with the step and the random states; `traindx trial resume` shows that it works.",
+    fix="Save {where} too, with the step and the random states; `traindx trial resume train.py` shows that it works.",
     severity=Severity.WARNING,
     confidence=Confidence.EXACT,
     at="save",

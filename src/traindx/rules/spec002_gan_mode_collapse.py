@@ -36,7 +36,7 @@ from traindx.stats.persistence import k_of_m
 @rule(
     "SPEC002",
     needs={"gan/fake_diversity": 5},
-    says="generated samples are almost alike: they vary only {diversity:.0%} as much as real ones",
+    says="generated samples are almost alike: they vary {diversity:.0%} as much as real ones",
     fix="Use minibatch standard deviation, larger batches, an R1 penalty, or a lower rate for the generator.",
     explains=("ACTV001", "GRAD001"),
 )

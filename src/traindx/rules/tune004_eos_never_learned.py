@@ -41,8 +41,8 @@ from traindx.run import Run
     needs={"fact:data.eos_share": 1},
     says={
         "": "{share:.0%} of the sequences end with the end token among their labels{same}",
-        "none": "the end of a text is not learned: the last labels of padded sequences have no token in common (at most "
-        "{share:.0%} share one){same}",
+        "none": "the padded sequences do not end with a common token (at most {share:.0%} share one), so the model may not "
+        "learn where a text ends{same}",
     },
     fix="Use a separate padding id, mask labels by attention_mask, and append the end token ({eos}) to every answer.",
     severity=Severity.WARNING,
@@ -60,7 +60,7 @@ def eos_never_learned(run: Run, *, least: float = 0.5) -> Iterator[Evidence]:  #
         known = not math.isnan(eos)
         same = "; padding has the same id and is ignored with it" if pad == eos else ""
         if not known and not math.isnan(pad):
-            same = f"; if id {pad:.0f}, the padding, is also the end token, it is ignored with it"
+            same = f"; if the padding (id {pad:.0f}) is also your end token, the loss ignores it"
         values = {"share": share, "same": same, "eos": f"id {eos:.0f}" if known else "eos"}
         # An end that is given and not asked for, or stated and nowhere used, contradicts itself; a config's default does not.
         meant = known and (facts.number(token.get("eos_given"), 0.0) > 0.9 or bool(token.get("eos_named")))

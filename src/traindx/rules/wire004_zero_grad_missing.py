@@ -52,7 +52,7 @@ from traindx.stats.persistence import finite_median, last_stretch
         "they add up",
     },
     fix={
-        "": "Call optimizer.zero_grad() once per update, before the backward; restart from weights older than step {first}.",
+        "": "Call optimizer.zero_grad() once per update, before the backward.",
         "other": "Call zero_grad() of every optimizer once per update, before the backward (or model.zero_grad() for all); "
         "restart from weights older than step {first}.",
     },

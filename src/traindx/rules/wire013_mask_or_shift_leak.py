@@ -72,7 +72,7 @@ from traindx.run import Run
         "unmasked": "Pass is_causal=True or a triangular mask to every self-attention layer.",
         "open": "Mask every later position: fill where torch.triu(torch.ones(T, T), 1) is 1.",
         "future": "Mask with triu(1), and check the axis the mask is applied to.",
-        "too-good": "Run `traindx trial dependency`: it measures whether outputs depend on later inputs.",
+        "too-good": "Run `traindx trial dependency train.py`: it measures whether outputs depend on later inputs.",
     },
     severity=Severity.CRITICAL,
     confidence=Confidence.EXACT,
