@@ -308,3 +308,7 @@ def test_a_flat_log_is_not_told_that_a_huge_rate_is_too_low(tmp_path: Path) -> N
     assert "lr-too-low" in [s.cause.name for s in low.likely]
     assert "lr-too-low" not in [s.cause.name for s in high.likely]
     assert "rate" not in high.verdict_.headline
+
+
+def test_a_list_of_runs_of_which_none_is_judged_yet_says_nothing() -> None:
+    assert common.sweep([]).sentences() == []

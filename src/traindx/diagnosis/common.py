@@ -145,7 +145,7 @@ def sweep(rows: Sequence[Row], by: str | None = None) -> Sweep:
     for i, s in enumerate(settings):
         if any(k in own[i] for k in seeds):
             bands[_told(sorted(s.items(), key=str))].append(i)
-    sick = np.array([r.verdict in SICK for r in rows])
+    sick = np.array([r.verdict in SICK for r in rows], bool)
     found = Sweep(
         tuple(rows),
         tuple(called),
@@ -154,7 +154,7 @@ def sweep(rows: Sequence[Row], by: str | None = None) -> Sweep:
         tuple(n[0] for n in numbers),
         tuple(n[1] for n in numbers),
         any(n[2] for n in numbers),
-        tuple(_causes(settings, sick, np.array([r.verdict != "cannot-tell" and not r.unread for r in rows]))),
+        tuple(_causes(settings, sick, np.array([r.verdict != "cannot-tell" and not r.unread for r in rows], bool))),
         tuple(tuple(b) for b in bands.values() if len(b) > 1),
     )
     return replace(found, advice=_advice(found)) if any(n[2] is not None for n in numbers) else found
