@@ -115,4 +115,4 @@ def test_no_commit_is_blamed_when_the_ends_cannot_be_told_apart(tmp_path: Path, 
     done = subprocess.run(
         [*command, "python", "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900, env=env
     )
-    assert done.returncode == 4 and "innocent" not in done.stdout and "not told apart" in done.stdout, done.stderr
+    assert done.returncode == 4 and "innocent" not in done.stdout and "do not differ clearly" in done.stdout, done.stderr

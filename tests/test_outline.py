@@ -68,4 +68,4 @@ def test_a_layer_that_is_only_a_number_is_named_with_its_class() -> None:
         catalogue()["ACTV003"], look=lambda run: iter([Evidence({"level": 0.9, "before": 0.1}, ("1",), (0, 9), "tails")])
     )
     [found] = rule.findings(run)
-    assert found.message.startswith("outputs of 1 (Tanh) sit") and found.where == ("1",)
+    assert found.message.startswith("outputs of 1 (Tanh) are") and found.where == ("1",)
