@@ -201,13 +201,15 @@ def test_logs_come_onto_the_axis_of_updates(unit: str, steps: list[int], made: i
     assert (joined["loss/train"].steps.tolist() if joined else None) == wanted
 
 
-def test_history_is_what_the_process_wrote_since_it_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_is_what_the_process_wrote_since_it_was_started(tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_text("step,train_loss\n" + "".join(f"{i},{2 - i / 100}\n" for i in range(50)))
     os.utime(tmp_path / "old.csv", (1, 1))
-    (tmp_path / "new.csv").write_text("step,train_loss\n" + "".join(f"{i},{2 - i / 100}\n" for i in range(60)))
-    (tmp_path / "notes.json").write_text(json.dumps({"a": 1}))
-    monkeypatch.chdir(tmp_path)
-    found = history.of(process.seen(os.getpid()))
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", "input()"], cwd=tmp_path, stdin=subprocess.PIPE, **quiet) as child:
+        (tmp_path / "new.csv").write_text("step,train_loss\n" + "".join(f"{i},{2 - i / 100}\n" for i in range(60)))
+        (tmp_path / "notes.json").write_text(json.dumps({"a": 1}))
+        found = history.of(process.seen(child.pid))
+        child.communicate(b"\n")
     assert [Path(run.source).name for run in found.runs] == ["new.csv"] and found.last == 59
     writer = record.Writer(tmp_path / "run")
     assert [found.write(writer, None, 0, 50), found.write(writer, None, 50, 60)] == [50, 10]
