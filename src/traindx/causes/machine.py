@@ -70,7 +70,7 @@ CAUSES = (
         witness=("PERF002",),
     ),
     Cause(
-        "memory-pressure", "memory ran out, is nearly full or fragmented", prior=0.5, verdict="fix-and-resume",
+        "memory-pressure", "memory runs out", prior=0.5, verdict="fix-and-resume",
         likely={"PERF003": 0.95},
         cure=(
             "Halve the micro-batch and accumulate twice, use activation checkpointing, make batches of even length, or set "

@@ -46,7 +46,6 @@ CAUSES = (
         refutes=("GRAD004", "WIRE016", "OPTM002"),
         witness=("OPTM006",),
         settle="clip", cost_steps=100,
-        not_yet=("With Adam, judge a new threshold only after some 1,000 steps: its averages have to adapt.",),
         change={"clip": "p95"},
     ),
     # Told from a rate that is too high by norms that explode before any step was large.

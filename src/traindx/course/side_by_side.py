@@ -120,7 +120,7 @@ def doubt(run: Run) -> str:
     ongoing = _fell_last(val) > LITTLE  # far from any end
     # a loss that may be negative has no scale on which a speed could be told
     if not unscaled and (ongoing or max(wider, above) <= EVEN) and _at_one_speed(train, val):
-        return f"the loss fell at one speed to {now:.4g}, as on the way to a constant answer"
+        return f"the loss fell evenly to {now:.4g}, as it does when only a constant answer is learned"
     return _error_stands(run)
 
 
@@ -162,7 +162,7 @@ def _two_speeds(values: Floats) -> bool:
 
 
 def _on_a_constant(found: Way, share: float = 0.01) -> bool:
-    """Whether it is a clear fall that slows down, on top of a constant that hides its size: it may be all there was to learn."""
+    """Whether it is a clear fall that slows down, on top of a constant that hides its size: it may be all there was."""
     fell, third = found.whole, len(found.scaled) // 3
     first = float(found.scaled[0] - found.scaled[third])
     return 8 * found.scatter < fell <= share and first > 3 * _fell_last(found)

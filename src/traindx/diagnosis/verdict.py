@@ -310,9 +310,11 @@ def said_by(suspect: Suspect, findings: Sequence[Finding], root: Finding | None 
 
 
 def _shown(suspect: Suspect, findings: Sequence[Finding]) -> bool:
-    """Whether a cause that is only possible may lead: not where its own sign is no more than a remark."""
-    own = [f for f in findings if f.code in suspect.cause.witness and f.code in suspect.supports]
-    return suspect.words != "possible" or not own or any(f.severity > Severity.INFO for f in own)
+    """Whether a cause that is only possible may lead: not where a sign of its own is a remark, or was looked for in vain."""
+    signs = {key.partition(":")[0] for key in suspect.cause.witness}
+    own = [f for f in findings if f.code in signs & set(suspect.supports)]
+    remark = bool(own) and all(f.severity is Severity.INFO for f in own)
+    return suspect.words != "possible" or not (remark or signs & set(suspect.against))
 
 
 def _head(told: Finding, suspect: Suspect | None, findings: Sequence[Finding]) -> tuple[str, str]:
@@ -383,7 +385,8 @@ def _resume_from(run: Run, name: str, story: Story, suspect: Suspect | None, bro
     first, end = run.steps or (0, None)
     onset = _onset(story, suspect)
     if broke is not None:
-        near = onset is not None and (broke - first < GOOD or broke - onset <= GOOD // 4)
+        itself = story.root.code == "LOSS001"  # it knows when the loss began to climb
+        near = onset is not None and (itself or broke - first < GOOD or broke - onset <= GOOD // 4)
         # the update after that loss may be the one that broke it; what began shortly before it is part of the fault
         return _or_start(run, (min(broke, onset) if near and onset is not None else broke) - 1)
     late = suspect is not None and suspect.cause.verdict == "restart"

@@ -27,7 +27,8 @@ STATUS = {  # how an outcome is called on a page
     Status.BROKEN: "failed",
 }
 SYMPTOMS = ("EVAL", "ACTV", "GRAD", "WGHT")  # families that see what training became, not how it is set up
-SELDOM = 0.2
+PROGRAM = ("DATA", "WIRE", "TUNE")  # families that see data and code
+SELDOM = 0.2  # a sign that a cause brings no more often than that is not its own
 LEAST = 0.1  # causes less probable than this are not shown
 
 
@@ -95,9 +96,9 @@ def _of_cause(d: Diagnosis, c: Suspect) -> Issue:
     told = said_by(c, d.findings, root)
     assert told is not None  # an issue is made of causes that findings support
     first = c is d.causes[0]
-    foreign = told.code not in {w.partition(":")[0] for w in c.cause.witness}
+    graver = told is root and told.severity is Severity.CRITICAL and told.code.startswith(PROGRAM)  # it explains more
     own = (
-        told.confidence is Confidence.EXACT or foreign or f"{told.code}:{told.variant}" in c.cause.witness
+        told.confidence is Confidence.EXACT or graver or f"{told.code}:{told.variant}" in c.cause.witness
     )  # it knows its own cure
     title = d.verdict_.headline if first else c.cause.title
     cure = told.fix if told.fix and own else c.prescription
@@ -108,7 +109,7 @@ def _of_cause(d: Diagnosis, c: Suspect) -> Issue:
         next((line for f in (told, *d.findings) if f.code in c.supports and (line := line_of(f))), ""),
         c.said,
         c.supports,
-        tuple(code if any(f.code == code for f in d.findings) else f"{code} is missing" for code in c.against),
+        tuple(code if any(f.code == code for f in d.findings) else f"{code} found nothing" for code in c.against),
         c.cause.not_yet,
         confirm(d, c) if c.probability < 0.95 or not c.earned else "",
     )
@@ -161,11 +162,18 @@ def confirm(d: Diagnosis, c: Suspect) -> str:
     return safe(c.cause.command(target), 400) + (f"   ({c.cause.cost})" if c.cause.cost_steps else "")
 
 
+def learned(d: Diagnosis) -> str:
+    """How much was learned, without more trust than the verdict has."""
+    doubt = " With the fault above, this says little." if d.verdict == "restart" and d.learned.yes else ""
+    return d.learned.sentence + doubt
+
+
 def how_sure(i: Issue) -> str:
     """How sure the diagnosis is, and what it rests on; empty for a bare finding, which says it itself."""
     if not i.sure:
         return ""
-    against = f"; against it: {', '.join(i.against)}" if i.against else ""
+    sure = "very likely" in i.sure
+    against = f"; against it: {', '.join(i.against)}" if i.against and not sure else ""
     return f"{i.sure}, from {', '.join(i.supports)}{against}"
 
 

@@ -63,7 +63,7 @@ def head(d: Diagnosis) -> str:
     rest = [
         (f"{'Until then' if wrong else 'Next'}: {issues.until_then(d)}") if issues.until_then(d) else "",
         f"{'To confirm' if v.needs and v.needs[0].startswith('`') else 'Needs'}: {'; '.join(v.needs)}" if v.needs else "",
-        d.learned.sentence,
+        issues.learned(d),
     ]
     body += "".join(f"<p>{code(r)}</p>" for r in rest if r)
     return (

@@ -47,6 +47,10 @@ def table(s: Sweep, width: int) -> RenderableType:
         left = width - sum(widths) - 2 * len(widths)
         if left >= LEAST_HEADLINE:
             break
+    if left < LEAST_HEADLINE:  # names keep their end, which tells runs apart, and headings give way to what stands below
+        shown = [shown[0], *([_end(name), *line] for name, *line in shown[1:])]
+        widths = [max(map(len, column)) for column in zip(*shown[1:])]
+        left = width - sum(widths) - 2 * len(widths)
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for heading, size in zip(head, [*widths, max(left, LEAST_HEADLINE)]):
         grid.add_column(safe(heading, WIDEST), no_wrap=True, overflow="ellipsis", width=size)
@@ -59,6 +63,10 @@ def table(s: Sweep, width: int) -> RenderableType:
             Text(f"\n{len(lines) - MOST_ROWS} more runs: --format csv lists all, --sort changes the order.", style="dim")
         )
     return Group(grid, *more, *(Text(f"\n{safe(line, 400)}") for line in s.sentences()))
+
+
+def _end(name: str, most: int = 22) -> str:
+    return name if len(name) <= most else "…" + name[1 - most :]
 
 
 def plain_text(s: Sweep, width: int = 120) -> str:

@@ -118,7 +118,7 @@ def _verdict(d: Diagnosis) -> RenderableType:
     parts: list[RenderableType] = [top]
     until = ("until then" if wrong else "next", issues.until_then(d))
     told = [v.why, *(i.why for i in wrong)]
-    rows = [("learned", "" if d.learned.reasons and d.learned.reasons[0] in told else safe(d.learned.sentence))]
+    rows = [("learned", "" if d.learned.reasons and d.learned.reasons[0] in told else safe(issues.learned(d)))]
     if v.forecast and "forecast" in v.forecast and d.verdict in ("healthy", "wait"):
         f = v.forecast
         cone = f"{number(f['forecast'])} ({number(f.get('lo', float('nan')))}–{number(f.get('hi', float('nan')))})"

@@ -51,7 +51,7 @@ from traindx.run import Ints, Run, Series
         "nonfinite": "NaN or infinite values in {some}, first at step {first}{named}",
         "guarded": "NaN or infinite values in {some}, first at step {first}; the guard skipped their updates and "
         "the weights are clean{named}",
-        "skipped": "NaN or infinite values in {some} that were checked, first at step {first}; the script skips batches "
+        "skipped": "NaN or infinite values in {some} that were checked; the script skips batches "
         "whose loss is not finite{named}",
         "replayed": "the batch of step {first}, which broke the loss, holds NaN or infinite values{named}",
         "rank": "a batch of {where} holds NaN or infinite values at step {first}; the other ranks' batches are fine",

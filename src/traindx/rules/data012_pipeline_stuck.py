@@ -151,12 +151,12 @@ def _repeats(run: Run, least: int, grave: int) -> Iterator[Evidence]:
     told = run.fact("data.steps_per_epoch") == 1
     full = length <= 1 or told or (math.isnan(length) and regime.steps_per_epoch(run) == 1)
     if count + 1 >= grave and _other_labels(run, same, first, count):
-        span = (int(same.steps[max(first - 1, 0)]), int(same.steps[first + count - 1]))
+        span = (_before(same, first), int(same.steps[first + count - 1]))
         yield Evidence({"count": count + 1}, (), span, "refilled", Severity.CRITICAL)
         return
     if full or count + 1 < least or (math.isnan(length) and _in_pieces(run)):
         return
-    begin, end = int(same.steps[max(first - 1, 0)]), int(same.steps[first + count - 1])
+    begin, end = _before(same, first), int(same.steps[first + count - 1])
     fetched = facts.number(facts.table(run, "data.fetched").get("batches"))
     values = {"count": count + 1, "length": "several" if math.isnan(length) else f"{length:.0f}"}
     phase = _phase_of(run, same, first)
@@ -177,6 +177,11 @@ def _phase_of(run: Run, same: Series, at: int) -> Series:
     marks = [-math.inf, *regime.phase_starts(run), math.inf]
     began = max(m for m in marks if m <= same.steps[at])
     return same.between(began, min(m for m in marks if m > same.steps[at]) - 1)
+
+
+def _before(same: Series, first: int) -> int:
+    """The step of the batch that the others repeat: the first of a run is compared with nothing and has no record."""
+    return int(same.steps[first - 1]) if first else max(0, int(same.steps[0]) - 1)
 
 
 def _other_labels(run: Run, same: Series, first: int, count: int) -> bool:

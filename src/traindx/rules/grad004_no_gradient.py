@@ -80,10 +80,16 @@ def no_gradient(
         return
     if missing and len(missing) < len(names):
         yield _evidence(run, missing, names, len(table), span, "none", small)
-    if zero and span[1] - span[0] >= zero_steps:
+    if zero and span[1] - span[0] >= zero_steps and not _negligible(run, zero, names):
         told = _evidence(run, zero, names, len(table), span, "zero", small)
         head = next((o for n in params.weights(run, zero) if f"{(o := outline.owner(n))}.bias" in set(names) - set(zero)), "")
         yield replace(told, facts={**told.facts, "head": head}, say="dead") if head else told
+
+
+def _negligible(run: Run, zero: list[str], names: list[str], least: float = 1e-3) -> bool:
+    """A bias or two that the loss does not depend on by its form, as the last one of a critic that compares scores."""
+    sizes = {n: params.numel(run, n) or 1 for n in names}
+    return not params.weights(run, zero) and sum(sizes[n] for n in zero) < least * sum(sizes.values())
 
 
 def _all_zero(column: Floats) -> bool:

@@ -38,8 +38,7 @@ from traindx.run import Run
 @rule(
     "OPTM008",
     needs={"adam_small_v/param": 5},
-    says="Adam's ε is too large for {share:.0%} of the parameters ({where}): their gradients are so small that it "
-    "shortens most of their steps",
+    says="the gradients of {share:.0%} of the parameters ({where}) are so small that Adam's ε shortens most of their steps",
     fix="Lower ε to 1e-12, or scale the loss up; check that it is not divided twice.",
     explains=("OPTM001", "LOSS002"),
     at="optimizer sum",

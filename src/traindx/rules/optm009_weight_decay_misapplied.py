@@ -43,8 +43,8 @@ from traindx.run import Run
         "strong": "in {where} weight decay is {ratio:.1f} times as strong as the gradient, and the weights shrank to "
         "{shrunk:.0%}",
         "gains": "weight decay {decay:g} pulls norm gains to {shrunk:.0%} of their size ({where})",
-        "coupled": "weight decay {decay:g} in {optimizer} is L2 regularisation, which is weaker for weights with large "
-        "gradients; AdamW is not",
+        "coupled": "{optimizer} adds weight decay {decay:g} to the gradient, so weights with large gradients shrink less; "
+        "AdamW shrinks all alike",
         "horizon": "weight decay {decay:g} at learning rate {lr:g} erases what was learned within {horizon} of {steps} steps",
         "flips": "weight decay {decay:g} at learning rate {lr:g} alone multiplies the weights by {factor:.3g} at every step: "
         "they cannot settle",

@@ -52,7 +52,7 @@ from traindx.run import Run
         "cannot build up",
         "rebuilt": "a new optimizer is created every {every} steps ({count} in all, for the same parameters); each time its "
         "{state} is lost",
-        "zero": "the learning rate of group {where} is 0 throughout: it never learns",
+        "zero": "the learning rate of parameter group {where} is 0 throughout, so its parameters never learn",
         "idle": "the learning rate of group {where} stayed at {lr:.2e} while the others moved",
     },
     fix={

@@ -49,8 +49,11 @@ from traindx.run import Floats, Ints, Run
         "classes": "training no longer contains the classes that you evaluate ({early:.0%} of its labels at the start, "
         "{late:.0%} now), and their loss rose from {before:.4g} to {after:.4g}",
     },
-    fix="Lower the learning rate 3 to 10 times, train fewer epochs, mix in 5–20 % old data, or interpolate with the "
-    "old weights (α = .5–.8).",
+    fix={
+        "": "Lower the learning rate 3 to 10 times, train fewer epochs, mix in 5–20 % old data, or interpolate with the "
+        "old weights (α = .5–.8).",
+        "classes": "Mix 5–20 % of the old data into training.",
+    },
     severity=Severity.WARNING,
     explains=("EVAL003", "EVAL004", "LOSS008", "LOSS001", "LOSS006", "DATA003", "DATA008"),
 )

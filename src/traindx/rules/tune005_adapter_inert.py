@@ -43,7 +43,8 @@ from traindx.run import Run
         "none": "{where}: no gradient at any of {steps} updates",
     },
     fix={
-        "": "Check target_modules and the active adapter; build the optimizer after adding adapters.",
+        "": "Check target_modules and the active adapter; build the optimizer after adding adapters. If both matrices of an "
+        "adapter start at zero, initialise one of them at random: otherwise neither gets a gradient.",
         "none": "Call enable_input_require_grads() when gradient checkpointing runs over frozen embeddings; check the "
         "active adapter.",
     },
