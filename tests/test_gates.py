@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,6 +143,23 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert _exit("diagnose", log, "--new-only", "--baseline", log)[0] == 0
     code, said = _exit("diagnose", log, "--format", "json", "--require", "val_acc >= 0.93")
     assert json.loads(said)["gates"][0]["result"] == "failed"
+
+
+def test_a_requirement_of_a_program_that_trains_nothing_does_not_pass(tmp_path: Path) -> None:
+    (tmp_path / "nothing.py").write_text("import sys; sys.exit(int(sys.argv[1]))")
+
+    def ended(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-m", "traindx", "run", *words]
+        return subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **variables}, timeout=200)
+
+    required = ("--require", "val_acc >= 0.9")
+    done = ended(*required, "nothing.py", "0")
+    assert done.returncode == 4 and "cannot tell: val_acc >= 0.9: no run was recorded" in done.stderr
+    assert ended(*required, "nothing.py", "7").returncode == 7
+    assert ended(*required, "nothing.py", "0", TRAINDX_DISABLE="1").returncode == 4
+    assert ended(*required, sys.executable, "nothing.py", "0").returncode == 4
+    late = ended("nothing.py", "0", *required)
+    assert late.returncode == 0 and "--require behind nothing.py goes to nothing.py" in late.stderr
 
 
 def test_in_a_test_suite() -> None:

@@ -116,6 +116,14 @@ def test_a_code_that_is_not_there_stops_no_training_either(tmp_path: Path) -> No
     assert left.ignore == ("PERF",) and left.rules == {}
 
 
+def test_an_address_that_cannot_be_stops_no_training_either(capsys: pytest.CaptureFixture[str]) -> None:
+    from traindx.cli.run import _standing
+
+    assert _standing("yes please", "/etc/traindx.toml:1") is None
+    assert "/etc/traindx.toml:1: 'yes please' is no address" in capsys.readouterr().err
+    assert _standing(None, "") is None
+
+
 def test_extends(tmp_path: Path) -> None:
     write(tmp_path, 'fail-on = "never"\n[rules.GRAD002]\nlimit = 20.0', "team.toml")
     write(tmp_path, 'fail-on = "critical"', "other.toml")

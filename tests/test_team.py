@@ -227,6 +227,7 @@ def secretive(home: Path) -> Path:
 
     writer = Writer(home / "secretive")
     writer.fact("config", {"api_key": "hunter2", "lr": 0.1})
+    writer.fact("argv", ["train.py", "--token", sources.HIDDEN])
     for step, loss in enumerate(LOSSES):
         writer.write(step, {"loss/train": loss})
     writer.close()
@@ -238,7 +239,7 @@ def secretive(home: Path) -> Path:
 def test_a_bundle_is_read_as_it_is_and_holds_no_secret(secretive: Path, tmp_path: Path) -> None:
     made = tmp_path / "run.zip"
     code, said = _said("bundle", "secretive", "-o", str(made))
-    assert code == 0 and "a value of 'api_key'" in said
+    assert code == 0 and "hidden: a value of 'api_key'" in said and "hidden when it was recorded: a value of 'argv'" in said
     with zipfile.ZipFile(made) as archive:
         assert not any("capsules" in name for name in archive.namelist())
         assert b"hunter2" not in b"".join(archive.read(name) for name in archive.namelist())
@@ -270,6 +271,15 @@ def test_foreign_and_huge_bundles_are_refused(secretive: Path, tmp_path: Path, m
         out.writestr(member, data)
     code, said = _said("diagnose", str(bad))
     assert code == 3 and told in said
+
+
+def test_a_bundle_of_a_later_version_is_called_so_whatever_else_it_holds(tmp_path: Path) -> None:
+    later = tmp_path / "later.zip"
+    with zipfile.ZipFile(later, "w") as out:
+        out.writestr("new/kind.bin", b"x")
+        out.writestr("run.json", b'{"schema": "traindx.record/99", "traindx": "9.0"}')
+    code, said = _said("diagnose", str(later))
+    assert code == 3 and f"{later}: this record was written by traindx 9.0" in said
 
 
 def test_the_group_may_read_only_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import types
 from typing import Any
@@ -77,3 +78,14 @@ def test_a_picture_that_cannot_be_made_does_not_end_the_cell(handles: list[Handl
     assert until(lambda: len(handles[0].pages) >= 2)
     cell.stop()
     assert "No picture this time" in handles[0].pages[-1]
+
+
+def test_outside_a_notebook_a_line_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    module = types.ModuleType("IPython.display")
+    module.display, module.HTML = lambda page, display_id: None, str  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    cell = notebook.Live(lambda: diagnose(SICK), every=0.01, name="outside").start()
+    assert "shows itself in a notebook only" in capsys.readouterr().err
+    assert not any(t.name == "traindx-live" and t.is_alive() for t in threading.enumerate())
+    cell.stop()

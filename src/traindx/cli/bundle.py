@@ -10,7 +10,7 @@ from traindx.cli.ls import megabytes
 from traindx.cli.rm import record_of
 from traindx.plain import say
 from traindx.probes.read.machine import surroundings
-from traindx.record import bundle
+from traindx.record import bundle, sources
 
 
 @click.command("bundle")
@@ -32,4 +32,4 @@ def command(run: str, output: Path | None) -> int:
 
 
 def _scrub(name: str, text: str) -> str:
-    return surroundings.HIDDEN if surroundings.hides(name, text) else surroundings.scrubbed(text)
+    return sources.HIDDEN if surroundings.hides(name, text) else surroundings.scrubbed(text)

@@ -60,12 +60,14 @@ class Job:
 def command(words: list[str], folder: Path | None, job: Job, *, exact: bool = False) -> None:
     """Run any command; each process below it that trains becomes a run, ranks of one job are one, many are listed."""
     if job.chosen.disabled:
-        in_front.leave(in_front.execute(words, {}))
+        in_front.leave(options.unjudged(in_front.execute(words, {})))
     base = folder or settings.folder()
     code, runs = job.run(words, base, exact=exact)
     try:
         if runs:
             code, _ = job.tell(code, runs)
+        else:
+            code = options.unjudged(code)
         if not job.page["quiet"]:
             say(
                 f"the record is in {near(next(iter(runs)))}"
@@ -76,6 +78,7 @@ def command(words: list[str], folder: Path | None, job: Job, *, exact: bool = Fa
             )
     except Exception as bug:  # the command is done: its exit code stands, whatever happens to our page
         say(f"no diagnosis could be made: {type(bug).__name__}: {bug}")
+        code = options.unjudged(code)
     in_front.leave(code)
 
 
@@ -116,4 +119,5 @@ def fewer(args: list[str], folder: Path | None, nproc: int, job: Job) -> None:
         say(f"the records are in {home}")
     except (OSError, NothingReadable, IndexError, StopIteration) as why:  # the program is done: its exit code stands
         say(f"no diagnosis could be made: {why or 'nothing was recorded'}")
+        code = options.unjudged(code)
     in_front.leave(code)

@@ -88,6 +88,14 @@ def gated(diagnoses: Sequence[Diagnosis], chosen: settings_.Settings) -> list[Di
     return [gates.against(d, before) for d in with_gates] if new_only else with_gates
 
 
+def unjudged(code: int) -> int:
+    """The exit code where no run could be judged: 4 if something was required, unless the program itself failed."""
+    required = _gates()[0]
+    for requirement in required:
+        say(f"cannot tell: {requirement.text}: no run was recorded that could be held against it")
+    return code or (4 if required else 0)
+
+
 def plain_many() -> bool:
     """Whether nothing was asked that needs more than the rows of many runs."""
     return not any(_gates()) and _chosen_profile() is None

@@ -19,7 +19,7 @@ from traindx.bedside import command as in_front
 from traindx.bedside.watcher import Watcher
 from traindx.children import ours
 from traindx.cli import launcher, options
-from traindx.errors import NO_TORCH, EnvironmentFault, UsageError
+from traindx.errors import NO_TORCH, EnvironmentFault, TraindxError, UsageError
 from traindx.live import start as live_
 from traindx.plain import say
 from traindx.probes.drive import session
@@ -133,12 +133,14 @@ def command(
     Example:  traindx run --nproc 1 torchrun --nproc-per-node 4 train.py
     """
     chosen = options.settings(config, select, ignore, fail_on, "never", trains=True)
-    sync = sync or chosen.sync
+    _tell_of_late_gates(target, args)
     if capture_batch:
         chosen = replace(chosen, capture_batch=True)
     chosen.share_records(samples=chosen.capture_batch)
     if sync is not None:
         remote.opened(sync)  # an address that cannot be is refused before anything runs
+    else:
+        sync = _standing(chosen.sync, chosen.origins.get("sync", ""))
     speaks = {"live": live_.wanted(live, chosen.live), "quiet": quiet, "ending": "own", "stop_on": stop_on or ""}
     addresses = alerts.addresses_of(alert or None, chosen.alerts)
     share = _budget(budget, chosen.budget)
@@ -198,12 +200,16 @@ def command(
             if watcher.forked:
                 why = "forked processes cannot be observed; with the start method 'spawn', or traindx.watch in them, they can"
                 say(f"it started {watcher.forked} processes: {why}")
+        if watcher.recorder is None:
+            code = options.unjudged(code)
     except (Exception, SystemExit) as bug:  # the script is done: its exit code stands, whatever happens to our page
         if options.debugging():
             say(traceback.format_exc())
         say(f"no diagnosis could be made: {type(bug).__name__}: {bug}")
+        code = options.unjudged(code)
     except KeyboardInterrupt:
         say("no diagnosis was made; `traindx diagnose` on the record makes it")
+        code = options.unjudged(code)
     finally:
         if late is not None:
             late.cancel()
@@ -222,11 +228,28 @@ def _report(watcher: Watcher, chosen: Any, code: int, format_: str, output: Path
     diagnoses = options.gated([launcher.sourced(found)], chosen)
     options.deliver(diagnoses, format_, output, verbose=verbose, quiet=quiet, to_stderr=True)
     if not quiet:
-        say(f"the record is in {watcher.recorder.sink.path}")
+        if Path(watcher.recorder.sink.path).is_dir():
+            say(f"the record is in {watcher.recorder.sink.path}")
         if capsules := sorted(Path(watcher.recorder.sink.path).glob("capsules/capsule-*")):
             what = "" if any(capsules[0].glob("batch*")) else ", without its batch (--capture-batch keeps it)"
             say(f"the step that broke is kept{what}: traindx replay {capsules[0]} -- {watcher.target} …")
     return code or options.exit_code(diagnoses, chosen.fail_on)
+
+
+def _tell_of_late_gates(target: str, args: tuple[str, ...]) -> None:
+    """A gate behind TARGET is a word for that program: without a line, it would look as if it had passed."""
+    late = sorted({word.partition("=")[0] for word in args} & {"--require", "--fail-on", "--new-only"})
+    if late:
+        say(f"{', '.join(late)} behind {target} goes to {target}; options of traindx stand before it")
+
+
+def _standing(address: str | None, where: str) -> str | None:
+    """The address of the settings that records are copied to. One that cannot be stops no training."""
+    try:
+        return address and remote.opened(address) and address
+    except TraindxError as why:
+        say(f"{where}: {why}; nothing is copied")
+        return None
 
 
 def _budget(given: str | None, default: float | None) -> float | None:

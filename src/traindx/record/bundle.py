@@ -16,7 +16,7 @@ from traindx import opening
 from traindx.errors import EnvironmentFault, RecordError, UsageError
 from traindx.record import diary, sources
 from traindx.record.format import PROLOGUE, Kind, frame, from_json, prologue, scan, to_json
-from traindx.record.manifest import MANIFEST
+from traindx.record.manifest import MANIFEST, read_manifest
 from traindx.record.reader import read as read_record
 from traindx.run import Run
 
@@ -85,8 +85,12 @@ def _scrubbed(value: Any, name: str, scrub: Scrub, hidden: list[str]) -> Any:
         return {k: v if k in _NOT_SECRET else _scrubbed(v, str(k), scrub, hidden) for k, v in value.items()}
     if isinstance(value, list):
         return [_scrubbed(v, name, scrub, hidden) for v in value]
-    if isinstance(value, str) and (clean := scrub(name, value)) != value:
-        hidden.append(f"hidden: a value of '{name}'")
+    if isinstance(value, str):
+        clean = scrub(name, value)
+        if clean != value:
+            hidden.append(f"hidden: a value of '{name}'")
+        elif sources.HIDDEN in value:
+            hidden.append(f"hidden when it was recorded: a value of '{name}'")
         return clean
     return value
 
@@ -94,8 +98,8 @@ def _scrubbed(value: Any, name: str, scrub: Scrub, hidden: list[str]) -> Any:
 def read(path: Path) -> Run:
     """The run in a bundle."""
     with tempfile.TemporaryDirectory(prefix="traindx-") as home:
-        _unpack(path, Path(home))
         try:
+            _unpack(path, Path(home))
             run = read_record(home)
         except RecordError as why:
             raise type(why)(str(why).replace(home, str(path))) from None
@@ -109,7 +113,8 @@ def _unpack(path: Path, home: Path) -> None:
     left = MOST_BYTES
     try:
         with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
+            # the manifest first: it says whether a later version wrote the rest
+            members = sorted(archive.infolist(), key=lambda m: m.filename != MANIFEST)
             if len(members) > MOST_MEMBERS:
                 raise RecordError(f"{path}: holds {len(members)} files, more than any bundle of ours; it is not unpacked")
             for m in members:
@@ -123,5 +128,7 @@ def _unpack(path: Path, home: Path) -> None:
                     while piece := packed.read(_PIECE):
                         left -= len(piece)
                         out.write(piece)
+                if m.filename == MANIFEST:
+                    read_manifest(home)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, OSError, zlib.error) as why:
         raise RecordError(f"{path}: a broken bundle: {why}") from None

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ AROUND = 2  # lines before and after
 _MOST_PLACES, _MOST_FILES, _MOST_BYTES, _LONGEST = 40, 400, 4 << 20, 200
 _PLACE = re.compile(r"^(?P<file>[^\n]+\.py):(?P<line>\d+)$")
 _LITERAL = re.compile(r"(\"[^\"\n]*\"|'[^'\n]*')")
+
+HIDDEN = "***"  # stands for a secret
 
 
 def place_of(where: str) -> tuple[str, int] | None:
@@ -44,7 +47,7 @@ def take(places: Iterable[str], scrubbed: Callable[[str], str], secret: Callable
         except OSError:
             continue
         near = lines[max(0, at[1] - 1 - AROUND) : at[1] + AROUND]
-        hidden = [scrubbed(_LITERAL.sub("'***'", text) if secret(text) else text) for text in near]
+        hidden = [scrubbed(_LITERAL.sub(f"'{HIDDEN}'", text) if secret(text) else text) for text in near]
         out[where] = "\n".join(text[:_LONGEST] for text in hidden)
     return out
 
@@ -96,7 +99,8 @@ def keep(record: Path, taken: Mapping[str, Any], name: str = FILE) -> None:
         opening.for_group(beside, record)
         beside.replace(record / name)
     except OSError:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # where the folder is a file, say
+            beside.unlink()
 
 
 def kept(record: str | Path) -> dict[str, str]:

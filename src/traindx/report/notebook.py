@@ -13,6 +13,7 @@ from typing import Any
 from traindx.diagnosis import Diagnosis
 from traindx.errors import UsageError
 from traindx.finding import Severity
+from traindx.plain import say
 from traindx.report import charts, issues, narrative
 from traindx.report.narrative import code, text
 from traindx.report.words import ICON, number, span
@@ -93,6 +94,9 @@ class Live:
         """Show the cell and keep it fresh from a thread of its own."""
         shown = importlib.import_module("IPython.display")
         self._handle = shown.display(shown.HTML(self._page()), display_id=True)
+        if self._handle is None:
+            say("live() shows itself in a notebook only; print the diagnosis here")
+            return self
         threading.Thread(target=self._turn, args=(shown.HTML,), daemon=True, name="traindx-live").start()
         return self
 

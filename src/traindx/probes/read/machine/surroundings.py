@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from traindx import opening
-
-HIDDEN = "***"
+from traindx.record.sources import HIDDEN
 
 # Words of a name whose value is a secret, whatever it is,
 _SURE = (
