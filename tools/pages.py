@@ -276,7 +276,7 @@ def lessons_page() -> str:
     held = search.lessons()
     items = held["items"]
     lines = [
-        "# You know it as … — here it is …",
+        "# Names you may know",
         "",
         f"{len(items)} listings, tables, checklists, questions and interactive elements of five widely read lessons on",
         'debugging a training, each by the name you would look for. `traindx explain "gradient flow"` searches the same list.',

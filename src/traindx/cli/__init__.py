@@ -22,10 +22,10 @@ VERBS: dict[str, str] = {
     "attach": "Observe a training that is already running.",
     "env": "Print the variables that observe every training of a shell.",
     "diagnose": "Diagnose a recorded or logged run.",
-    "check": "Pre-flight: verify model, data and loop before the long run.",
+    "check": "Check model, data and loop before a long run.",
     "trial": "Run one experiment on a copy of your task.",
     "sweep": "Run many experiments at once, on all cores or on Ray.",
-    "replay": "Find the first non-finite operation of a broken step.",
+    "replay": "Repeat a broken step and name the operation that made the first NaN.",
     "report": "Write a self-contained HTML report.",
     "serve": "Open a live dashboard in the browser.",
     "now": "Print the page of a run that is still training.",
@@ -42,7 +42,7 @@ VERBS: dict[str, str] = {
     "explain": "Describe one condition or cause.",
     "export": "Write a run as Parquet, CSV or TensorBoard events.",
     "mcp": "Serve runs and diagnoses to coding agents.",
-    "demo": "Show three small broken runs, each diagnosed.",
+    "demo": "Diagnose two small trainings and a log, each with a problem.",
     "doctor": "Show what traindx can observe in this environment.",
 }
 EXIT = {"ok": 0, "findings": 1, "usage": 2, "nothing": 3, "partly": 4, "environment": 5, "bug": 70, "interrupted": 130}

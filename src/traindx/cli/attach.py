@@ -78,7 +78,7 @@ come({package!r}, {job!r})
 def command(pid: int | None, updates: int | None, folder: Path | None, yes: bool, verbose: bool) -> int:
     """Observe a training that is already running, and print what is found. Ctrl-C leaves it; the training continues.
 
-    Without PID, list the trainings that run here. What happened before is read off the logs of the process.
+    Without PID, list the trainings that run here. Earlier steps are read from the logs that the process writes.
 
     Example:  traindx attach
 

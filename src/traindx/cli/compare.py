@@ -39,9 +39,9 @@ def command(
     fail_on: str,
     strict: bool,
 ) -> int:
-    """What differs between runs, and from which step on; exit 1 when B is worse than A, slower or larger beyond noise.
+    """Show what differs between runs, and from which step on. Exit 1 when B is worse, slower or larger beyond noise.
 
-    With too few evaluations it cannot tell: exit 1 when B is worse by more than 10 % (or --tolerance, if larger).
+    With too few evaluations to measure the noise, 10 % (or --tolerance, if larger) is taken for it.
 
     Example:  traindx compare traindx-runs/monday traindx-runs/tuesday
     """

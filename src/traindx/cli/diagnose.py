@@ -46,7 +46,7 @@ MOST_FAILURES = 5  # told one by one; of the rest the number
 @click.option(
     "--complaint",
     metavar="DX-A…DX-P",
-    help="The symptom you see, if the record does not show it, such as DX-D (flat after a good start); other words list all.",
+    help="The symptom you see, if the record does not show it, such as DX-D (flat after a good start); other words list them.",
 )
 @click.option("--minutes", type=float, default=20.0, show_default=True, help="Most minutes for --investigate.")
 @click.option(

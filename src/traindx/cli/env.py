@@ -15,7 +15,7 @@ from traindx.live import start as live_
 @click.command("env")
 @click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder for the records.")
 def command(folder: Path | None) -> int:
-    """Print the variables with which every Python training started from this shell is observed.
+    """Print shell variables. Once they are set, every Python training started from this shell is observed.
 
     Example:  eval "$(traindx env)"
     """

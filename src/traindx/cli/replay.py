@@ -42,7 +42,7 @@ def command(
     reproducer: Path | None,
     format_: str,
 ) -> int:
-    """Repeat a recorded step and name its first non-finite operation.
+    """Repeat a recorded step and name the operation that made the first NaN or infinity.
 
     A RUN, such as @last, stands for its newest capsule.
 

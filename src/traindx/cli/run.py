@@ -92,7 +92,7 @@ class _Run(click.RichCommand):
     "--stop-on",
     type=click.Choice(("critical",)),
     default=None,
-    help="Stop the run, as Ctrl-C would, once an exact critical finding is settled.",
+    help="Stop the run, as Ctrl-C would, once a critical fact is certain.",
 )
 @options.judging("never")
 @click.argument("target")
@@ -122,7 +122,7 @@ def command(
 ) -> int:
     """Run a training unchanged, record it, and print a diagnosis on stderr at the end.
 
-    TARGET is a Python script, a notebook, or any command that ends in Python; `--` before it says that it is a command.
+    TARGET is a Python script, a notebook, or any command that ends in Python. After `--` it is always a command.
 
     Example:  traindx run train.py --epochs 3
 
