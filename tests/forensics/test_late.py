@@ -51,6 +51,18 @@ LATE = {
     "in the model": (program("return self.head(h) + 0 * torch.log(x[:, :4])  # here"), "log"),
     "with random numbers": (program("return self.head(h) + 0 * torch.log(x[:, :4])  # here", drop="0.2"), "log"),
     "only backwards": (program("return self.head(h) + 0 * h.norm(dim=1, keepdim=True).square().sqrt()  # here"), "sqrt"),
+    "an index that is a range": (
+        program("return self.head(h)", "loss = -torch.log((out.softmax(1) * 0 + x[:, :4])[range(8), 1]).mean()  # here"),
+        "log",
+    ),
+    "an index that counts": (
+        program("return self.head(h)", "loss = torch.log((out * 0 + x[:, :4])[torch.arange(len(x)), 0]).sum()  # here"),
+        "log",
+    ),
+    "ones made on the way": (
+        program("return self.head(h)", "loss = -(torch.ones(8, 1) * torch.log(out * 0 + x[:, :4])).mean()  # here"),
+        "log",
+    ),
     "backwards, in a loss by hand": (
         program(
             "return self.head(h)", "loss = (out - y).square().mean() + (out * x[:, :4]).square().sum(1).sqrt().mean()  # here"

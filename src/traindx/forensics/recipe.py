@@ -7,6 +7,7 @@ loader's batch and in the variables of the script.
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from traindx.forensics.places import library
 from traindx.forensics.tensors import tensors_in
 
 MOST_NODES = 200  # of a loss
+MOST_COUNTED = 100_000  # values of a tensor that is looked at, whether they go up evenly
 MOST_FRAMES = 40  # of the script and its frameworks, in which a tensor is looked for
 _OPTIMIZED = 0x1  # a function's frame: before Python 3.13 looking at its variables leaves a copy of them behind
 
@@ -133,6 +135,31 @@ def note(place: Any, value: Any, made: dict[int, Tensor]) -> None:
 
 
 @dataclass(frozen=True)
+class _Counted:
+    """A tensor of equal values, or of values that go up evenly: the script makes it anew at each step and holds it nowhere."""
+
+    shape: tuple[int, ...]
+    first: Any
+    by: Any
+    rows: int | None  # the tensor that the model was called with and that has as many rows
+
+    def made(self, given: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+        like = [] if self.rows is None else given[self.rows : self.rows + 1]
+        shape = (len(like[0]), *self.shape[1:]) if like else self.shape
+        return (self.first + self.by * torch.arange(math.prod(shape))).to(dtype).reshape(shape)
+
+
+def _counted(t: Tensor, given: Sequence[Tensor]) -> _Counted | None:
+    if t.device.type != "cpu" or not 0 < t.numel() <= MOST_COUNTED or t.dtype is torch.bool or t.is_complex():
+        return None
+    flat = t.detach().flatten()
+    first, by = flat[0].item(), (flat[1] - flat[0]).item() if len(flat) > 1 else 0
+    rows = next((i for i, one in enumerate(given) if t.ndim and one.ndim and len(one) == len(t)), None)
+    counted = _Counted(tuple(t.shape), first, by, rows)
+    return counted if torch.equal(counted.made(given, t.dtype), t) else None
+
+
+@dataclass(frozen=True)
 class _Source:
     """Where a tensor of the loss comes from."""
 
@@ -141,6 +168,7 @@ class _Source:
     held: int | None  # its place among the tensors of the loader's batch
     name: str | None  # the variable that held it
     alive: weakref.ref[Tensor]  # the very tensor: class weights, a batch that is used again and again
+    counted: _Counted | None  # how to make it again: an index `range(n)`, ones for targets
 
 
 @dataclass(frozen=True)
@@ -194,7 +222,10 @@ def _sources(writer: Writer, given: Sequence[Tensor], batch: Any, frame: FrameTy
     """Where the tensors come from that no call made."""
     at, held = ({id(t): i for i, t in enumerate(ts)} for ts in (given, tensors_in(batch)))
     names = {id(v): name for name, v in _variables(frame, learning=True) if isinstance(v, Tensor)}
-    return tuple(_Source(_like(t), at.get(id(t)), held.get(id(t)), names.get(id(t)), weakref.ref(t)) for t in writer.batch)
+    return tuple(
+        _Source(_like(t), at.get(id(t)), held.get(id(t)), names.get(id(t)), weakref.ref(t), _counted(t, given))
+        for t in writer.batch
+    )
 
 
 def _all_found(
@@ -300,13 +331,18 @@ def _found(
     for place, tensors in ((source.given, given), (source.held, held)):
         if place is not None:
             return tensors[place] if place < len(tensors) and _like(tensors[place]) == source.like else None
+    counted = source.counted
+    again = None if counted is None else counted.made(given, source.like[0])
+    if counted is not None and counted.by and source.name is None:
+        return again  # an index, and not the labels that look like one
     alike = [(name, t) for name, t in variables if _like(t) == source.like]
     named = [t for name, t in alike if name == source.name]
     if named:
         return named[0]
     if len({id(t) for _, t in alike}) == 1:
         return alike[0][1]
-    return source.alive()
+    held_on = source.alive()
+    return again if held_on is None else held_on
 
 
 def _like(t: Tensor) -> tuple[Any, ...]:
