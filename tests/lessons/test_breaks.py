@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import traindx
+from traindx.report import issues
 from traindx.run import Event, Run
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -55,6 +56,25 @@ class Kept(ByHand):
 
 def by_hand(p: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return -torch.log(p[torch.arange(len(y)), y]).mean()
+
+
+class Hidden(nn.Module):
+    """A division by a length of zero, hidden at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.head = nn.Linear(16, 8, bias=False), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        z = self.body(x)
+        return self.head(torch.nan_to_num(z / z.norm(dim=1, keepdim=True)))
+
+
+def test_a_hidden_nan_is_told_by_its_operation_and_not_by_the_weights_that_it_broke(tmp_path: Path) -> None:
+    found = watched(Hidden(), nn.CrossEntropyLoss(), 0.1, tmp_path, steps=20, scale=0.0)
+    assert "the backward of div" in found.verdict_.why
+    assert any("clamp(min=" in issue.do for issue in issues.issues(found)[:1])
 
 
 @pytest.mark.parametrize(("make", "op", "stable"), [(ByHand, "exp", "logsumexp"), (Kept, "log", "cross_entropy")])

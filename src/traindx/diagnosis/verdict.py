@@ -298,13 +298,15 @@ def said_by(suspect: Suspect, findings: Sequence[Finding], root: Finding | None 
 
     A critical root about data or code says more than a statistic that the cause is known by.
     """
+    speaking = [f for f in findings if f.code in suspect.supports]
+    explained = {code for f in speaking if (rule := catalogue().get(f.code)) for code in rule.explains}
 
-    def weight(f: Finding) -> tuple[bool, bool, Severity, bool, float]:
+    def weight(f: Finding) -> tuple[bool, bool, Severity, bool, bool, float]:
         share = max(p for key, p in suspect.cause.likely.items() if key.partition(":")[0] == f.code)
         own = f.code in suspect.cause.witness
-        return f.severity > Severity.INFO, own, f.severity, f.confidence is Confidence.EXACT, share
+        return f.severity > Severity.INFO, own, f.severity, f.confidence is Confidence.EXACT, f.code not in explained, share
 
-    most = max((f for f in findings if f.code in suspect.supports), key=weight, default=None)
+    most = max(speaking, key=weight, default=None)
     graver = root is not None and most is not None and root.severity > most.severity and root.code in suspect.supports
     return root if graver and root is not None and root.code.startswith(("DATA", "WIRE", "TUNE")) else most
 
