@@ -631,8 +631,14 @@ def test_what_cannot_be_tried_is_refused_clearly() -> None:
     with pytest.raises(UsageError, match=r"one number; this one has the shape \(8, 2\)"):
         kit.overfit_one_batch(kit.Task(model, lambda out, target: out, [(x, y)]))
     still = nn.Linear(4, 2).requires_grad_(False)
-    with pytest.raises(UsageError, match="nothing to clip"):
-        kit.clip_threshold(kit.Task(still, nn.CrossEntropyLoss(), [(x, y)]))
+    for tool in (kit.clip_threshold, kit.check_determinism):
+        with pytest.raises(UsageError, match="the loss has no gradient"):
+            tool(kit.Task(still, nn.CrossEntropyLoss(), [(x, y)]))
+    for tool in (kit.clip_threshold, kit.check_determinism, kit.lr_finder, kit.sharpness):
+        with pytest.raises(UsageError, match="the loss has no gradient"):
+            tool(kit.Task(model, lambda out, target: out.detach().mean(), [(x, y)], optimizer=sgd))
+    with pytest.raises(UsageError, match=r"no parameter has a gradient: call this after backward"):
+        kit.clip_and_log(nn.Linear(4, 2), 1.0)
 
 
 def test_the_kit_is_there_without_an_import_of_its_own() -> None:

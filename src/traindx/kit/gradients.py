@@ -22,6 +22,7 @@ from traindx.kit.pictures import drawn
 from traindx.measures import norms, wide
 from traindx.report.picture import Line, Picture
 
+NO_GRADIENT = "no parameter has a gradient: call this after backward() and before zero_grad()"
 VANISH, EXPLODE = 1e-6, 10.0  # norms: the limits most people know; they depend on the scale of the loss
 APART = 1000.0  # between a layer and those at the output: healthy nets stay within a factor of 100
 OUTPUT = 3  # weights at the end of the model that the others are compared with
@@ -61,7 +62,7 @@ class GradientTable:
         """Smallest, largest and mean norm, the norm of all together, and how many rows are not ok."""
         have = [r for r in self.rows if r.grad is not None and math.isfinite(r.grad)]
         if not have:
-            return "no parameter has a gradient: call this after backward() and before zero_grad()"
+            return NO_GRADIENT
         least, most = min(have, key=_size), max(have, key=_size)
         mean = sum(map(_size, have)) / len(have)
         counts = Counter(r.status for r in self.rows if r.status != "ok")
@@ -192,7 +193,7 @@ def gradient_statistics(
     """
     named = [(name, p, _dense(p.grad)) for name, p in model.named_parameters() if p.grad is not None]
     if not named:
-        raise UsageError("no parameter has a gradient: call this after backward() and before zero_grad()")
+        raise UsageError(NO_GRADIENT)
     device = named[0][2].device
     rows = torch.stack([_statistics(g, tiny).to(device) for _, _, g in named]).tolist()  # one wait for all of them
     status = _judged([n for n, _, _ in named], [p for _, p, _ in named], [r[-1] for r in rows], (None, explode))
@@ -304,7 +305,9 @@ def clip_and_log(
         raise UsageError(f"gradients are clipped to a norm above zero; got {max_norm}")
     params = list(parameters.parameters() if isinstance(parameters, nn.Module) else parameters)
     grads = [p.grad for p in params if p.grad is not None]
-    norm = float(torch.linalg.vector_norm(norms(grads))) if grads else 0.0
+    if not grads:
+        raise UsageError(NO_GRADIENT)
+    norm = float(torch.linalg.vector_norm(norms(grads)))
     if not math.isfinite(norm):
         if log is not None:
             log(f"gradient norm {norm}: not clipped, better skip this step")

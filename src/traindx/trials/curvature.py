@@ -204,7 +204,7 @@ def _params(twin: Twin) -> list[Tensor]:
 
 
 def _gradient(twin: Twin, batch: Batch) -> Tensor:
-    grads = torch.autograd.grad(twin.loss(batch), _params(twin), allow_unused=True)
+    grads = torch.autograd.grad(twin.loss_to_fall(batch), _params(twin), allow_unused=True)
     return torch.cat(
         [(torch.zeros_like(p) if g is None else g).reshape(-1) for p, g in zip(_params(twin), grads, strict=True)]
     ).detach()
@@ -215,7 +215,7 @@ def hessian_vector(twin: Twin, batch: Batch, v: Tensor) -> Tensor:
     params = _params(twin)
     # the fused attention and recurrent kernels have no second derivative; the plain ones compute the same
     with sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
-        loss = twin.loss(batch)
+        loss = twin.loss_to_fall(batch)
     grads = torch.autograd.grad(loss, params, create_graph=True, allow_unused=True)
     at, inner = 0, torch.zeros((), device=v.device, dtype=v.dtype)
     for p, g in zip(params, grads, strict=True):

@@ -26,7 +26,7 @@ from traindx.trials.prescription import (
     usual_norm,
     without_regularisers,
 )
-from traindx.trials.task import Task
+from traindx.trials.task import NO_GRADIENT, Task
 
 FASTER = "a lower rate wins any short race near a noise floor, so only a clear lead or an avoided break-down counts"
 SLOWER = "a lower rate is slower at first, so a short race says little against it"
@@ -183,12 +183,11 @@ class ClipThreshold:
     def _norms(self, task: Task, progress: Progress) -> list[float]:
         """The norms before each update after the warm-up, up to the first that is not finite."""
         norms: list[float] = []
-        nothing = UsageError("no parameter gets a gradient: there is nothing to clip")
         with task.twin() as twin:
             twin.model.train()
             free = [p for p in twin.model.parameters() if p.requires_grad]
             if not free:
-                raise nothing
+                raise UsageError(NO_GRADIENT)
             if twin.optimizer is None:
                 twin.use(torch.optim.Adam(free, lr=1e-3))
             else:
@@ -199,7 +198,7 @@ class ClipThreshold:
                 twin.gradients(batch)
                 grads = [p.grad for p in twin.model.parameters() if p.grad is not None]
                 if not grads:
-                    raise nothing
+                    raise UsageError(NO_GRADIENT)
                 norm = float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in grads])))
                 if i >= self.warmup or not math.isfinite(norm):
                     norms.append(norm)

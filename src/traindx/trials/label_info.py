@@ -116,7 +116,7 @@ def _goes_in(task: Task, batch: Batch, target: Tensor) -> bool:
 
 def _gradient(twin: Twin, batch: Batch) -> Tensor:
     params = [p for p in twin.model.parameters() if p.requires_grad]
-    grads = torch.autograd.grad(twin.loss(batch), params, allow_unused=True)
+    grads = torch.autograd.grad(twin.loss_to_fall(batch), params, allow_unused=True)
     return torch.cat([g.detach().reshape(-1).double() for g in grads if g is not None])
 
 

@@ -90,5 +90,5 @@ def _factors(noise: float, batch: int, task: Task) -> dict[str, float]:
 
 def _square(twin: object, batch: object) -> float:
     params = [p for p in twin.model.parameters() if p.requires_grad]  # type: ignore[attr-defined]
-    grads = torch.autograd.grad(twin.loss(batch), params, allow_unused=True)  # type: ignore[attr-defined]
+    grads = torch.autograd.grad(twin.loss_to_fall(batch), params, allow_unused=True)  # type: ignore[attr-defined]
     return float(sum((g.double() ** 2).sum() for g in grads if g is not None))

@@ -12,7 +12,7 @@ from torch import nn
 from traindx.run import Run
 from traindx.trial import Progress, Result, silent, trial
 from traindx.trials import floors
-from traindx.trials.task import Batch, Task, Twin, moving, one_target, take, varied
+from traindx.trials.task import NO_GRADIENT, Batch, Task, Twin, moving, one_target, take, varied
 
 MOVED = 0.05  # share of its first value by which a loss must fall to have moved at all
 HIGHER = 2  # rates above the usual ones
@@ -105,7 +105,7 @@ def _prepare(twin: Twin, batch: Batch) -> tuple[str, float] | None:
     twin.model.train()
     loss = twin.loss(batch)
     if not loss.requires_grad:
-        return "the loss has no gradient: it was detached, or nothing in the model is trainable", float(loss)
+        return NO_GRADIENT, float(loss)
     loss.backward()
     reached = [p for p in twin.model.parameters() if p.grad is not None and bool((p.grad != 0).any())]
     if not reached:

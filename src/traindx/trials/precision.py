@@ -105,7 +105,7 @@ def _step(twin: Twin, batch: Batch, dtype: torch.dtype | None) -> _Pass:
     try:
         with random_kept(seed=0), torch.autocast(device, dtype=dtype or torch.bfloat16, enabled=dtype is not None):
             twin.model.zero_grad(set_to_none=True)
-            loss = twin.loss(batch)
+            loss = twin.loss_to_fall(batch)
         loss.float().backward()
     finally:
         for handle in handles:

@@ -214,6 +214,7 @@ def stated(kind: TrialKind, task: Task, limits: Mapping[str, Any]) -> tuple[str,
     return said, seconds
 
 
+NO_GRADIENT = "the loss has no gradient: it was detached, or nothing in the model is trainable"
 OTHERS = 16  # batches that are looked at before a missing gradient is blamed on the model
 
 
@@ -431,10 +432,17 @@ class Twin:
         with self.cast():
             return self.task.loss_of(self.model, self.see(batch))
 
+    def loss_to_fall(self, batch: Batch) -> Tensor:
+        """The loss of a batch, where it has a gradient at all."""
+        loss = self.loss(batch)
+        if not loss.requires_grad:
+            raise UsageError(NO_GRADIENT)
+        return loss
+
     def gradients(self, batch: Batch) -> float:
         """Fill the gradients from a batch; its loss."""
         self.model.zero_grad(set_to_none=True)
-        loss = self.loss(batch)
+        loss = self.loss_to_fall(batch)
         loss.backward()
         return float(loss.detach())
 
@@ -445,7 +453,7 @@ class Twin:
             loss = self.gradients(batch)
             self.optimizer.step()
             return loss
-        found = self.loss(batch) / self.every
+        found = self.loss_to_fall(batch) / self.every
         found.backward()
         self._gathered += 1
         if self._gathered % self.every == 0:
