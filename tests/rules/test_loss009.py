@@ -42,6 +42,13 @@ def test_without_a_reference_it_only_hints() -> None:
     assert found.confidence is Confidence.SUGGESTIVE
 
 
+def test_a_curve_that_flattens_early_and_high_gets_the_hint_from_sixty_records() -> None:
+    level = 1.9 + 0.4 * np.exp(-np.arange(60) / 4)
+    curves = {"loss__train": level + noise(60, 0.005), "loss__val": level + 0.02 + noise(60, 0.005, 1)}
+    [found] = the(a_run(**curves))
+    assert (found.variant, found.confidence) == ("", Confidence.SUGGESTIVE)
+
+
 def test_well_below_chance_is_fine() -> None:
     assert the(close(0.4, **zoo.CE10)) == []
 

@@ -79,7 +79,7 @@ def underfitting(
         return
     span = (int(train.steps[0]), int(train.steps[-1]))
     found = _against_reference(run, train, stands, now, span)
-    yield from (e for e in found if sure is not None or e.say == "high")
+    yield from (e for e in found if sure is not None or e.say in ("", "high"))
 
 
 def _against_reference(run: Run, train: Series, stands: float, now: float, span: tuple[int, int]) -> Iterator[Evidence]:
