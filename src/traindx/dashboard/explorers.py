@@ -93,8 +93,8 @@ def _normed(x: Floats) -> tuple[Floats, Floats]:
 def _verdict(ratio: float, forward: list[float]) -> str:
     if not np.isfinite(ratio) or not np.isfinite(forward[-1]) or ratio > 70 or forward[-1] > 1e2 * max(forward[0], 1e-30):
         return "exploding: signal or gradient grows with depth"
-    if ratio < 1e-3:
-        return "vanishing: the first layers receive a thousandth of the last one's gradient or less"
+    if ratio < 1e-2:
+        return "vanishing: the first layers receive a hundredth of the last one's gradient or less"
     if forward[-1] < 1e-2 * forward[0]:
         return "fading: the signal dies on the way"
     return "healthy: every layer gets a gradient of similar size"
