@@ -23,6 +23,12 @@ from traindx.report import search
         ("print_gradient_summary", "kit.gradient_table"),
         ("vanishing gradients", "GRAD001"),
         ("double softmax", "WIRE006"),
+        ("torch.autograd.set_detect_anomaly", "traindx replay"),
+        ("loss not decreasing", "four causes"),
+        ("validation loss increases", "remedies"),
+        ("losses differ across ranks", "kit.ranks_differ"),
+        ("confusion matrix", "majority class"),
+        ("GradScaler", "trial precision"),
     ],
 )
 def test_what_people_type_is_found(asked: str, found: str) -> None:

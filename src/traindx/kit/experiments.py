@@ -39,9 +39,9 @@ def two_example_check(task: Task, *, steps: int = 300) -> Result:
 def lr_finder(task: Task, *, steps: int = 120) -> Result:
     """Which learning rate to start with, or a refusal with its reason; `plot_lr_finder` draws it.
 
-    >>> model, x = torch.nn.Linear(4, 1), torch.randn(4, 64, 4)
+    >>> model, x = torch.nn.Linear(4, 1), torch.randn(8, 64, 4)
     >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    >>> task = Task(model, torch.nn.functional.mse_loss, [(b, b.sum(1, keepdim=True)) for b in x], optimizer=sgd)
+    >>> task = Task(model, torch.nn.functional.mse_loss, [(b, b.sum(1, keepdim=True).tanh()) for b in x], optimizer=sgd)
     >>> 0 < lr_finder(task).answer["start_lr"] < 10
     True
     """
@@ -52,9 +52,9 @@ def plot_lr_finder(result: Result, path: str | Path | None = None) -> Any:
     """A plotly figure of loss against learning rate, with the rate to start at; `path` also writes it: .html, .svg, or .png
     with matplotlib.
 
-    >>> model, x = torch.nn.Linear(4, 1), torch.randn(4, 64, 4)
+    >>> model, x = torch.nn.Linear(4, 1), torch.randn(8, 64, 4)
     >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    >>> task = Task(model, torch.nn.functional.mse_loss, [(b, b.sum(1, keepdim=True)) for b in x], optimizer=sgd)
+    >>> task = Task(model, torch.nn.functional.mse_loss, [(b, b.sum(1, keepdim=True).tanh()) for b in x], optimizer=sgd)
     >>> plot_lr_finder(lr_finder(task)).layout.xaxis.title.text
     'learning rate'
     """

@@ -16,8 +16,31 @@ from traindx.diagnosis.trees import TREES
 from traindx.rule import catalogue
 
 WORD = re.compile(r"[a-z0-9]+")
+ENDINGS = ("ing", "es", "ed", "s", "e")
 SHORT = frozenset(
-    ("a", "an", "and", "at", "by", "for", "from", "how", "in", "is", "it", "my", "not", "of", "on", "or", "the", "to", "with")
+    (
+        "a",
+        "an",
+        "and",
+        "at",
+        "by",
+        "do",
+        "does",
+        "for",
+        "from",
+        "how",
+        "in",
+        "is",
+        "it",
+        "my",
+        "not",
+        "of",
+        "on",
+        "or",
+        "the",
+        "to",
+        "with",
+    )
 )
 
 
@@ -57,7 +80,17 @@ def find(text: str, most: int = 8) -> list[Hit]:
 def _words(text: str) -> list[str]:
     """Words without endings, so that gradients find a gradient."""
     plain = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower()
-    return [w.removesuffix("s") if len(w) > 3 else w for w in WORD.findall(plain) if w not in SHORT]
+    return [_stem(w) for w in WORD.findall(plain) if w not in SHORT]
+
+
+def _stem(word: str) -> str:
+    """The word without its ending, where four letters are left.
+
+    >>> {_stem(word) for word in ("decreasing", "decreases", "decrease")}, _stem("losses"), _stem("loss")
+    ({'decreas'}, 'loss', 'loss')
+    """
+    ending = next((e for e in ENDINGS if word.endswith(e) and len(word) >= 4 + len(e)), "")
+    return word if word.endswith("ss") else word.removesuffix(ending)
 
 
 @dataclass(frozen=True)
