@@ -64,8 +64,8 @@ def judge(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], cause
 
 
 def _unsaid(v: Verdict) -> str:
-    """How it ended, where the headline does not say it."""
-    return "" if v.ended.rstrip(".") in v.headline else v.ended
+    """How it ended, where neither the headline nor the reason says it."""
+    return "" if v.ended.rstrip(".") in f"{v.headline} {v.why}" else v.ended
 
 
 def _judged(run: Run, outcomes: Sequence[Outcome], stories: Sequence[Story], causes: Sequence[Suspect]) -> Verdict:
@@ -202,7 +202,8 @@ def _crashed(run: Run, outcomes: Sequence[Outcome], error: str, curve: int) -> V
         f"No problem found in its training ({_checked(outcomes)} conditions checked).",
     )
     change, head = "any finding at warning or above", f"The program crashed with {_kind(error)}"
-    return Verdict("fix-and-resume", f"{said} {why}", end, None, (), change, headline=head, why=f"{said} {why}")
+    text = f"{said} {why}"
+    return Verdict("fix-and-resume", text, end, None, (), change, headline=head, ended=said, why=text)
 
 
 def _checked(outcomes: Sequence[Outcome]) -> int:
