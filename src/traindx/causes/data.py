@@ -5,7 +5,7 @@ from traindx.cause import Cause
 # fmt: off
 CAUSES = (
     Cause(
-        "augmentation-fault", "augmentation is set up wrongly", prior=0.5, verdict="fix-evaluation",
+        "augmentation-fault", "augmentation is set up wrongly", prior=0.5, verdict="fix-and-resume",
         likely={"DATA009": 0.95, "EVAL002": 0.4, "REPR002": 0.2, "LOSS009": 0.15},
         cure=(
             "Use no random transforms in validation, and draw new random numbers for each sample and worker. If training "

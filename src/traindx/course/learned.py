@@ -312,7 +312,7 @@ def _of_loss(run: Run, name: str) -> _Reading | None:
     if known is not None and known.loss > 1.05 * floor:
         scale = known.loss - floor
         low, high, best = ((known.loss - v) / scale for v in (now + error, max(now - error, late), lowest))
-        said = f"{words(part)} loss is {now:.4g}, a constant answer costs {known.loss:.4g} ({known.why})"
+        said = f"{words(part)} loss is about {now:.3g}, a constant answer costs {known.loss:.4g} ({known.why})"
         if not moved and low < 4 * NOTHING:
             low = min(low, 0.0)
         return _Reading(low, high / REACHABLE, best, moved, rising, said, len(values), True, part)
@@ -321,11 +321,11 @@ def _of_loss(run: Run, name: str) -> _Reading | None:
         if fallen and not run.fact("ssl"):  # the same two speeds, measured by the fall where the scale has no zero
             fallen = second_fall(values - float(values.min()) + 0.5 * abs(first - lowest)) > 0 and not doubt(run)
         low, high = (2 * NOTHING, 1.0) if fallen else (0.0, 1.0)
-        said = f"{words(part)} loss went from {values[0]:.4g} to {now:.4g}"
+        said = f"{words(part)} loss went from {values[0]:.4g} to about {now:.3g}"
         return _Reading(low, high, low, moved, rising, said, len(values), False, part, known=False)
     scale = max(abs(first - floor), 1e-12)
     fell, best = (first - now) / scale, (first - lowest) / scale
-    said = f"{words(part)} loss went from {values[0]:.4g} to {now:.4g}"
+    said = f"{words(part)} loss went from {values[0]:.4g} to about {now:.3g}"
     if fell < -0.02 and now - first > 3 * error:
         return _Reading(min(fell, 0.0), 0.0, max(0.0, best), False, rising, said, len(values), True, part, known=False)
     # A constant answer may be worth any part of the first loss; of a cross-entropy in its usual range not nearly all of it.

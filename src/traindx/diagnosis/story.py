@@ -50,10 +50,15 @@ def _explained_by(found: Mapping[str, tuple[Finding, ...]], rules: Mapping[str, 
                 if worst is Severity.INFO and max(f.severity for f in found[child]) > Severity.INFO:
                     continue
                 parent[child] = code
-    loud = [code for code, findings in found.items() if code != JUDGEMENT and any(f.severity > Severity.INFO for f in findings)]
+    loud = [code for code, findings in found.items() if code != JUDGEMENT and any(map(_lasting, findings))]
     if JUDGEMENT in found and JUDGEMENT not in parent and loud:
         parent[JUDGEMENT] = min((f for code in loud for f in found[code]), key=_weight).code
     return {child: _top(parent, child) for child in parent}
+
+
+def _lasting(f: Finding) -> bool:
+    """An alarm that may be why nothing was learned: not a loss that was infinite once."""
+    return f.severity > Severity.INFO and f.variant != "passing"
 
 
 def _top(parent: Mapping[str, str], code: str) -> str:

@@ -32,7 +32,7 @@ HALF = 0.5  # of what can be learned: from here on a remark is no doubt whether 
 SOON = 0.02  # of the steps: what was learned before is not worth a resume
 GOOD = 200  # steps that went well: what they learned is worth keeping
 # only the validation labels are wrong, whatever the cause's usual verdict
-EVALUATION_ONLY = {("DATA003", "permuted"), ("DATA003", "apart")}
+EVALUATION_ONLY = {("DATA003", "permuted"), ("DATA003", "apart"), ("DATA009", "validation")}
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def first_nonfinite_forward(run: Run, *, growth: float = 5.0) -> Iterator[Eviden
     survived = breakdown.passed(run, loss.step)
     yield Evidence(
         where=breakdown.place(origin),
-        steps=(loss.step, run.steps[1] if run.steps else loss.step),
+        steps=(loss.step, run.steps[1] if run.steps and not survived else loss.step),
         say=say or ("passing" if survived else ""),
         severity=Severity.WARNING if survived else Severity.CRITICAL,
         confidence=Confidence.EXACT if loss.exact else Confidence.STRONG,
