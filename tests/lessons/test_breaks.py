@@ -168,3 +168,20 @@ def test_the_share_of_clipped_steps_is_read_from_a_log(form: str) -> None:
     _, (never,) = told(norm, 500.0)
     assert "never acted" in never
     assert told(np.minimum(norm, 1.0), 1.0)[0] == "blind"  # taken after clipping: what was before is not known
+
+
+def test_the_rate_to_lower_is_the_one_that_broke_the_run_and_not_where_its_warm_up_ended(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 1)), torch.randn(64, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    broke = 0.0
+    with traindx.watch(model, optimizer, dir=tmp_path) as dx:
+        for _ in range(60):
+            optimizer.param_groups[0]["lr"] *= 1.1
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x), 10 * x.sum(1, keepdim=True))
+            loss.backward()
+            optimizer.step()
+            broke = broke or (0.0 if torch.isfinite(loss) else optimizer.param_groups[0]["lr"])
+    told = issues.issues(dx.diagnosis)[0].do
+    assert f"from {broke:.3g} to {broke / 10:.3g}" in told

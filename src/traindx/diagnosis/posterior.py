@@ -23,8 +23,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from traindx import breakdown, facts, outline, regime
 from traindx import cause as causes_
-from traindx import facts, outline, regime
 from traindx.cause import Cause
 from traindx.diagnosis.story import JUDGEMENT
 from traindx.diagnosis.trees import TREES
@@ -291,6 +291,9 @@ def _known(run: Run) -> dict[str, object]:
     own: dict[str, object] = {"recurrent": ", ".join(layers) or "the recurrent layers"} if some else {}
     own["lower"] = "to a tenth"
     rate = run.series("lr").finite()
+    broke = breakdown.first_break(run)
+    if broke is not None and not breakdown.passed(run, broke.step):
+        rate = rate.between(hi=broke.step)  # a warm-up that goes on after the NaN says nothing about the rate that made it
     if not len(rate):
         return own
     now, peak = float(rate.last), float(rate.values.max())
