@@ -177,3 +177,21 @@ def test_the_judge_keeps_to_the_settings_that_it_is_sent() -> None:
     run = a_run(loss__train=DIVERGED)
     assert "LOSS001" in [f.code for f in diagnose(run).findings]
     assert "LOSS001" not in [f.code for f in diagnose(run, settings).findings]
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_the_judge_adds_nothing_below_the_page_of_a_program_that_ended_while_it_looked(tmp_path: Path, over: bool) -> None:
+    from traindx.live import judge
+
+    writer = Writer(tmp_path / "run")
+    for step in range(400):
+        writer.write(step, {"loss/train": 1.0 if step < 100 else float("nan")})
+    writer.close()
+    said: list[str] = []
+    looking = judge.Judge(judge.Task(str(tmp_path / "run"), "run", 1, "train.py"), said.append, over=lambda: over)
+    looking.turn()
+    for _ in range(2 * LOOKS):
+        looking.look()
+    before = list(said)
+    looking.look(last=True)
+    assert bool(before) is not over and any("NaN" in line for line in said)

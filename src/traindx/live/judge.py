@@ -49,13 +49,13 @@ class Task:
 class Judge:
     """Looks at a record again and again."""
 
-    def __init__(self, task: Task, speak: Callable[[str], None]) -> None:
+    def __init__(self, task: Task, speak: Callable[[str], None], over: Callable[[], bool] = lambda: False) -> None:
         from traindx.alerts import Alerts, everyone
         from traindx.finding import Severity
         from traindx.live.settled import Settled
         from traindx.settings import Settings
 
-        self.task, self.speak = task, speak
+        self.task, self.speak, self.over = task, speak, over
         self.settings = Settings(**dict(task.settings))
         self.settled = Settled()
         self.least = Severity(task.lines) if task.lines else None
@@ -113,6 +113,8 @@ class Judge:
         if ended is not None:
             run = run.with_(facts={"ended": ended})
         found = diagnose(run, self.settings)
+        if not last and self.over():
+            return found  # it ended meanwhile, and its own page may stand there already: `end` tells what is left
         before, self._looked = self._looked, time.monotonic()
         step = run.steps[1] if run.steps else 0
         pace = max(0, step - self._judged) / max(self._looked - before, 0.1)
@@ -193,7 +195,7 @@ class Program:
         self._poll = select.poll()
         self._poll.register(stdin, select.POLLIN)
         self._handle: int | None = None
-        self.alive = True
+        self.alive, self._over = True, False
         try:
             self._handle = os.pidfd_open(pid)
             self._poll.register(self._handle, select.POLLIN)
@@ -202,6 +204,10 @@ class Program:
 
     def wait(self, seconds: float) -> bool:
         """Wait so long at most; whether the program has ended or closed its record."""
+        self._over = self._over or self._ends_within(seconds)
+        return self._over
+
+    def _ends_within(self, seconds: float) -> bool:
         for fd, _ in self._poll.poll(1000 * seconds):
             if fd == self._handle:
                 self.alive = False
@@ -241,7 +247,7 @@ def main() -> None:
     speak = Stderr() if task.lines else lambda text: None
     if task.lines == "warning":
         speak(f"traindx · watching {task.name} · record in {task.shown} · to look now: traindx now {task.shown}")
-    judge = Judge(task, speak)
+    judge = Judge(task, speak, over=lambda: program.wait(0))
     begun = time.monotonic()
     while not program.wait(POLL_S if time.monotonic() - begun < 30 else SLOW_S):
         if not judge.turn():
