@@ -746,3 +746,31 @@ def test_the_loggers_own_call_is_silent_with_a_loss_that_has_a_graph(tmp_path: P
     assert model.training and not model[0]._forward_hooks
     run = traindx.load(tmp_path)[0]
     assert run.signals
+
+
+READS = ("item", "tolist", "cpu", "numpy", "__float__", "__bool__", "__int__")  # each waits for a GPU
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        kit.gradient_table,
+        kit.gradient_statistics,
+        kit.find_nonfinite,
+        lambda model: kit.clip_and_log(model, 1.0),
+        lambda model: kit.GradientFlow(model).record(0),
+    ],
+)
+def test_waits_for_the_device_do_not_grow_with_the_model(tool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    for name in READS:
+        own = getattr(torch.Tensor, name)
+        monkeypatch.setattr(torch.Tensor, name, lambda t, *a, own=own, name=name, **k: (read.append(name), own(t, *a, **k))[1])
+    waits = []
+    for layers in (2, 12):
+        model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(layers)])
+        model(torch.ones(2, 4)).sum().backward()
+        read.clear()
+        tool(model)
+        waits.append(len(read))
+    assert waits[0] == waits[1] <= 2
