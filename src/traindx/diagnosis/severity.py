@@ -67,7 +67,7 @@ HARM: dict[str, Harm] = {  # a variant, a code, or a family; else an exact findi
     "EVAL004:chance": Harm.HINDERS,  # a loss that fell says more than accuracy
     "TUNE001": Harm.GAIN_LOST,
     "LOSS013": Harm.NOT_LEARNED,
-    "NUMR001:passing": Harm.TREND,  # one loss, and the run lived on
+    "NUMR001:passing": Harm.GAIN_LOST,  # at most: the run lived on
     "SPEC": Harm.KIND,
     **dict.fromkeys(("PERF", "REPR", "DIST004"), Harm.COST),
     **dict.fromkeys(

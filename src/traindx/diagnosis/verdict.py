@@ -291,7 +291,9 @@ def _by_family(root: Finding) -> str:
 
 def _told_by(root: Finding, suspect: Suspect | None, findings: Sequence[Finding]) -> Finding:
     """The finding to put behind the headline: the root, or the one that says most for the cause named there."""
-    return root if suspect is None else said_by(suspect, findings, root) or root
+    if suspect is None or (root.code == JUDGEMENT and root.severity is Severity.CRITICAL and not suspect.possible):
+        return root
+    return said_by(suspect, findings, root) or root
 
 
 def said_by(suspect: Suspect, findings: Sequence[Finding], root: Finding | None = None) -> Finding | None:
