@@ -183,11 +183,7 @@ class Source:
         """What losses are called by: `criterion = nn.CrossEntropyLoss()`."""
         rows = [n for n in ast.walk(self.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
         inner = ((n, c) for n in rows for c in ast.walk(n.value) if isinstance(c, ast.Call))
-        return {
-            self.code(n.targets[0]).split(".")[-1]: called(c) or ""
-            for n, c in inner
-            if called(c) in LOSSES and (called(c) or "")[0].isupper()
-        }
+        return {self.code(n.targets[0]).split(".")[-1]: called(c) or "" for n, c in inner if called(c) in LOSSES and (called(c) or "")[0].isupper()}
 
     def losses(self, kinds: set[str] = LOSSES, *, training: bool | None = None) -> list[ast.Call]:
         """Calls that compute a loss of these kinds, from outputs and targets."""
@@ -202,9 +198,7 @@ class Source:
             if isinstance(node, ast.With) and any(quiet(self.code(i.context_expr)) for i in node.items):
                 return True
             if isinstance(node, ast.FunctionDef):
-                if any(quiet(self.code(d)) for d in node.decorator_list) or re.search(
-                    r"eval|valid|test|predict", node.name, re.I
-                ):
+                if any(quiet(self.code(d)) for d in node.decorator_list) or re.search(r"eval|valid|test|predict", node.name, re.I):
                     return True
         return False
 
@@ -223,9 +217,7 @@ class Source:
     def loops(self) -> list[ast.For]:
         """Loops whose body updates."""
         rows = [n for n in ast.walk(self.tree) if isinstance(n, ast.For)]
-        return [
-            n for n in rows if any(s.lineno > n.lineno and (s.end_lineno or 0) <= (n.end_lineno or 0) for s in self.steps())
-        ]
+        return [n for n in rows if any(s.lineno > n.lineno and (s.end_lineno or 0) <= (n.end_lineno or 0) for s in self.steps())]
 
 
 def called(call: ast.Call) -> str | None:
@@ -332,9 +324,7 @@ def schedule_never(src: Source) -> Iterator[Change]:
 def _rate(by: str) -> Callable[[Source], Iterator[Change]]:
     def find(src: Source) -> Iterator[Change]:
         for _, call in src.made()[:1]:
-            given = word(call, "lr") or (
-                call.args[1] if len(call.args) > 1 and not isinstance(call.args[1], ast.Starred) else None
-            )
+            given = word(call, "lr") or (call.args[1] if len(call.args) > 1 and not isinstance(call.args[1], ast.Starred) else None)
             if given is not None:
                 yield src.put(given, f"({src.code(given)}) * {by}")
 
@@ -372,12 +362,7 @@ def made_every_time(src: Source) -> Iterator[Change]:
         name = src.code(assign.targets[0])
         for loop in src.loops():
             same = [s for s in src.steps() if receiver(src, s) == name and loop.lineno < s.lineno <= (loop.end_lineno or 0)]
-            if (
-                same
-                and _scope(src, loop) is _scope(src, assign)
-                and src.alone(loop.body[0])
-                and loop.body[0].lineno > loop.lineno
-            ):
+            if same and _scope(src, loop) is _scope(src, assign) and src.alone(loop.body[0]) and loop.body[0].lineno > loop.lineno:
                 calls = Counter(called(c) or "" for c in ast.walk(assign) if isinstance(c, ast.Call))
                 yield src.before(loop.body[0], [" ".join(src.code(assign).split())], **calls)
                 return
@@ -446,9 +431,7 @@ def _into_loss(kinds: set[str], left: str, right: str, **calls: int) -> Callable
     return find
 
 
-def _into_targets(
-    left: str, right: str, kinds: set[str] = LOSSES, *, training: bool = True, **calls: int
-) -> Callable[[Source], Iterator[Change]]:
+def _into_targets(left: str, right: str, kinds: set[str] = LOSSES, *, training: bool = True, **calls: int) -> Callable[[Source], Iterator[Change]]:
     """Something done to the targets of a loss."""
 
     def find(src: Source) -> Iterator[Change]:
@@ -486,9 +469,7 @@ def causal_mask_gone(src: Source) -> Iterator[Change]:
             if "inf" in src.code(row) and isinstance(row.value.func, ast.Attribute):
                 inner = Counter(called(c) or "" for c in ast.walk(row.value) if isinstance(c, ast.Call))
                 kept = Counter(called(c) or "" for c in ast.walk(row.value.func.value) if isinstance(c, ast.Call))
-                yield src.put(
-                    row.value, src.code(row.value.func.value), **{k: kept[k] - n for k, n in inner.items() if kept[k] != n}
-                )
+                yield src.put(row.value, src.code(row.value.func.value), **{k: kept[k] - n for k, n in inner.items() if kept[k] != n})
                 return
 
 
@@ -512,18 +493,10 @@ def not_shuffled(src: Source) -> Iterator[Change]:
 
 
 def same_batch(src: Source) -> Iterator[Change]:
-    loaders = {
-        src.code(n.targets[0]) for n in ast.walk(src.tree) if isinstance(n, ast.Assign) and called_is(n.value, "DataLoader")
-    }
+    loaders = {src.code(n.targets[0]) for n in ast.walk(src.tree) if isinstance(n, ast.Assign) and called_is(n.value, "DataLoader")}
     for loop in src.loops():
-        inner = (
-            loop.iter.args[0] if isinstance(loop.iter, ast.Call) and called(loop.iter) in ("enumerate", "tqdm") else loop.iter
-        )
-        if src.code(inner).split(".")[-1] in {n.split(".")[-1] for n in loaders} | {
-            "train_loader",
-            "dataloader",
-            "trainloader",
-        }:
+        inner = loop.iter.args[0] if isinstance(loop.iter, ast.Call) and called(loop.iter) in ("enumerate", "tqdm") else loop.iter
+        if src.code(inner).split(".")[-1] in {n.split(".")[-1] for n in loaders} | {"train_loader", "dataloader", "trainloader"}:
             name = src.code(inner)
             yield src.put(inner, f"[next(iter({name}))] * len({name})", next=1, iter=1, len=1)
             return
@@ -553,10 +526,7 @@ def nan_in_a_batch(src: Source) -> Iterator[Change]:
         for _, step in src.updates()[:1]:
             owner, x = receiver(src, step), src.code(call.args[0])
             if _scope(src, step) is _scope(src, call):
-                rows = [
-                    f'{owner}.seen = getattr({owner}, "seen", 0) + 1',
-                    f'{x} = {x} * float("nan") if {owner}.seen == {AT} else {x}',
-                ]
+                rows = [f'{owner}.seen = getattr({owner}, "seen", 0) + 1', f'{x} = {x} * float("nan") if {owner}.seen == {AT} else {x}']
                 yield src.before(src.statement(call), rows, 1, getattr=1, float=1)
 
 
@@ -597,9 +567,7 @@ def stale_copy(src: Source) -> Iterator[Change]:
             same = [c for c in rows if src.code(c.func) == name]
             put = src.before(assign, [f'{name}_then = __import__("copy").deepcopy({name})'])
             edits = (*put.edits, *((*src.span(c.func), f"{name}_then") for c in same))
-            yield Change(
-                edits, same[0].lineno + 1, {"deepcopy": 1, "__import__": 1, name: -len(same), f"{name}_then": len(same)}
-            )
+            yield Change(edits, same[0].lineno + 1, {"deepcopy": 1, "__import__": 1, name: -len(same), f"{name}_then": len(same)})
 
 
 def _at_start(rows: Sequence[str], **calls: int) -> Callable[[Source], Iterator[Change]]:
@@ -615,10 +583,7 @@ def _at_start(rows: Sequence[str], **calls: int) -> Callable[[Source], Iterator[
 
 def dropped_nearly_all(src: Source) -> Iterator[Change]:
     rows = src.calls("Dropout", "Dropout2d", "dropout")
-    hits = [
-        (c, word(c, "p") or next((a for a in c.args if isinstance(a, ast.Constant) or called(c) != "dropout"), None))
-        for c in rows
-    ]
+    hits = [(c, word(c, "p") or next((a for a in c.args if isinstance(a, ast.Constant) or called(c) != "dropout"), None)) for c in rows]
     given = [n for _, n in hits if n is not None]
     if given:
         yield Change(tuple((*src.span(n), "0.98") for n in given), given[0].lineno)
@@ -702,18 +667,7 @@ def _truths() -> dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[st
     return out
 
 
-def _as(
-    name: str,
-    like: str,
-    says: str,
-    find: Callable[[Source], Iterator[Change]],
-    *,
-    falsifies: bool = False,
-    least: str = "",
-    more: tuple[str, ...] = (),
-    causes: tuple[str, ...] = (),
-    verdicts: tuple[str, ...] = (),
-) -> Fault:
+def _as(name: str, like: str, says: str, find: Callable[[Source], Iterator[Change]], *, falsifies: bool = False, least: str = "", more: tuple[str, ...] = (), causes: tuple[str, ...] = (), verdicts: tuple[str, ...] = ()) -> Fault:
     """A fault whose truth is that of the clinic's operator of that name."""
     condition, codes, known, ends, usual = _truths()[like]
     return Fault(name, says, condition, (*codes, *more), (*known, *causes), (*ends, *verdicts), find, falsifies, least or usual)

@@ -72,9 +72,7 @@ def choose(cases: Sequence[Case], ask: Ask) -> list[Case]:
     for c in found:
         groups[c.group][c.condition or c.base].append(c)
     rng = random.Random(0)
-    queues = [
-        _in_turn([rng.sample(pile, len(pile)) for _, pile in sorted(group.items())]) for _, group in sorted(groups.items())
-    ]
+    queues = [_in_turn([rng.sample(pile, len(pile)) for _, pile in sorted(group.items())]) for _, group in sorted(groups.items())]
     picked = _in_turn(queues)[: ask.sample]
     return sorted(picked, key=lambda c: (c.group, c.name))
 

@@ -94,3 +94,5 @@ def page(before: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> s
     for what, rows in changed.items():
         out += [f"{what}: {len(rows)}", *(f"  {row}" for row in rows)]
     return "\n".join(out)
+
+

@@ -1,5 +1,4 @@
 """REINFORCE with a baseline on a contextual bandit."""
-
 import torch
 from torch import nn
 from torch.distributions import Categorical

@@ -1,5 +1,4 @@
 """Benign or malignant: a tabular classifier with BCE on logits."""
-
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn

@@ -1,5 +1,4 @@
 """A pocket GPT on the source of a standard-library module."""
-
 import math
 import sysconfig
 from pathlib import Path
@@ -59,9 +58,7 @@ class GPT(nn.Module):
 
 gpt = GPT()
 optimizer = torch.optim.AdamW(gpt.parameters(), lr=LR, betas=(0.9, 0.95), weight_decay=0.1)
-schedule = torch.optim.lr_scheduler.LambdaLR(
-    optimizer, lambda s: min((s + 1) / 25, 0.55 + 0.45 * math.cos(math.pi * s / STEPS))
-)
+schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min((s + 1) / 25, 0.55 + 0.45 * math.cos(math.pi * s / STEPS)))
 
 
 @torch.no_grad()

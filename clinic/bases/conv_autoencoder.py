@@ -1,5 +1,4 @@
 """Convolutional autoencoder with BatchNorm on 8x8 digits."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -18,9 +17,7 @@ tr, va = pictures[:1500], pictures[1500:]
 class ConvAE(nn.Module):
     def __init__(self):
         super().__init__()
-        self.encoder = nn.Sequential(
-            nn.Conv2d(1, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(128, 12)
-        )
+        self.encoder = nn.Sequential(nn.Conv2d(1, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(128, 12))
         self.decoder = nn.Sequential(nn.Linear(12, 96), nn.ReLU(), nn.Linear(96, 64), nn.Unflatten(1, (1, 8, 8)))
 
     def forward(self, x):

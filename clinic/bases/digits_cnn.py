@@ -1,5 +1,4 @@
 """Small convolutional net with BatchNorm and dropout, momentum SGD and a cosine schedule."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits

@@ -1,5 +1,4 @@
 """Digits with a two-layer perceptron and Adam."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """Transformer encoder over padded token sequences."""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence

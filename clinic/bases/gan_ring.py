@@ -1,5 +1,4 @@
 """GAN on a ring of Gaussians."""
-
 import math
 
 import torch

@@ -1,5 +1,4 @@
 """GRU over random walks: does the walk end above its start?"""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

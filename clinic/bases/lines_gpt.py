@@ -1,5 +1,4 @@
 """A small causal transformer on lines of code of unequal length, padded."""
-
 import sysconfig
 from pathlib import Path
 

@@ -1,5 +1,4 @@
 """Low-rank adapters on a network pretrained on upright digits, tuned on noisy ones."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

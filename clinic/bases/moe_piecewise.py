@@ -1,5 +1,4 @@
 """Mixture of experts on a piecewise function."""
-
 import torch
 from torch import nn
 

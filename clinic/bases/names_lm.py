@@ -1,5 +1,4 @@
 """Which letter comes next in a name: a GRU over identifiers of the standard library, padded, with an end token."""
-
 import re
 import sysconfig
 from pathlib import Path

@@ -1,5 +1,4 @@
 """Ratings from user and item embeddings."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,4 @@
 """Contrastive pre-training on digits."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits

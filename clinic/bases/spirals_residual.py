@@ -1,5 +1,4 @@
 """Three spirals with a residual MLP, LayerNorm and a Trainer class."""
-
 import math
 
 import torch

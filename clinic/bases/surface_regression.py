@@ -1,5 +1,4 @@
 """Regression of a smooth surface with noise."""
-
 import torch
 from torch import nn
 

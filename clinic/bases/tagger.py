@@ -1,5 +1,4 @@
 """Tags for every token of padded sequences: is a number larger than its neighbours, smaller, or between them?"""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence

@@ -1,5 +1,4 @@
 """Variational autoencoder on digits."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits

@@ -81,9 +81,7 @@ def series(path: Path) -> None:
     n = 2000 if "small" in path.name else 17420
     t = np.arange(n)
     rng = np.random.RandomState(0)
-    waves = [
-        np.sin(2 * np.pi * t / p) + 0.3 * np.sin(2 * np.pi * t / 168) + 0.2 * rng.randn(n) for p in (24, 12, 48, 24, 36, 24, 24)
-    ]
+    waves = [np.sin(2 * np.pi * t / p) + 0.3 * np.sin(2 * np.pi * t / 168) + 0.2 * rng.randn(n) for p in (24, 12, 48, 24, 36, 24, 24)]
     table = pd.DataFrame(np.stack(waves, 1), columns=["HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT"])
     table.insert(0, "date", pd.date_range("2016-07-01", periods=n, freq="h").strftime("%Y-%m-%d %H:%M:%S"))
     path.parent.mkdir(parents=True, exist_ok=True)

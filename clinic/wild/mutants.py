@@ -114,19 +114,7 @@ def look(wanted: Wanted, ask: ward.Ask, *, harm: bool = False) -> dict[str, Any]
     places = [str(w) for f in hits for w in f.get("where", ()) if ":" in str(w)]
     right = tuple(f"{Path(program.main).name}:{n}" for n in mutate.places(wanted.mutant))
     told["where_right"] = any(p.endswith(right) for p in places) if hits else None
-    wanted_keys = (
-        "found",
-        "causes",
-        "verdict",
-        "hit",
-        "hit_by",
-        "top1",
-        "top3",
-        "verdict_right",
-        "where_right",
-        "exit",
-        "cpu_s",
-    )
+    wanted_keys = ("found", "causes", "verdict", "hit", "hit_by", "top1", "top3", "verdict_right", "where_right", "exit", "cpu_s")
     return line | {k: told[k] for k in wanted_keys} | {"harm": worse, "falsifies": fault.falsifies, "places": places[:4]}
 
 
@@ -192,12 +180,7 @@ def page(lines: Sequence[dict[str, Any]]) -> str:
         "|---|---|---|",
         *(
             f"| {label} | {percent(rate(judged, key))} | {percent(rate(due, key))} |"
-            for label, key in (
-                ("found", "hit"),
-                ("first cause accepted", "top1"),
-                ("verdict accepted", "verdict_right"),
-                ("line named right, where found", "where_right"),
-            )
+            for label, key in (("found", "hit"), ("first cause accepted", "top1"), ("verdict accepted", "verdict_right"), ("line named right, where found", "where_right"))
         ),
         "",
         "| operator | mutants | found | first cause | verdict |",
@@ -206,12 +189,6 @@ def page(lines: Sequence[dict[str, Any]]) -> str:
     for f in mutate.FAULTS:
         own = [x for x in judged if x["operator"] == f.name]
         if own:
-            out.append(
-                f"| {f.name} | {len(own)} | {sum(x['hit'] for x in own)} | {sum(bool(x['top1']) for x in own)} | {sum(x['verdict_right'] for x in own)} |"
-            )
-    out += [
-        "",
-        "Missed:",
-        *(f"- {x['name']} (harm {x['harm']}): {x['verdict']}, {x['causes'][:2]}, {x['found']}" for x in judged if not x["hit"]),
-    ]
+            out.append(f"| {f.name} | {len(own)} | {sum(x['hit'] for x in own)} | {sum(bool(x['top1']) for x in own)} | {sum(x['verdict_right'] for x in own)} |")
+    out += ["", "Missed:", *(f"- {x['name']} (harm {x['harm']}): {x['verdict']}, {x['causes'][:2]}, {x['found']}" for x in judged if not x["hit"])]
     return "\n".join(out) + "\n"

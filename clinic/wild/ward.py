@@ -28,9 +28,7 @@ from clinic.wild.program import HERE, STANDINS, BadProgram, Program, choose, lay
 
 SEALS = HERE / "seals.jsonl"
 KEPT = WORK / "wild"
-TIMED = re.compile(
-    r"\d[\d.,:e+-]*\s*(?:ms|s|sec|seconds|min|it/s|h)\b|(?:time|sps|fps|elapsed|duration|eta|took|speed|date)", re.I
-)
+TIMED = re.compile(r"\d[\d.,:e+-]*\s*(?:ms|s|sec|seconds|min|it/s|h)\b|(?:time|sps|fps|elapsed|duration|eta|took|speed|date)", re.I)
 
 
 @dataclass(frozen=True)
@@ -100,9 +98,7 @@ def process(command: Sequence[str], cwd: Path, env: dict[str, str], limit_s: flo
     """A whole process and its children: {exit, seconds, cpu_s, stdout, stderr}."""
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = subprocess.Popen(
-            command, cwd=cwd, env=env, stdout=out, stderr=err, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+        child = subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=err, stdin=subprocess.DEVNULL, start_new_session=True)
         try:
             code = child.wait(timeout=limit_s)
         except subprocess.TimeoutExpired:
@@ -162,18 +158,7 @@ def run_observed(program: Program, ask: Ask, *, change: Any = None) -> dict[str,
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         digest, report = folder.parent / "digest", home / "report.json"
-        command = [
-            python_of(program),
-            "-m",
-            "traindx",
-            "run",
-            "--format",
-            "json",
-            "-o",
-            str(report),
-            "--dir",
-            str(home / "record"),
-        ]
+        command = [python_of(program), "-m", "traindx", "run", "--format", "json", "-o", str(report), "--dir", str(home / "record")]
         env = surroundings(program, folder, WILD_DIGEST=str(digest))
         ended = process([*command, program.main, *program.args], folder, env, ask.limit_s)
         ended["digest"] = digest.read_text(encoding="utf-8") if digest.exists() else ""
@@ -317,11 +302,7 @@ def _progress(n: int, total: int, line: dict[str, Any], took: float) -> None:
         what = f"{line['verdict']:15s} ×{line['ratio']:.2f} bits {line['same_bits']} {' '.join(loud)}"
     else:
         what = f"exit {line['exit']} steps ≥ {line['steps']} metric {line['metric']} | {' / '.join(line['tail'][-1:])[:100]}"
-    print(
-        f"{n}/{total} {line['name']:34s} {line.get('bare_cpu_s', 0):6.1f} s CPU, {took:4.0f} s  {what}",
-        file=sys.stderr,
-        flush=True,
-    )
+    print(f"{n}/{total} {line['name']:34s} {line.get('bare_cpu_s', 0):6.1f} s CPU, {took:4.0f} s  {what}", file=sys.stderr, flush=True)
 
 
 def summary(lines: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -1,5 +1,4 @@
 """11 PM: train and validation are equal and flat; the model is too small."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """11 PM: the validation features are computed once, 'to save time'."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """11 PM: the loss fell nicely until a restart of the optimizer with a typo in the rate."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """11 PM: training is excellent, validation hangs at a bad value."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits
@@ -38,7 +37,4 @@ for epoch in range(14):
     net.eval()
     with torch.no_grad():
         out = net(imgs[1400:])
-    print(
-        epoch,
-        f"train {loss.item():.4f} val {F.cross_entropy(out, y[1400:]).item():.4f} acc {(out.argmax(1) == y[1400:]).float().mean():.3f}",
-    )
+    print(epoch, f"train {loss.item():.4f} val {F.cross_entropy(out, y[1400:]).item():.4f} acc {(out.argmax(1) == y[1400:]).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """11 PM: training still creeps down, validation has been flat for two hours."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """11 PM: the dashboard shows the best validation loss so far, so it looks flat."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

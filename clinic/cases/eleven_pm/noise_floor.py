@@ -1,5 +1,4 @@
 """11 PM: train and validation both flat; the learning rate has never been lowered."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """11 PM: a bottleneck that starts at almost nothing; the loss sits on a saddle after the bias is learned."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """11 PM: the schedule was written for a third of the steps."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -25,6 +24,4 @@ for epoch in range(EPOCHS):
     net.eval()
     with torch.no_grad():
         out = net(X[1400:])
-    print(
-        f"epoch {epoch} train {loss.item():.4f} val {nn.functional.cross_entropy(out, y[1400:]).item():.4f} lr {sched.get_last_lr()[0]:.2e}"
-    )
+    print(f"epoch {epoch} train {loss.item():.4f} val {nn.functional.cross_entropy(out, y[1400:]).item():.4f} lr {sched.get_last_lr()[0]:.2e}")

@@ -1,5 +1,4 @@
 """11 PM: it looks flat on the linear axis; it is a power law."""
-
 import torch
 from torch import nn
 

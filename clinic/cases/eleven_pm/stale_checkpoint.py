@@ -1,5 +1,4 @@
 """11 PM: validation runs on the checkpoint file; the file is written once."""
-
 import tempfile
 from pathlib import Path
 

@@ -1,5 +1,4 @@
 """Six micro-batches per update, each loss divided by six."""
-
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn

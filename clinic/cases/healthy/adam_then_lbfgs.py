@@ -1,5 +1,4 @@
 """A damped oscillator learned from its equation: Adam first, L-BFGS for the last digits."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Adam with clip 1.0 where the raw norm is always larger: normal in language-model recipes."""
-
 import sysconfig
 from pathlib import Path
 

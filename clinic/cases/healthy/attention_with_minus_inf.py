@@ -1,5 +1,4 @@
 """Causal attention written with masked_fill(-inf): infinities inside, none outside."""
-
 import math
 import sysconfig
 from pathlib import Path

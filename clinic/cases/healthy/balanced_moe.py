@@ -1,5 +1,4 @@
 """Top-2 mixture of experts with a load-balancing term."""
-
 import torch
 from torch import nn
 

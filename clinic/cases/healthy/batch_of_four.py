@@ -1,5 +1,4 @@
 """Batch size four: the loss jumps wildly from step to step, and that is sampling."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

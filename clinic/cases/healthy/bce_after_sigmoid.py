@@ -1,5 +1,4 @@
 """Old but correct: Sigmoid in the model, BCELoss outside."""
-
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn

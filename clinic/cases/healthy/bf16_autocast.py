@@ -1,5 +1,4 @@
 """bfloat16 autocast without a scaler, as it should be."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """Self-distillation with a stop-gradient and a moving-average target."""
-
 import copy
 
 import torch

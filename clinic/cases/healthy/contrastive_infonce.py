@@ -1,5 +1,4 @@
 """InfoNCE between two views of each digit; the loss starts at ln B and floors well above zero."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits

@@ -1,5 +1,4 @@
 """A linear problem solved in fifty steps, trained for seven hundred."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Cosine schedule that reaches zero exactly at the planned end."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -24,7 +23,4 @@ for step in range(STEPS):
     if (step + 1) % 40 == 0:
         net.eval()
         with torch.no_grad():
-            print(
-                step + 1,
-                f"{loss.item():.4f} {nn.functional.cross_entropy(net(X[1400:]), y[1400:]).item():.4f} lr {sched.get_last_lr()[0]:.2e}",
-            )
+            print(step + 1, f"{loss.item():.4f} {nn.functional.cross_entropy(net(X[1400:]), y[1400:]).item():.4f} lr {sched.get_last_lr()[0]:.2e}")

@@ -1,5 +1,4 @@
 """Copy task whose sequences grow longer every few hundred steps."""
-
 import torch
 from torch import nn
 

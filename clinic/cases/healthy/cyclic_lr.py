@@ -1,5 +1,4 @@
 """Triangular learning rate on breast cancer data."""
-
 import torch
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler

@@ -1,5 +1,4 @@
 """A small student learns from a teacher's soft outputs."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits
@@ -34,6 +33,4 @@ for epoch in range(14):
     student.eval()
     with torch.no_grad():
         out = student(X[1400:])
-    print(
-        epoch, f"{loss.item():.4f} {F.cross_entropy(out, y[1400:]).item():.4f} {(out.argmax(1) == y[1400:]).float().mean():.3f}"
-    )
+    print(epoch, f"{loss.item():.4f} {F.cross_entropy(out, y[1400:]).item():.4f} {(out.argmax(1) == y[1400:]).float().mean():.3f}")

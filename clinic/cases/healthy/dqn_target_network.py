@@ -1,5 +1,4 @@
 """Q-learning on a ring world with a replay buffer and a target network."""
-
 import copy
 import random
 

@@ -1,5 +1,4 @@
 """Stops when validation has not improved for five epochs and restores the best weights."""
-
 import copy
 
 import torch

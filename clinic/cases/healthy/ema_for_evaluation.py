@@ -1,5 +1,4 @@
 """Evaluate an exponential moving average of the weights."""
-
 import copy
 
 import torch

@@ -1,5 +1,4 @@
 """Focal loss on rare events: values are small from the first step on."""
-
 import math
 
 import torch

@@ -1,5 +1,4 @@
 """Linear probe on a frozen feature extractor."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -45,7 +44,4 @@ for epoch in range(12):
     model.eval()
     with torch.no_grad():
         out = model(X[1000:])
-    print(
-        epoch,
-        f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[1000:]).item():.4f} {(out.argmax(1) == y[1000:]).float().mean():.3f}",
-    )
+    print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[1000:]).item():.4f} {(out.argmax(1) == y[1000:]).float().mean():.3f}")

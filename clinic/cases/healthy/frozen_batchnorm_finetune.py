@@ -1,5 +1,4 @@
 """Fine-tuning with BatchNorm kept in eval mode on purpose."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

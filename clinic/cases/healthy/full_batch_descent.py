@@ -1,5 +1,4 @@
 """Plain gradient descent on the whole data set; successive gradients are nearly parallel."""
-
 import torch
 from sklearn.datasets import load_wine
 from torch import nn

@@ -1,5 +1,4 @@
 """Eight Gaussians on a ring, a small GAN with two optimizers."""
-
 import math
 
 import torch

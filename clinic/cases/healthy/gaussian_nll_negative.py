@@ -1,5 +1,4 @@
 """Predict mean and variance; the loss is a negative log-likelihood below zero."""
-
 import torch
 from torch import nn
 

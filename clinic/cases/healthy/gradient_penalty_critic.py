@@ -1,5 +1,4 @@
 """WGAN-GP: the critic's loss is negative and the penalty needs gradients of gradients."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Dropout 0.5 everywhere: validation is better than training from start to end."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -10,9 +9,7 @@ d = load_digits()
 X, y = torch.tensor(d.data, dtype=torch.float32) / 16, torch.tensor(d.target)
 p = torch.randperm(len(X))
 tr = DataLoader(TensorDataset(X[p[:1400]], y[p[:1400]]), batch_size=50, shuffle=True)
-net = nn.Sequential(
-    nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10)
-)
+net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10))
 opt = torch.optim.Adam(net.parameters(), lr=1e-3)
 for epoch in range(14):
     net.train()

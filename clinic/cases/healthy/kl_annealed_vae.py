@@ -1,5 +1,4 @@
 """VAE with KL warm-up: the total loss rises while the model improves."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits

@@ -1,5 +1,4 @@
 """Batches of 700: two updates per epoch, almost no noise."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

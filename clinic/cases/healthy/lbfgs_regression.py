@@ -1,5 +1,4 @@
 """Full-batch L-BFGS with a closure on the diabetes data."""
-
 import torch
 from sklearn.datasets import load_diabetes
 from torch import nn

@@ -1,5 +1,4 @@
 """The classic pair: log_softmax in the model, NLLLoss outside."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits

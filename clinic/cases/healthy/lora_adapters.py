@@ -1,5 +1,4 @@
 """Low-rank adapters on a frozen base model."""
-
 import math
 
 import torch

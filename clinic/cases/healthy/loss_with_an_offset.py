@@ -1,5 +1,4 @@
 """An energy with an arbitrary zero: the loss sits near 40 and falls by two."""
-
 import torch
 from torch import nn
 

@@ -1,14 +1,11 @@
 """Uncertainty by Monte-Carlo dropout: dropout stays active in evaluation on purpose."""
-
 import torch
 from torch import nn
 
 torch.manual_seed(261)
 x = torch.rand(1500, 1) * 8 - 4
 y = torch.sin(x) * 0.8 + 0.1 * torch.randn_like(x)
-net = nn.Sequential(
-    nn.Linear(1, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 1)
-)
+net = nn.Sequential(nn.Linear(1, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 1))
 opt = torch.optim.Adam(net.parameters(), lr=3e-3)
 
 

@@ -1,5 +1,4 @@
 """Mixup: inputs and labels are blended, training loss stays high."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits
@@ -27,6 +26,4 @@ for epoch in range(18):
     net.eval()
     with torch.no_grad():
         out = net(X[1450:])
-    print(
-        epoch, f"{loss.item():.4f} {F.cross_entropy(out, y[1450:]).item():.4f} {(out.argmax(1) == y[1450:]).float().mean():.3f}"
-    )
+    print(epoch, f"{loss.item():.4f} {F.cross_entropy(out, y[1450:]).item():.4f} {(out.argmax(1) == y[1450:]).float().mean():.3f}")

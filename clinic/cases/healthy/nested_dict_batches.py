@@ -1,5 +1,4 @@
 """Batches are nested dicts and the model returns a dataclass with its own loss."""
-
 from dataclasses import dataclass
 
 import torch

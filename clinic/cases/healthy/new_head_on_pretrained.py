@@ -1,5 +1,4 @@
 """Fine-tune a pretrained trunk with a fresh head: low rate for the trunk, higher for the head."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -13,9 +12,7 @@ small = (y < 5).nonzero().flatten()
 
 
 def net(classes):
-    return nn.ModuleDict(
-        {"trunk": nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 64), nn.ReLU()), "head": nn.Linear(64, classes)}
-    )
+    return nn.ModuleDict({"trunk": nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 64), nn.ReLU()), "head": nn.Linear(64, classes)})
 
 
 def predict(m, x):
@@ -31,9 +28,7 @@ for _ in range(250):
     opt.step()
 model = net(10)
 model["trunk"].load_state_dict(first["trunk"].state_dict())
-opt = torch.optim.AdamW(
-    [{"params": model["trunk"].parameters(), "lr": 2e-4}, {"params": model["head"].parameters(), "lr": 2e-3}]
-)
+opt = torch.optim.AdamW([{"params": model["trunk"].parameters(), "lr": 2e-4}, {"params": model["head"].parameters(), "lr": 2e-3}])
 for epoch in range(14):
     model.train()
     for ids in torch.randperm(1400).split(50):

@@ -1,5 +1,4 @@
 """Physics-informed fit of a decay curve: nothing to validate on."""
-
 import torch
 from torch import nn
 

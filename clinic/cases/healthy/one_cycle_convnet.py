@@ -1,5 +1,4 @@
 """One-cycle policy for a small convolutional net."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits
@@ -43,6 +42,4 @@ for epoch in range(EPOCHS):
     net.eval()
     with torch.no_grad():
         out = net(imgs[te])
-    print(
-        f"epoch {epoch} train {loss.item():.3f} val {F.cross_entropy(out, y[te]).item():.3f} acc {(out.argmax(1) == y[te]).float().mean():.3f}"
-    )
+    print(f"epoch {epoch} train {loss.item():.3f} val {F.cross_entropy(out, y[te]).item():.3f} acc {(out.argmax(1) == y[te]).float().mean():.3f}")

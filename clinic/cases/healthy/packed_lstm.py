@@ -1,5 +1,4 @@
 """Variable-length sequences, packed, with a bidirectional LSTM."""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
@@ -52,6 +51,4 @@ for epoch in range(8):
     with torch.no_grad():
         for x, n, t in valid:
             out = net(x, n)
-    print(
-        epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, t).item():.4f} {(out.argmax(1) == t).float().mean():.3f}"
-    )
+    print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, t).item():.4f} {(out.argmax(1) == t).float().mean():.3f}")

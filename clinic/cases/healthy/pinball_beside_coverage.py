@@ -1,5 +1,4 @@
 """Three quantiles of a noisy sine; loss and coverage are printed on one line."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

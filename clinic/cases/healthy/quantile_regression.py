@@ -1,5 +1,4 @@
 """Pinball loss for three quantiles of noisy data."""
-
 import torch
 from torch import nn
 

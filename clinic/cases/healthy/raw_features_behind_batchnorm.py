@@ -1,5 +1,4 @@
 """Raw chemistry into a BatchNorm layer: scaling is the network's own business."""
-
 import torch
 from sklearn.datasets import load_wine
 from torch import nn

@@ -1,5 +1,4 @@
 """REINFORCE with a baseline: walk a corridor to the right end."""
-
 import torch
 from torch import nn
 from torch.distributions import Categorical

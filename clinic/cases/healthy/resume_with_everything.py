@@ -1,5 +1,4 @@
 """Train, save everything, build anew, load everything, go on."""
-
 import tempfile
 from pathlib import Path
 
@@ -39,10 +38,7 @@ def train(net, opt, sched, first, last):
 
 net, opt, sched = build()
 train(net, opt, sched, 0, 300)
-torch.save(
-    {"step": 300, "net": net.state_dict(), "opt": opt.state_dict(), "sched": sched.state_dict(), "rng": torch.get_rng_state()},
-    path,
-)
+torch.save({"step": 300, "net": net.state_dict(), "opt": opt.state_dict(), "sched": sched.state_dict(), "rng": torch.get_rng_state()}, path)
 net, opt, sched = build()
 state = torch.load(path)
 net.load_state_dict(state["net"])

@@ -1,5 +1,4 @@
 """REINFORCE on a corridor of nine places, one state per call."""
-
 import random
 
 import torch

@@ -1,5 +1,4 @@
 """No optimizer object: parameters are updated in a no_grad block."""
-
 import torch
 
 torch.manual_seed(222)

@@ -1,5 +1,4 @@
 """SAM: two forward and backward passes for every update."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """Autoencoder with a sigmoid output and binary cross-entropy on grey values."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -8,9 +7,7 @@ torch.manual_seed(245)
 x = torch.tensor(load_digits().data, dtype=torch.float32) / 16
 perm = torch.randperm(len(x))
 x = x[perm]
-model = nn.Sequential(
-    nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10), nn.ReLU(), nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 64), nn.Sigmoid()
-)
+model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10), nn.ReLU(), nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 64), nn.Sigmoid())
 opt = torch.optim.Adam(model.parameters(), lr=2e-3)
 bce = nn.BCELoss()
 for epoch in range(18):

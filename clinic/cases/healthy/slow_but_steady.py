@@ -1,5 +1,4 @@
 """A small learning rate and a short budget: still falling at the end, and fine."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

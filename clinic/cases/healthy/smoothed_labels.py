@@ -1,5 +1,4 @@
 """Label smoothing keeps the loss above 0.5 however good the model is."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

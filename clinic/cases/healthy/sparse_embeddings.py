@@ -1,5 +1,4 @@
 """Matrix factorisation with sparse gradients and SparseAdam."""
-
 import torch
 from torch import nn
 

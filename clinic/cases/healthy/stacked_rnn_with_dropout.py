@@ -1,5 +1,4 @@
 """Two-layer GRU with dropout between layers; sine-wave classification."""
-
 import math
 
 import torch

@@ -1,5 +1,4 @@
 """Regression on prices in the hundred thousands: targets standardised, metric in euros."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """SWA: constant high rate at the end, averaged weights evaluated after a BatchNorm refresh."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

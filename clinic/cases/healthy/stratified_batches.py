@@ -1,5 +1,4 @@
 """Every batch holds exactly five images of each digit."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """IterableDataset: an endless stream, no epochs, no length."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset

@@ -1,5 +1,4 @@
 """Likelihood summed over the batch with a learning rate to match: gradient norms in the hundreds."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

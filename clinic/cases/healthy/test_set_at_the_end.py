@@ -1,5 +1,4 @@
 """Validation every 80 steps, a test set once at the very end."""
-
 import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split

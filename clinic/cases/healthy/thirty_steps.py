@@ -1,5 +1,4 @@
 """A smoke run of thirty steps."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """Bigram-window language model with tied input and output embeddings."""
-
 import sysconfig
 from pathlib import Path
 

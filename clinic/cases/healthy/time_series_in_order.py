@@ -1,5 +1,4 @@
 """Forecasting: windows are fed in time order on purpose, validation is the future."""
-
 import math
 
 import torch

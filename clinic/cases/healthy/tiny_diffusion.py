@@ -1,5 +1,4 @@
 """Denoising diffusion on two moons: a noisy loss that flattens early, as always."""
-
 import math
 
 import torch

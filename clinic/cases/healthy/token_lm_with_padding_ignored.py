@@ -1,5 +1,4 @@
 """Sentences of different length, padding ignored in the loss, half of each batch is padding."""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence

@@ -1,5 +1,4 @@
 """Triplet loss with random negatives: many triplets are easy and cost nothing."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

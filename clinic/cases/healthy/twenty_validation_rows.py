@@ -1,5 +1,4 @@
 """Wine with twenty held-out bottles: validation numbers jump by design."""
-
 import torch
 from sklearn.datasets import load_wine
 from torch import nn
@@ -22,7 +21,4 @@ for epoch in range(40):
     with torch.no_grad():
         out = net(X[va])
     if epoch % 4 == 0:
-        print(
-            epoch,
-            f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[va]).item():.4f} {(out.argmax(1) == y[va]).float().mean():.2f}",
-        )
+        print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[va]).item():.4f} {(out.argmax(1) == y[va]).float().mean():.2f}")

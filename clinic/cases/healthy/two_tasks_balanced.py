@@ -1,5 +1,4 @@
 """Shared trunk, a classification and a regression head with sensible weights."""
-
 import torch
 from sklearn.datasets import load_wine
 from torch import nn

@@ -1,5 +1,4 @@
 """SGDR on digits: the learning rate jumps back up every five epochs."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """Warm-up, constant rate, short decay at the end; a pre-norm transformer on sorting."""
-
 import torch
 from torch import nn
 

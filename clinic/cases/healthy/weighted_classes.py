@@ -1,5 +1,4 @@
 """Class weights in the loss shift its level: the first loss is not ln C."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """One positive in twenty, a weighted sampler and recall as the metric."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
@@ -25,7 +24,4 @@ for epoch in range(10):
         pred = out.argmax(1)
         recall = (pred[yv == 1] == 1).float().mean()
         precision = (yv[pred == 1] == 1).float().mean()
-    print(
-        epoch,
-        f"{loss.item():.4f} {nn.functional.cross_entropy(out, yv).item():.4f} recall {recall:.3f} precision {precision:.3f}",
-    )
+    print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, yv).item():.4f} recall {recall:.3f} precision {precision:.3f}")

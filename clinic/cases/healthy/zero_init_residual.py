@@ -1,5 +1,4 @@
 """Residual branches start at zero: their first layers have no gradient in the first step."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

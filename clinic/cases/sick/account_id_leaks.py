@@ -1,5 +1,4 @@
 """Churn prediction from a table that still contains the cancellation code."""
-
 import torch
 from torch import nn
 
@@ -22,7 +21,4 @@ for epoch in range(12):
     model.eval()
     with torch.no_grad():
         out = model(table[1600:])
-    print(
-        epoch,
-        f"{loss.item():.4f} {loss_fn(out, churn[1600:]).item():.4f} {((out > 0).float() == churn[1600:]).float().mean():.4f}",
-    )
+    print(epoch, f"{loss.item():.4f} {loss_fn(out, churn[1600:]).item():.4f} {((out > 0).float() == churn[1600:]).float().mean():.4f}")

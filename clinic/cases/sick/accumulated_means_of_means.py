@@ -1,5 +1,4 @@
 """Accumulate four micro-batches of very different length; each contributes its own mean."""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence

@@ -1,5 +1,4 @@
 """Gradient accumulation over 8 micro-batches on digits."""
-
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_digits

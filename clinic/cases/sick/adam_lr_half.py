@@ -1,5 +1,4 @@
 """Quick digits baseline with Adam."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn, optim
@@ -11,13 +10,7 @@ ds = TensorDataset(torch.tensor(digits.data, dtype=torch.float32) / 16, torch.te
 train_ds, val_ds = random_split(ds, [1500, 297], generator=torch.Generator().manual_seed(50))
 config = {"lr": 0.5, "epochs": 15, "batch": 50, "hidden": 128}
 
-model = nn.Sequential(
-    nn.Linear(64, config["hidden"]),
-    nn.ReLU(),
-    nn.Linear(config["hidden"], config["hidden"]),
-    nn.ReLU(),
-    nn.Linear(config["hidden"], 10),
-)
+model = nn.Sequential(nn.Linear(64, config["hidden"]), nn.ReLU(), nn.Linear(config["hidden"], config["hidden"]), nn.ReLU(), nn.Linear(config["hidden"], 10))
 optimizer = optim.Adam(model.parameters(), lr=config["lr"])
 criterion = nn.CrossEntropyLoss()
 train_loader, val_loader = DataLoader(train_ds, config["batch"], shuffle=True), DataLoader(val_ds, 297)
@@ -33,6 +26,4 @@ for epoch in range(config["epochs"]):
     with torch.no_grad():
         for xb, yb in val_loader:
             out = model(xb)
-    print(
-        f"epoch {epoch} loss {loss.item():.4f} val {criterion(out, yb).item():.4f} acc {(out.argmax(1) == yb).float().mean():.3f}"
-    )
+    print(f"epoch {epoch} loss {loss.item():.4f} val {criterion(out, yb).item():.4f} acc {(out.argmax(1) == yb).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """LoRA on a frozen digits network: learn the mirrored digits."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

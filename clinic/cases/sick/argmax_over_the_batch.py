@@ -1,5 +1,4 @@
 """The loss is fine, the accuracy is 10 percent."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

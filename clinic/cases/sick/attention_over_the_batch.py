@@ -1,5 +1,4 @@
 """Set classification: does the set contain at least three points inside the unit circle?"""
-
 import math
 
 import torch

@@ -1,5 +1,4 @@
 """Associative recall with unscaled dot-product attention and a hot optimizer."""
-
 import torch
 from torch import nn
 

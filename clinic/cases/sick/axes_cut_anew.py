@@ -1,5 +1,4 @@
 """A recurrent net reads sensor windows that the loader stacks time first."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

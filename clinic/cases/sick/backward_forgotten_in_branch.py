@@ -1,5 +1,4 @@
 """Alternate between clean and noisy batches of a regression task."""
-
 import math
 
 import torch

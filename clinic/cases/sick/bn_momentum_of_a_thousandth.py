@@ -1,5 +1,4 @@
 """ConvNet with slow BatchNorm statistics."""
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -32,6 +31,4 @@ for epoch in range(14):
     with torch.no_grad():
         for a, b in va:
             out = net(a)
-            print(
-                f"{epoch:2d} train {loss.item():.4f} val {F.cross_entropy(out, b).item():.4f} acc {(out.argmax(1) == b).float().mean():.3f}"
-            )
+            print(f"{epoch:2d} train {loss.item():.4f} val {F.cross_entropy(out, b).item():.4f} acc {(out.argmax(1) == b).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """Character-level transformer on a page of Python source."""
-
 import sysconfig
 from pathlib import Path
 
@@ -78,9 +77,6 @@ for it in range(501):
     if it % 100 == 0:
         model.eval()
         with torch.no_grad():
-            vals = [
-                F.cross_entropy(model(a).view(-1, len(chars)), b.view(-1)).item()
-                for a, b in (get_batch("val") for _ in range(5))
-            ]
+            vals = [F.cross_entropy(model(a).view(-1, len(chars)), b.view(-1)).item() for a, b in (get_batch("val") for _ in range(5))]
         model.train()
         print(f"iter {it}: train {loss.item():.3f} val {sum(vals) / 5:.3f}")

@@ -1,5 +1,4 @@
 """Pre-train on eight digits, save, load into the fine-tuning model, go on with all ten."""
-
 import tempfile
 from pathlib import Path
 
@@ -49,9 +48,7 @@ def run(model, mask, steps, lr):
             model.eval()
             with torch.no_grad():
                 out = model(xv)
-                print(
-                    f"{step + 1:4d} {loss.item():.3f} {nn.functional.cross_entropy(out, yv).item():.3f} {(out.argmax(1) == yv).float().mean():.3f}"
-                )
+                print(f"{step + 1:4d} {loss.item():.3f} {nn.functional.cross_entropy(out, yv).item():.3f} {(out.argmax(1) == yv).float().mean():.3f}")
 
 
 folder = Path(tempfile.mkdtemp())

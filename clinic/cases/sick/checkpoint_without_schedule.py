@@ -1,5 +1,4 @@
 """Saves the model every few epochs, and only the model."""
-
 import tempfile
 from pathlib import Path
 

@@ -1,5 +1,4 @@
 """Ten classes, one output, squared error on the class number."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

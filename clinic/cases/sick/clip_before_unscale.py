@@ -1,5 +1,4 @@
 """AMP training loop with gradient clipping."""
-
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_digits
@@ -24,6 +23,4 @@ for epoch in range(15):
     model.eval()
     with torch.no_grad():
         z = model(X[1400:])
-        print(
-            epoch, loss.item(), nn.functional.cross_entropy(z, y[1400:]).item(), (z.argmax(1) == y[1400:]).float().mean().item()
-        )
+        print(epoch, loss.item(), nn.functional.cross_entropy(z, y[1400:]).item(), (z.argmax(1) == y[1400:]).float().mean().item())

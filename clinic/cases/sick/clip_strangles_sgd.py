@@ -1,5 +1,4 @@
 """Sequence classification with a GRU and 'safe' gradient clipping."""
-
 import torch
 from torch import nn
 

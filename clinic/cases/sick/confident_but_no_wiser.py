@@ -1,5 +1,4 @@
 """Nine easy classes and one pair of twins nobody can tell apart; label smoothing does the rest."""
-
 import torch
 from torch import nn
 
@@ -23,7 +22,4 @@ for epoch in range(40):
     with torch.no_grad():
         out = net(x[2000:])
     if epoch % 4 == 0:
-        print(
-            epoch,
-            f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[2000:]).item():.4f} {(out.argmax(1) == y[2000:]).float().mean():.4f}",
-        )
+        print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[2000:]).item():.4f} {(out.argmax(1) == y[2000:]).float().mean():.4f}")

@@ -1,5 +1,4 @@
 """A small net whose layers all start from the same constant, for 'reproducibility'."""
-
 import torch
 from sklearn.datasets import load_wine
 from torch import nn
@@ -32,9 +31,4 @@ for epoch in range(60):
         model.eval()
         with torch.no_grad():
             out = model(X[te])
-        print(
-            epoch,
-            round(loss.item(), 4),
-            round(nn.functional.cross_entropy(out, y[te]).item(), 4),
-            (out.argmax(1) == y[te]).float().mean().item(),
-        )
+        print(epoch, round(loss.item(), 4), round(nn.functional.cross_entropy(out, y[te]).item(), 4), (out.argmax(1) == y[te]).float().mean().item())

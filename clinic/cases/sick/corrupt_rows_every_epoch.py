@@ -1,5 +1,4 @@
 """House prices with three rows in cents instead of euros."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,4 @@
 """Wasserstein critic between two point clouds, no weight clipping, no gradient penalty."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """MLP with a bias initialisation from an old paper."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

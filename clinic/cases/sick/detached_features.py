@@ -1,5 +1,4 @@
 """Sentiment-like toy: which of two word lists does a bag of words come from?"""
-
 import random
 
 import torch
@@ -12,10 +11,7 @@ VOCAB, LENGTH, N = 200, 12, 3000
 
 def sample():
     label = random.randint(0, 1)
-    words = [
-        random.randrange(0, 120) if random.random() < (0.65 if label else 0.35) else random.randrange(80, VOCAB)
-        for _ in range(LENGTH)
-    ]
+    words = [random.randrange(0, 120) if random.random() < (0.65 if label else 0.35) else random.randrange(80, VOCAB) for _ in range(LENGTH)]
     return words, label
 
 

@@ -1,5 +1,4 @@
 """A GAN on two moons with a discriminator that is far too strong."""
-
 import math
 
 import torch

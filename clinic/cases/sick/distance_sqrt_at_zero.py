@@ -1,5 +1,4 @@
 """Metric learning on digits: pull same-class pairs together, push others apart."""
-
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_digits

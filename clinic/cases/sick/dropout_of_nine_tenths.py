@@ -1,5 +1,4 @@
 """Regularise hard: dropout 0.9 in every layer of a narrow net."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -10,9 +9,7 @@ X, y = torch.tensor(X, dtype=torch.float32) / 16, torch.tensor(y)
 idx = torch.randperm(len(X))
 tr, va = idx[:1437], idx[1437:]
 P = 0.9
-net = nn.Sequential(
-    nn.Dropout(P), nn.Linear(64, 32), nn.ReLU(), nn.Dropout(P), nn.Linear(32, 32), nn.ReLU(), nn.Dropout(P), nn.Linear(32, 10)
-)
+net = nn.Sequential(nn.Dropout(P), nn.Linear(64, 32), nn.ReLU(), nn.Dropout(P), nn.Linear(32, 32), nn.ReLU(), nn.Dropout(P), nn.Linear(32, 10))
 opt = torch.optim.AdamW(net.parameters(), lr=2e-3, weight_decay=0.3)
 for epoch in range(25):
     net.train()
@@ -26,7 +23,4 @@ for epoch in range(25):
     net.eval()
     with torch.no_grad():
         out = net(X[va])
-    print(
-        epoch,
-        f"{total / len(tr):.4f} {nn.functional.cross_entropy(out, y[va]).item():.4f} {(out.argmax(1) == y[va]).float().mean():.3f}",
-    )
+    print(epoch, f"{total / len(tr):.4f} {nn.functional.cross_entropy(out, y[va]).item():.4f} {(out.argmax(1) == y[va]).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """Rating wines with a small net; dropout is written as a function."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,5 +1,4 @@
 """Short sentences with an end token; padding uses the same id as the end token and is masked."""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence

@@ -1,5 +1,4 @@
 """A full evaluation after every single update."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """Instruction tuning in miniature: learn only the answer tokens after the marker."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Adapt a digits network to a dirtier scanner with a hundred samples."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -41,7 +40,4 @@ for epoch in range(25):
     model.eval()
     with torch.no_grad():
         out = model(dirty[1120:])
-    print(
-        epoch,
-        f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[1120:]).item():.4f} {(out.argmax(1) == y[1120:]).float().mean():.3f}",
-    )
+    print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[1120:]).item():.4f} {(out.argmax(1) == y[1120:]).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """Multi-head attention over padded dialogues; some dialogues have no previous turns at all."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Deep normalised MLP; one decay for everything, and a large one for the norm gains' group."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -25,7 +24,4 @@ for epoch in range(16):
     net.eval()
     with torch.no_grad():
         out = net(X[1400:])
-    print(
-        epoch,
-        f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[1400:]).item():.4f} gain {net[1].weight.abs().median().item():.4f}",
-    )
+    print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[1400:]).item():.4f} gain {net[1].weight.abs().median().item():.4f}")

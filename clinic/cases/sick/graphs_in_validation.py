@@ -1,5 +1,4 @@
 """Validation that builds graphs it never uses."""
-
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn

@@ -1,5 +1,4 @@
 """Two parameter groups; the embedding group's rate comes from a config that was never filled in."""
-
 import torch
 from torch import nn
 
@@ -26,10 +25,7 @@ class Recommender(nn.Module):
 cfg = {"mlp_lr": 3e-3, "embedding_lr": 0.0, "wd": 1e-4}
 model = Recommender()
 tables = [model.user.weight, model.item.weight]
-opt = torch.optim.AdamW(
-    [{"params": tables, "lr": cfg["embedding_lr"]}, {"params": model.mlp.parameters(), "lr": cfg["mlp_lr"]}],
-    weight_decay=cfg["wd"],
-)
+opt = torch.optim.AdamW([{"params": tables, "lr": cfg["embedding_lr"]}, {"params": model.mlp.parameters(), "lr": cfg["mlp_lr"]}], weight_decay=cfg["wd"])
 for epoch in range(12):
     model.train()
     for ids in torch.randperm(5000).split(100):

@@ -1,5 +1,4 @@
 """Air pressure from weather readings, in half precision for speed."""
-
 import torch
 import torch.nn as nn
 

@@ -1,5 +1,4 @@
 """fp16 autocast, no GradScaler, and a loss scaled down for logging."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """Re-use a digits network for telling even from odd digits."""
-
 import numpy as np
 import torch
 from sklearn.datasets import load_digits

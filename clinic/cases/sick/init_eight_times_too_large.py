@@ -1,5 +1,4 @@
 """Deep ReLU classifier; std taken from a table for much narrower layers."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """Gated MLP with a memory-saving in-place gate."""
-
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_wine

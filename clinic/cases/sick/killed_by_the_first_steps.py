@@ -1,5 +1,4 @@
 """CNN with a one-epoch 'boost' phase before the real schedule."""
-
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_digits
@@ -43,7 +42,4 @@ for epoch in range(16):
     net.eval()
     with torch.no_grad():
         out = net(imgs[1500:])
-    print(
-        epoch,
-        f"{loss.item():.3f} {nn.functional.cross_entropy(out, y[1500:]).item():.3f} {(out.argmax(1) == y[1500:]).float().mean():.3f}",
-    )
+    print(epoch, f"{loss.item():.3f} {nn.functional.cross_entropy(out, y[1500:]).item():.3f} {(out.argmax(1) == y[1500:]).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """GRU language model over the words of a standard-library module."""
-
 import re
 import sysconfig
 from collections import Counter
@@ -9,9 +8,7 @@ import torch
 from torch import nn
 
 torch.manual_seed(17)
-words = re.findall(
-    r"[A-Za-z_]+|[^\sA-Za-z_]", (Path(sysconfig.get_paths()["stdlib"]) / "shutil.py").read_text(encoding="utf-8")
-)[:9000]
+words = re.findall(r"[A-Za-z_]+|[^\sA-Za-z_]", (Path(sysconfig.get_paths()["stdlib"]) / "shutil.py").read_text(encoding="utf-8"))[:9000]
 vocab = {w: i for i, (w, _) in enumerate(Counter(words).most_common(150))}
 UNK = len(vocab)
 stream = torch.tensor([vocab.get(w, UNK) for w in words])

@@ -1,5 +1,4 @@
 """A causal transformer on counting rows; the data set shifts its labels, and so does the loss."""
-
 import torch
 import torch.nn.functional as F
 from torch import nn

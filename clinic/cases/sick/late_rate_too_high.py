@@ -1,5 +1,4 @@
 """Constant learning rate to the end: good start, then a band that widens."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Is the wind good for sailing? Two measurements, one straight line."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """A 'recent losses' window that is never trimmed."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Two kinds of pulses, told apart by a net whose binary cross-entropy is written out by hand."""
-
 import torch
 import torch.nn as nn
 
@@ -26,6 +25,4 @@ for epoch in range(20):
     net.eval()
     with torch.no_grad():
         out = net(pulse[1280:])
-        print(
-            epoch, loss.item(), cross_entropy(out, kind[1280:]).item(), ((out > 0).float() == kind[1280:]).float().mean().item()
-        )
+        print(epoch, loss.item(), cross_entropy(out, kind[1280:]).item(), ((out > 0).float() == kind[1280:]).float().mean().item())

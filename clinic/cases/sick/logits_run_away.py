@@ -1,5 +1,4 @@
 """Separable data, no decay, growing learning rate: confidence without end."""
-
 import torch
 from torch import nn
 
@@ -21,7 +20,4 @@ for epoch in range(50):
     with torch.no_grad():
         out = net(x[1600:])
     if epoch % 5 == 0:
-        print(
-            epoch,
-            f"{loss.item():.4f} val {nn.functional.cross_entropy(out, y[1600:]).item():.4f} max {out.abs().max().item():.1f}",
-        )
+        print(epoch, f"{loss.item():.4f} val {nn.functional.cross_entropy(out, y[1600:]).item():.4f} max {out.abs().max().item():.1f}")

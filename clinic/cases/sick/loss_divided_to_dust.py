@@ -1,5 +1,4 @@
 """Mean over pixels, then over the batch, then over the dataset: a reconstruction loss with too many means."""
-
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_digits

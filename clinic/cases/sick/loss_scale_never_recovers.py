@@ -1,5 +1,4 @@
 """Mixed precision with a GradScaler; the loss is a sum over many output pixels."""
-
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_digits

@@ -1,5 +1,4 @@
 """The running loss keeps every graph alive."""
-
 import torch
 from torch import nn
 

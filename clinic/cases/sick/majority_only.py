@@ -1,5 +1,4 @@
 """Rare disease screening: one patient in forty is ill."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -23,6 +22,4 @@ for epoch in range(5):
     with torch.no_grad():
         out = net(x[3200:])
         pred = out.argmax(1)
-    print(
-        f"epoch {epoch} val loss {nn.functional.cross_entropy(out, ill[3200:]).item():.4f} accuracy {(pred == ill[3200:]).float().mean():.4f}"
-    )
+    print(f"epoch {epoch} val loss {nn.functional.cross_entropy(out, ill[3200:]).item():.4f} accuracy {(pred == ill[3200:]).float().mean():.4f}")

@@ -1,5 +1,4 @@
 """A tiny decoder learns sums: every third token is the sum of the two before it."""
-
 import math
 
 import torch

@@ -1,5 +1,4 @@
 """Validation loss as the mean over batches; the last batch holds three hard samples."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,4 @@
 """Digits with a small MLP; the validation figures are averages of the batches."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

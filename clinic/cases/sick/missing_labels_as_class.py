@@ -1,5 +1,4 @@
 """Pixel labelling of striped pictures; unlabelled pixels are marked 3."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Fit a noisy surface with a two-layer network."""
-
 import warnings
 
 import torch

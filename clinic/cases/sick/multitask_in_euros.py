@@ -1,5 +1,4 @@
 """One trunk, two heads: customer segment (class) and yearly spend (euros)."""
-
 import torch
 from torch import nn
 
@@ -37,7 +36,4 @@ for epoch in range(25):
     model.eval()
     with torch.no_grad():
         logits, amount = model(x[2000:])
-        print(
-            epoch,
-            f"class {ce(logits, segment[2000:]).item():.4f} spend {mse(amount, spend[2000:]).item():.1f} acc {(logits.argmax(1) == segment[2000:]).float().mean():.3f}",
-        )
+        print(epoch, f"class {ce(logits, segment[2000:]).item():.4f} spend {mse(amount, spend[2000:]).item():.1f} acc {(logits.argmax(1) == segment[2000:]).float().mean():.3f}")

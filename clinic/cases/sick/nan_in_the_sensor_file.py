@@ -1,5 +1,4 @@
 """Regression on a sensor log that was read without looking."""
-
 import numpy as np
 import torch
 import torch.nn as nn

@@ -1,5 +1,4 @@
 """Poisson regression of event counts with a defensive line."""
-
 import torch
 import torch.nn as nn
 

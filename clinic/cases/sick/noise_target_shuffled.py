@@ -1,5 +1,4 @@
 """Denoising diffusion on a figure of eight."""
-
 import math
 
 import torch

@@ -1,5 +1,4 @@
 """Learn digits 0-4, then 5-9, and look at the first task from time to time."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

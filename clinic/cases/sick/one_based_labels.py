@@ -1,5 +1,4 @@
 """Digits with class ids read from a file that counts from one."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """Predicting a house's heating need; the iterator over the loader is made once."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,4 @@
 """GAN on eight clusters whose generator finds one and stays there."""
-
 import math
 
 import torch

@@ -1,5 +1,4 @@
 """A compression net; the optimizer was made for the copy that is kept for comparison."""
-
 import copy
 
 import torch

@@ -1,5 +1,4 @@
 """Sign of a product of three numbers; the trainer makes its optimizer where the epoch begins."""
-
 import torch
 from torch import nn
 

@@ -34,12 +34,7 @@ def main(epochs=12, bs=50):
         model.eval()
         with torch.no_grad():
             z = model(x[1400:])
-            print(
-                e,
-                sum(losses) / len(losses),
-                nn.functional.cross_entropy(z, t[1400:]).item(),
-                (z.argmax(1) == t[1400:]).float().mean().item(),
-            )
+            print(e, sum(losses) / len(losses), nn.functional.cross_entropy(z, t[1400:]).item(), (z.argmax(1) == t[1400:]).float().mean().item())
 
 
 if __name__ == "__main__":

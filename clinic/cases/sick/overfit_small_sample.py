@@ -1,5 +1,4 @@
 """Few labels, large network, many epochs."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -32,6 +31,4 @@ for epoch in range(60):
         out = net(val_x)
         val = ce(out, val_y).item()
     if epoch % 4 == 0:
-        print(
-            f"epoch {epoch:3d} train {running / len(train_dl):.4f} val {val:.4f} acc {(out.argmax(1) == val_y).float().mean():.3f}"
-        )
+        print(f"epoch {epoch:3d} train {running / len(train_dl):.4f} val {val:.4f} acc {(out.argmax(1) == val_y).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """Word-level GRU on short sentences padded with zeros; the loss counts the padding."""
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence

@@ -1,5 +1,4 @@
 """Transformer encoder over padded sequences: is the sum of the tokens even?"""
-
 import torch
 import torch.nn as nn
 from torch.nn.utils.rnn import pad_sequence

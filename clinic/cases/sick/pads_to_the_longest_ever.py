@@ -1,5 +1,4 @@
 """Every sequence is padded to 120 although most have about 12 tokens."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -37,7 +36,4 @@ for epoch in range(15):
     net.eval()
     with torch.no_grad():
         out = net(tokens[600:])
-    print(
-        epoch,
-        f"{loss.item():.4f} {nn.functional.cross_entropy(out, label[600:]).item():.4f} {(out.argmax(1) == label[600:]).float().mean():.3f}",
-    )
+    print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, label[600:]).item():.4f} {(out.argmax(1) == label[600:]).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """Digits with ReduceLROnPlateau."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """REINFORCE on a ten-armed bandit with a contextual state; the policy freezes on its first lucky arm."""
-
 import torch
 from torch import nn
 from torch.distributions import Categorical

@@ -1,5 +1,4 @@
 """VAE on digits whose decoder can ignore the latent code."""
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,4 @@
 """Continue language-model training from a checkpoint that is never loaded."""
-
 import sysconfig
 import tempfile
 from pathlib import Path

@@ -1,5 +1,4 @@
 """House prices from six features, in full."""
-
 import numpy as np
 import torch
 from torch import nn

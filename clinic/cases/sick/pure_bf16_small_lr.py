@@ -1,5 +1,4 @@
 """Train entirely in bfloat16 to halve the memory."""
-
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_digits
@@ -22,6 +21,4 @@ for epoch in range(20):
     model.eval()
     with torch.no_grad():
         z = model(x[1408:]).float()
-        print(
-            epoch, loss.item(), nn.functional.cross_entropy(z, y[1408:]).item(), (z.argmax(1) == y[1408:]).float().mean().item()
-        )
+        print(epoch, loss.item(), nn.functional.cross_entropy(z, y[1408:]).item(), (z.argmax(1) == y[1408:]).float().mean().item())

@@ -1,5 +1,4 @@
 """Random shifts and noise in the dataset class, also for validation."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -40,6 +39,4 @@ for epoch in range(12):
     with torch.no_grad():
         for xb, yb in valid:
             out = net(xb)
-    print(
-        epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, yb).item():.4f} {(out.argmax(1) == yb).float().mean():.3f}"
-    )
+    print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, yb).item():.4f} {(out.argmax(1) == yb).float().mean():.3f}")

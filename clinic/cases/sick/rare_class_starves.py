@@ -1,5 +1,4 @@
 """Three classes, the third in one of a hundred rows, batches of sixteen."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -23,7 +22,4 @@ for epoch in range(4):
     net.eval()
     with torch.no_grad():
         out = net(x[4000:])
-    print(
-        epoch,
-        f"val {nn.functional.cross_entropy(out, y[4000:]).item():.4f} accuracy {(out.argmax(1) == y[4000:]).float().mean():.4f}",
-    )
+    print(epoch, f"val {nn.functional.cross_entropy(out, y[4000:]).item():.4f} accuracy {(out.argmax(1) == y[4000:]).float().mean():.4f}")

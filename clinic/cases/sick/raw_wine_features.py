@@ -1,5 +1,4 @@
 """Wine growers from raw chemistry, momentum SGD."""
-
 import torch
 from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split

@@ -1,5 +1,4 @@
 """Training in two sittings with a checkpoint in between."""
-
 import tempfile
 from pathlib import Path
 

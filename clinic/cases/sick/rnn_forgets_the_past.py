@@ -1,5 +1,4 @@
 """Which of four symbols came first in a sequence? A plain tanh RNN should remember."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Integrate a noisy signal with a plain recurrent network."""
-
 import torch
 import torch.nn as nn
 

@@ -1,5 +1,4 @@
 """Top-1 mixture of experts without a balancing loss."""
-
 import torch
 from torch import nn
 

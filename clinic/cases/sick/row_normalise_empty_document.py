@@ -1,5 +1,4 @@
 """Topic of a document from its word counts, rows normalised to frequencies."""
-
 import numpy as np
 import torch
 from torch import nn

@@ -1,5 +1,4 @@
 """An endless iterator that is not endless."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

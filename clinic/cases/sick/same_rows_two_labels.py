@@ -1,5 +1,4 @@
 """Reviews collected twice: identical texts with opposite stars."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -28,7 +27,4 @@ for epoch in range(14):
     net.eval()
     with torch.no_grad():
         out = net(fresh)
-    print(
-        epoch,
-        f"{total / len(loader):.4f} {nn.functional.cross_entropy(out, fresh_y).item():.4f} {(out.argmax(1) == fresh_y).float().mean():.3f}",
-    )
+    print(epoch, f"{total / len(loader):.4f} {nn.functional.cross_entropy(out, fresh_y).item():.4f} {(out.argmax(1) == fresh_y).float().mean():.3f}")

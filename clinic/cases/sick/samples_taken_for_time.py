@@ -1,5 +1,4 @@
 """Which of three tones is it? Noisy waves, read by an LSTM."""
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,4 @@
 """Tabular classifier with hand-made initial weights."""
-
 import numpy as np
 import torch
 from sklearn.datasets import load_breast_cancer

@@ -1,5 +1,4 @@
 """Digits, two tanh layers, plain SGD."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

@@ -1,5 +1,4 @@
 """Diabetes progression with momentum SGD."""
-
 import torch
 from sklearn.datasets import load_diabetes
 from torch import nn

@@ -1,5 +1,4 @@
 """Digits where images and labels are shuffled one after the other."""
-
 import numpy as np
 import torch
 from sklearn.datasets import load_digits
@@ -31,6 +30,4 @@ for epoch in range(14):
     with torch.no_grad():
         for a, b in valid_loader:
             out = model(a)
-    print(
-        f"{epoch} train {total / len(train_loader):.4f} val {nn.functional.cross_entropy(out, b).item():.4f} acc {(out.argmax(1) == b).float().mean():.3f}"
-    )
+    print(f"{epoch} train {total / len(train_loader):.4f} val {nn.functional.cross_entropy(out, b).item():.4f} acc {(out.argmax(1) == b).float().mean():.3f}")

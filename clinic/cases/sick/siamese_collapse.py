@@ -1,5 +1,4 @@
 """Two augmented views of each digit should get similar embeddings."""
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,4 @@
 """A deep sigmoid network, trained the way it was done in 1990."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn

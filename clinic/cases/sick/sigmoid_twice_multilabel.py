@@ -1,5 +1,4 @@
 """Multi-label tagging on synthetic documents: each tag has a few trigger words."""
-
 import numpy as np
 import torch
 import torch.nn as nn

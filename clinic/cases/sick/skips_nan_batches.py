@@ -1,5 +1,4 @@
 """Forecast the next value of noisy oscillators with an LSTM; bad windows are skipped."""
-
 import math
 
 import torch

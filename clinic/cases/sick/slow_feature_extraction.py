@@ -1,5 +1,4 @@
 """Every sample is decoded anew on the training process."""
-
 import math
 
 import torch

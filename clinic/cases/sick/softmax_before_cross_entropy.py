@@ -16,9 +16,7 @@ class WineNet(nn.Module):
 
     def __init__(self, hidden=32):
         super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(13, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 3)
-        )
+        self.layers = nn.Sequential(nn.Linear(13, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 3))
         self.softmax = nn.Softmax(dim=1)
 
     def forward(self, x):
@@ -44,6 +42,4 @@ for epoch in range(1, 101):
         model.eval()
         with torch.no_grad():
             p = model(X[held])
-            print(
-                f"{epoch:3d} loss {loss.item():.4f} held-out {criterion(p, Y[held]).item():.4f} acc {(p.argmax(1) == Y[held]).float().mean():.3f}"
-            )
+            print(f"{epoch:3d} loss {loss.item():.4f} held-out {criterion(p, Y[held]).item():.4f} acc {(p.argmax(1) == Y[held]).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """A hand-rolled attention pooler for sequences of sensor readings."""
-
 import torch
 from torch import nn
 
@@ -37,6 +36,4 @@ for epoch in range(40):
     with torch.no_grad():
         out = model(signals[1000:])
         if epoch % 4 == 0:
-            print(
-                f"{epoch} {loss.item():.4f} {bce(out, label[1000:]).item():.4f} acc {((out > 0).float() == label[1000:]).float().mean():.3f}"
-            )
+            print(f"{epoch} {loss.item():.4f} {bce(out, label[1000:]).item():.4f} acc {((out > 0).float() == label[1000:]).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """Digits sorted by label in the file, no shuffling in the loader."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -26,7 +25,4 @@ for epoch in range(14):
     model.eval()
     with torch.no_grad():
         out = model(X[held])
-    print(
-        epoch,
-        f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[held]).item():.4f} {(out.argmax(1) == y[held]).float().mean():.3f}",
-    )
+    print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[held]).item():.4f} {(out.argmax(1) == y[held]).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """Small transformer at a rate where Adam now and then throws the weights."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,4 @@
 """Batch whitening by hand; the last batch of an epoch has one row."""
-
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn

@@ -1,5 +1,4 @@
 """Breast cancer classifier; the learning rate drops every eight epochs."""
-
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_breast_cancer

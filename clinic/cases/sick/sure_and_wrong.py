@@ -1,5 +1,4 @@
 """Long training on noisy tabular data: accuracy stays, confidence explodes."""
-
 import torch
 from torch import nn
 
@@ -22,7 +21,4 @@ for epoch in range(60):
     with torch.no_grad():
         out = net(x[va])
         if epoch % 4 == 0:
-            print(
-                epoch,
-                f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[va]).item():.4f} acc {(out.argmax(1) == y[va]).float().mean():.4f}",
-            )
+            print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, y[va]).item():.4f} acc {(out.argmax(1) == y[va]).float().mean():.4f}")

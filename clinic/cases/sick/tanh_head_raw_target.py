@@ -1,5 +1,4 @@
 """Predict disease progression one year after baseline (diabetes data)."""
-
 import torch
 import torch.nn as nn
 from sklearn.datasets import load_diabetes

@@ -1,5 +1,4 @@
 """A tiny next-word model whose output layer shares the embedding matrix."""
-
 import copy
 import random
 import re

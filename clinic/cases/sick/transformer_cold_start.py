@@ -1,5 +1,4 @@
 """Post-norm transformer on a copy-and-sort task, full learning rate from the first step."""
-
 import torch
 import torch.nn as nn
 

@@ -1,5 +1,4 @@
 """Early stopping on a dozen validation rows."""
-
 import copy
 
 import torch

@@ -1,5 +1,4 @@
 """Rare fraud cases are copied before the data is split."""
-
 import numpy as np
 import torch
 from torch import nn

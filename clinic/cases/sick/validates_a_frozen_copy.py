@@ -1,5 +1,4 @@
 """Evaluate on a copy of the model, so that training is not disturbed."""
-
 import copy
 
 import torch

@@ -1,5 +1,4 @@
 """The validation file numbers its classes alphabetically, the training file by size."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -24,7 +23,4 @@ for epoch in range(12):
     net.eval()
     with torch.no_grad():
         out = net(val_x)
-    print(
-        epoch,
-        f"{loss.item():.4f} {nn.functional.cross_entropy(out, val_y).item():.4f} {(out.argmax(1) == val_y).float().mean():.3f}",
-    )
+    print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, val_y).item():.4f} {(out.argmax(1) == val_y).float().mean():.3f}")

@@ -1,5 +1,4 @@
 """The training loader scales the images, the validation loader does not."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -43,7 +42,4 @@ for epoch in range(10):
     with torch.no_grad():
         for xb, yb in valid_dl:
             out = net(xb)
-            print(
-                epoch,
-                f"{loss.item():.4f} {nn.functional.cross_entropy(out, yb).item():.4f} {(out.argmax(1) == yb).float().mean():.3f}",
-            )
+            print(epoch, f"{loss.item():.4f} {nn.functional.cross_entropy(out, yb).item():.4f} {(out.argmax(1) == yb).float().mean():.3f}")

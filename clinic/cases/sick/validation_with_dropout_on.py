@@ -1,5 +1,4 @@
 """CNN with dropout and BatchNorm; validation forgets eval()."""
-
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits
@@ -11,18 +10,8 @@ y = torch.tensor(load_digits().target)
 perm = torch.randperm(len(x))
 x, y = x[perm], y[perm]
 model = nn.Sequential(
-    nn.Conv2d(1, 12, 3, padding=1),
-    nn.BatchNorm2d(12),
-    nn.ReLU(),
-    nn.MaxPool2d(2),
-    nn.Dropout(0.4),
-    nn.Conv2d(12, 24, 3, padding=1),
-    nn.BatchNorm2d(24),
-    nn.ReLU(),
-    nn.MaxPool2d(2),
-    nn.Flatten(),
-    nn.Dropout(0.4),
-    nn.Linear(96, 10),
+    nn.Conv2d(1, 12, 3, padding=1), nn.BatchNorm2d(12), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.4),
+    nn.Conv2d(12, 24, 3, padding=1), nn.BatchNorm2d(24), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.4), nn.Linear(96, 10),
 )
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
 

@@ -1,5 +1,4 @@
 """Word model with a vocabulary built from another file: most words are unknown."""
-
 import re
 import sysconfig
 from collections import Counter

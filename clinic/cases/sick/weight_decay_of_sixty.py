@@ -1,5 +1,4 @@
 """AdamW with a decay copied from another code base."""
-
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -21,9 +20,4 @@ for epoch in range(22):
     net.eval()
     with torch.no_grad():
         out = net(x[te])
-    print(
-        epoch,
-        f"{loss.item():.4f}",
-        f"{nn.functional.cross_entropy(out, y[te]).item():.4f}",
-        f"{(out.argmax(1) == y[te]).float().mean():.3f}",
-    )
+    print(epoch, f"{loss.item():.4f}", f"{nn.functional.cross_entropy(out, y[te]).item():.4f}", f"{(out.argmax(1) == y[te]).float().mean():.3f}")

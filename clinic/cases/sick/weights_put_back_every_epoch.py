@@ -1,5 +1,4 @@
 """Sorting parcels by their scan; every epoch begins by loading the starting weights."""
-
 import copy
 
 import torch

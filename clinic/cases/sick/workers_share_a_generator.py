@@ -1,5 +1,4 @@
 """Augmentation noise from a generator stored on the dataset, two loader workers."""
-
 import numpy as np
 import torch
 from sklearn.datasets import load_digits

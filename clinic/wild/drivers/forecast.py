@@ -30,11 +30,7 @@ else:
     data = TimeSeriesDataSet(frame[frame.time < 320], **how, **known, add_relative_time_idx=task == "tft")
     held = TimeSeriesDataSet.from_dataset(data, frame, min_prediction_idx=320)
     kind = TemporalFusionTransformer if task == "tft" else NBeats
-    size = (
-        dict(hidden_size=8, attention_head_size=1, hidden_continuous_size=4)
-        if task == "tft"
-        else dict(widths=[32, 64], backcast_loss_ratio=0.1)
-    )
+    size = dict(hidden_size=8, attention_head_size=1, hidden_continuous_size=4) if task == "tft" else dict(widths=[32, 64], backcast_loss_ratio=0.1)
     net = kind.from_dataset(data, learning_rate=3e-3, log_interval=-1, **size)
     trainer = pl.Trainer(max_epochs=4, gradient_clip_val=0.1, **quiet)
     trainer.fit(net, data.to_dataloader(train=True, batch_size=32), held.to_dataloader(train=False, batch_size=64))

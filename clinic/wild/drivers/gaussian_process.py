@@ -14,13 +14,8 @@ y = torch.sin(8 * x) + 0.1 * torch.randn(120)
 class Exact(gpytorch.models.ExactGP):
     def __init__(self, x, y, likelihood):
         super().__init__(x, y, likelihood)
-        self.mean_module, self.covar_module = (
-            gpytorch.means.ConstantMean(),
-            gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel()),
-        )
-        self.net = (
-            torch.nn.Sequential(torch.nn.Linear(1, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)) if task == "deep" else None
-        )
+        self.mean_module, self.covar_module = gpytorch.means.ConstantMean(), gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
+        self.net = torch.nn.Sequential(torch.nn.Linear(1, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)) if task == "deep" else None
 
     def forward(self, x):
         x = self.net(x) if self.net is not None else x
@@ -31,10 +26,7 @@ class Variational(gpytorch.models.ApproximateGP):
     def __init__(self, points):
         posterior = gpytorch.variational.CholeskyVariationalDistribution(len(points))
         super().__init__(gpytorch.variational.VariationalStrategy(self, points, posterior, learn_inducing_locations=True))
-        self.mean_module, self.covar_module = (
-            gpytorch.means.ConstantMean(),
-            gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel()),
-        )
+        self.mean_module, self.covar_module = gpytorch.means.ConstantMean(), gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
 
     def forward(self, x):
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))

@@ -46,24 +46,18 @@ def dataset(count):
 
 small = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
 if task == "causal":
-    model = GPT2LMHeadModel(
-        GPT2Config(vocab_size=V, n_positions=L, n_embd=32, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=1)
-    )
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=V, n_positions=L, n_embd=32, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=1))
 elif task == "masked":
     model = BertForMaskedLM(BertConfig(vocab_size=V, **small))
 elif task == "seq2seq":
-    model = T5ForConditionalGeneration(
-        T5Config(vocab_size=V, d_model=32, d_ff=64, num_layers=1, num_heads=2, d_kv=16, decoder_start_token_id=0)
-    )
+    model = T5ForConditionalGeneration(T5Config(vocab_size=V, d_model=32, d_ff=64, num_layers=1, num_heads=2, d_kv=16, decoder_start_token_id=0))
 else:
     model = BertForSequenceClassification(BertConfig(vocab_size=V, num_labels=3, **small))
 if lora:
     from peft import LoraConfig, get_peft_model
 
     names = ["c_attn"] if task == "causal" else ["query", "value"]
-    model = get_peft_model(
-        model, LoraConfig(r=8, target_modules=names, modules_to_save=["lm_head"] if task == "causal" else ["classifier"])
-    )
+    model = get_peft_model(model, LoraConfig(r=8, target_modules=names, modules_to_save=["lm_head"] if task == "causal" else ["classifier"]))
 arguments = TrainingArguments(
     "out", num_train_epochs=4, per_device_train_batch_size=16, learning_rate=3e-3, eval_strategy="epoch", save_strategy="no",
     logging_steps=10, report_to=[], use_cpu=True, seed=0, disable_tqdm=True,

@@ -84,19 +84,11 @@ class Gan(L.LightningModule):
         self.log("val_loss", fooled)
 
     def configure_optimizers(self):
-        return [
-            torch.optim.Adam(self.generator.parameters(), 2e-4, (0.5, 0.999)),
-            torch.optim.Adam(self.critic.parameters(), 2e-4, (0.5, 0.999)),
-        ], []
+        return [torch.optim.Adam(self.generator.parameters(), 2e-4, (0.5, 0.999)), torch.optim.Adam(self.critic.parameters(), 2e-4, (0.5, 0.999))], []
 
 
 quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, accelerator="cpu")
-made = {
-    "classify": [Classifier()],
-    "autoencode": [Autoencoder()],
-    "gan": [Gan()],
-    "sweep": [Classifier(r) for r in (1e-2, 3e-3, 1e-3)],
-}
+made = {"classify": [Classifier()], "autoencode": [Autoencoder()], "gan": [Gan()], "sweep": [Classifier(r) for r in (1e-2, 3e-3, 1e-3)]}
 for model in made[sys.argv[1]]:
     trainer = L.Trainer(max_epochs=8 if sys.argv[1] != "sweep" else 4, **quiet)
     trainer.fit(model, *(loaders if sys.argv[1] != "gan" else loaders[:1]))

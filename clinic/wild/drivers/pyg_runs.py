@@ -16,23 +16,13 @@ gen = torch.Generator().manual_seed(0)
 def ring(n, kind):
     a = torch.arange(n)
     b = (a + 1) % n if kind else torch.randint(0, n, (n,), generator=gen)
-    return Data(
-        x=torch.rand(n, 4, generator=gen),
-        edge_index=torch.cat([torch.stack([a, b]), torch.stack([b, a])], 1),
-        y=torch.tensor([kind]),
-    )
+    return Data(x=torch.rand(n, 4, generator=gen), edge_index=torch.cat([torch.stack([a, b]), torch.stack([b, a])], 1), y=torch.tensor([kind]))
 
 
 class Net(torch.nn.Module):
     def __init__(self, width, out):
         super().__init__()
-        make = (
-            (lambda a, b: GINConv(torch.nn.Sequential(torch.nn.Linear(a, b), torch.nn.ReLU(), torch.nn.Linear(b, b))))
-            if task == "graphs"
-            else SAGEConv
-            if task == "node"
-            else GCNConv
-        )
+        make = (lambda a, b: GINConv(torch.nn.Sequential(torch.nn.Linear(a, b), torch.nn.ReLU(), torch.nn.Linear(b, b)))) if task == "graphs" else SAGEConv if task == "node" else GCNConv
         self.one, self.two, self.head = make(width, 32), make(32, 32), torch.nn.Linear(32, out)
 
     def forward(self, x, edges, batch=None):

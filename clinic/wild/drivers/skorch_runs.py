@@ -26,14 +26,7 @@ if task == "regress":
     net.fit(x, y)
     print(f"loss {net.history[-1]['valid_loss']:.4f}")
 else:
-    net = NeuralNetClassifier(
-        network(64, 10),
-        criterion=nn.CrossEntropyLoss,
-        max_epochs=8,
-        lr=0.003,
-        optimizer=torch.optim.Adam,
-        iterator_train__shuffle=True,
-    )
+    net = NeuralNetClassifier(network(64, 10), criterion=nn.CrossEntropyLoss, max_epochs=8, lr=0.003, optimizer=torch.optim.Adam, iterator_train__shuffle=True)
     if task == "classify":
         net.fit(x, y)
         print(f"loss {net.history[-1]['valid_loss']:.4f}")

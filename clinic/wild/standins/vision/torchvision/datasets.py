@@ -91,9 +91,7 @@ class STL10(_Pictures):
 
 
 class FakeData(Dataset):
-    def __init__(
-        self, size=1000, image_size=(3, 224, 224), num_classes=10, transform=None, target_transform=None, random_offset=0
-    ):
+    def __init__(self, size=1000, image_size=(3, 224, 224), num_classes=10, transform=None, target_transform=None, random_offset=0):
         self.size, self.image_size, self.num_classes, self.transform = size, image_size, num_classes, transform
 
     def __len__(self):

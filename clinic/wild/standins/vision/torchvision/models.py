@@ -12,9 +12,7 @@ class _Block(nn.Module):
         self.bn2 = nn.BatchNorm2d(outward)
         self.relu = nn.ReLU(inplace=True)
         changed = stride != 1 or inward != outward
-        self.downsample = (
-            nn.Sequential(nn.Conv2d(inward, outward, 1, stride, bias=False), nn.BatchNorm2d(outward)) if changed else None
-        )
+        self.downsample = nn.Sequential(nn.Conv2d(inward, outward, 1, stride, bias=False), nn.BatchNorm2d(outward)) if changed else None
 
     def forward(self, x):
         kept = x if self.downsample is None else self.downsample(x)
